@@ -1,0 +1,49 @@
+"""python -m bench [create] [drain] [punctual] [scale] [when] [--store sqlite|postgres] [--alarms 100000]
+
+Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bench import create, drain, punctual
+from bench.worlds import World, worlds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    names = ["create", "drain", "punctual", "scale", "when"]
+    parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
+    parser.add_argument("--store", choices=["sqlite", "postgres"])
+    parser.add_argument("--alarms", type=int, default=100_000, help="how many are drained")
+    parser.add_argument("--pending", type=int, default=1_000_000, help="how many wait beside them in `scale`")
+    args = parser.parse_args()
+    wanted = args.what or names
+    runs: dict[str, Callable[[World], Iterator[dict[str, Any]]]] = {
+        "create": create.run,
+        "drain": lambda world: drain.run(world, alarms=args.alarms),
+        "punctual": punctual.run,
+        "scale": lambda world: drain.scale(world, alarms=args.alarms, pending=args.pending),
+    }
+    if "when" in wanted:
+        from bench import when
+
+        show(when.run())
+    with worlds(args.store) as all_worlds:
+        for world in all_worlds:
+            for name, run in runs.items():
+                if name in wanted:
+                    show(run(world))
+
+
+def show(results: Iterator[dict[str, Any]]) -> None:
+    for result in results:
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

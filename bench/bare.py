@@ -1,0 +1,214 @@
+"""The bare limit: the same tables and statements of the same shape, from a plain loop without wakeful."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import apsw
+import asyncpg
+
+from wakeful.clock import SystemClock
+from wakeful.ids import Ids
+
+HOUR_MS = 3_600_000
+FAR_MS = 2_208_988_800_000  # 2040
+LOG = '[{"at":"2026-11-15T00:00:00Z","ms":0,"said":"completed"}]'
+COLUMNS = """
+id, owner_did, user_id, kind, fire_at, next_fire_at, wake_message, payload, created_at, updated_at, target,
+occurrence_at
+"""
+
+LITE_INSERT = f"""
+insert into alarms ({COLUMNS})
+values (?, 'local', 'local', 'once', ?, ?, 'wake up', '{{"n": 1}}', ?, ?, 'noop', ?)
+"""
+LITE_CLAIM = """
+update alarms
+   set claimed_at = ?1, claim = claim + 1, unsettled = unsettled + 1
+ where id in (
+    select id from alarms
+     where status = 'active' and target = 'noop' and next_fire_at <= ?1
+       and (claimed_at is null or claimed_at <= ?1 - 120000)
+     order by next_fire_at
+     limit ?2)
+returning *
+"""
+LITE_SETTLE = """
+update alarms
+   set status = 'fired', claimed_at = null, unsettled = 0, failure_count = 0, last_error = '',
+       fire_count = fire_count + 1, last_fired_at = ?1, updated_at = ?1
+ where id = ?2 and claim = ?3 and version = ?4
+"""
+LITE_FIRE = """
+insert into fires (alarm_id, scheduled_for, owner_did, target, status, attempts, started_at, delivered_at,
+                   completed_at, duration_ms, log, updated_at)
+values (?2, ?3, 'local', 'noop', 'completed', 1, ?1, ?1, ?1, 0, ?4, ?1)
+"""
+
+PG_INSERT = f"""
+insert into {{s}}.alarms ({COLUMNS})
+select i::uuid, 'local', 'local', 'once', f, f, 'wake up', '{{{{"n": 1}}}}', now(), now(), 'noop', f
+  from unnest($1::text[], $2::timestamptz[]) as r(i, f)
+"""
+PG_FILL = f"""
+insert into {{s}}.alarms ({COLUMNS})
+select gen_random_uuid(), 'local', 'local', 'once', f, f, 'wake up', '{{{{"n": 1}}}}', now(), now(), 'noop', f
+  from (select {{start}} + g * interval '1 ms' as f from generate_series(1, {{n}}) g) r
+"""
+PG_CLAIM = """
+with due as (
+    select id from {s}.alarms
+     where status = 'active' and target = 'noop' and next_fire_at <= now()
+       and (claimed_at is null or claimed_at <= now() - interval '2 min')
+     order by next_fire_at
+     limit $1
+     for update skip locked)
+update {s}.alarms a
+   set claimed_at = now(), claim = claim + 1, unsettled = unsettled + 1
+  from due
+ where a.id = due.id
+returning a.*
+"""
+PG_SETTLE = """
+with r as (
+    select * from unnest($1::uuid[], $2::int[], $3::int[], $4::timestamptz[]) as r(id, claim, version, occurrence)),
+done as (
+    update {s}.alarms a
+       set status = 'fired', claimed_at = null, unsettled = 0, failure_count = 0, last_error = '',
+           fire_count = fire_count + 1, last_fired_at = now(), updated_at = now()
+      from r
+     where a.id = r.id and a.claim = r.claim and a.version = r.version
+    returning a.id, r.occurrence)
+insert into {s}.fires (alarm_id, scheduled_for, owner_did, target, status, attempts, started_at, delivered_at,
+                       completed_at, duration_ms, log, updated_at)
+select id, occurrence, 'local', 'noop', 'completed', 1, now(), now(), now(), 0, $5::json, now() from done
+"""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _is_lite(place: dict[str, Any]) -> bool:
+    return "schema" not in place
+
+
+def _lite(place: dict[str, Any]) -> apsw.Connection:
+    db = apsw.Connection(place["db"])
+    db.execute("pragma journal_mode = wal; pragma synchronous = full")
+    return db
+
+
+def inserts(place: dict[str, Any], n: int, *, at_once: int) -> float:
+    """Inserts per second, `at_once` rows to a transaction."""
+    ids, clock = Ids(), SystemClock()
+    names = [ids.new(clock.now()) for _ in range(n)]
+    if not _is_lite(place):
+        return asyncio.run(_pg_inserts(place, names, at_once))
+    db = _lite(place)
+    started = time.perf_counter()
+    for first in range(0, n, at_once):
+        db.execute("begin immediate")
+        db.executemany(LITE_INSERT, ((name, *[FAR_MS] * 5) for name in names[first : first + at_once]))
+        db.execute("commit")
+    return n / (time.perf_counter() - started)
+
+
+async def _pg_inserts(place: dict[str, Any], names: list[str], at_once: int) -> float:
+    connection = await asyncpg.connect(place["db"])
+    far = SystemClock().now().replace(year=2040)
+    insert = await connection.prepare(PG_INSERT.format(s=place["schema"]))
+    started = time.perf_counter()
+    for first in range(0, len(names), at_once):
+        some = names[first : first + at_once]
+        await insert.fetch(some, [far] * len(some))
+    seconds = time.perf_counter() - started
+    await connection.close()
+    return len(names) / seconds
+
+
+def fill(place: dict[str, Any], n: int, *, due: bool) -> None:
+    """Rows that are due since an hour, or not before 2040."""
+    if not _is_lite(place):
+        start = "now() - interval '1 hour'" if due else "timestamptz '2040-01-01'"
+        _pg_run(place, PG_FILL.format(s=place["schema"], n=n, start=start))
+        return
+    db, ids, clock = _lite(place), Ids(), SystemClock()
+    start_ms = _now_ms() - HOUR_MS if due else FAR_MS
+    now = clock.now()
+    db.execute("begin immediate")
+    due_at = range(start_ms, start_ms + n)
+    db.executemany(LITE_INSERT, ((ids.new(now), at, at, start_ms, start_ms, at) for at in due_at))
+    db.execute("commit")
+    db.close()
+
+
+def analyze(place: dict[str, Any]) -> None:
+    if _is_lite(place):
+        db = _lite(place)
+        db.execute("pragma wal_checkpoint(truncate)")
+        db.close()
+    else:
+        _pg_run(place, f"vacuum (analyze) {place['schema']}.alarms")
+        _pg_run(place, "checkpoint")
+
+
+def _pg_run(place: dict[str, Any], sql: str) -> None:
+    """In a thread with a loop of its own: the caller may be inside one."""
+    import threading
+
+    async def run() -> None:
+        connection = await asyncpg.connect(place["db"])
+        await connection.execute(sql, timeout=600)
+        await connection.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    thread.join()
+
+
+def drain(place: dict[str, Any], n: int, *, batch: int) -> float:
+    """Claims and settlements per second."""
+    return _lite_drain(place, n, batch) if _is_lite(place) else asyncio.run(_pg_drain(place, n, batch))
+
+
+def _lite_drain(place: dict[str, Any], n: int, batch: int) -> float:
+    db, done = _lite(place), 0
+    started = time.perf_counter()
+    while True:
+        now = _now_ms()
+        db.execute("begin immediate")
+        rows: list[Any] = list(db.execute(LITE_CLAIM, (now, batch)))
+        db.execute("commit")
+        if not rows:
+            break
+        db.execute("begin immediate")
+        db.executemany(LITE_SETTLE, ((now, row[0], row[23], row[25]) for row in rows))
+        db.executemany(LITE_FIRE, ((now, row[0], row[22], LOG) for row in rows))
+        db.execute("commit")
+        done += len(rows)
+    assert done == n, done
+    return n / (time.perf_counter() - started)
+
+
+async def _pg_drain(place: dict[str, Any], n: int, batch: int) -> float:
+    connection = await asyncpg.connect(place["db"])
+    claim = await connection.prepare(PG_CLAIM.format(s=place["schema"]))
+    settle = await connection.prepare(PG_SETTLE.format(s=place["schema"]))
+    done = 0
+    started = time.perf_counter()
+    while rows := await claim.fetch(batch):
+        await settle.fetch(
+            [row["id"] for row in rows],
+            [row["claim"] for row in rows],
+            [row["version"] for row in rows],
+            [row["occurrence_at"] for row in rows],
+            LOG,
+        )
+        done += len(rows)
+    seconds = time.perf_counter() - started
+    await connection.close()
+    assert done == n, done
+    return n / seconds

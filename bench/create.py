@@ -1,0 +1,93 @@
+"""Creates per second, each durable when it is answered: one at a time, 64 at once, in bulk; and the bare inserts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import wakeful
+from bench import bare
+from bench.worlds import World
+from wakeful.alarm import Draft
+
+ALONE = 1_000
+TOGETHER = 20_000
+CALLERS = 64
+
+
+def run(world: World) -> Iterator[dict[str, Any]]:
+    with world.fresh() as place:
+        one, together, bulk = asyncio.run(_measure(place))
+    with world.fresh() as place:
+        asyncio.run(_migrate(place))
+        bare_one = bare.inserts(place, ALONE, at_once=1)
+    with world.fresh() as place:
+        asyncio.run(_migrate(place))
+        bare_together = bare.inserts(place, TOGETHER, at_once=CALLERS)
+    yield {
+        "bench": "create",
+        "store": world.store,
+        "how": "one at a time",
+        "per_s": round(one),
+        "bare_per_s": round(bare_one),
+        "ratio": round(one / bare_one, 2),
+    }
+    yield {
+        "bench": "create",
+        "store": world.store,
+        "how": "64 at once",
+        "per_s": round(together),
+        "bare_per_s": round(bare_together),
+        "ratio": round(together / bare_together, 2),
+        "times_one_at_a_time": round(together / one, 1),
+    }
+    told = {"bench": "create", "store": world.store}
+    yield told | {"how": "one at a time"} | _beside(one, bare_one)
+    yield (
+        told
+        | {"how": "64 at once"}
+        | _beside(together, bare_together)
+        | {"times_one_at_a_time": round(together / one, 1)}
+    )
+    yield told | {"how": "bulk of 1000", "per_s": round(bulk)}
+
+
+def _beside(ours: float, bare: float) -> dict[str, Any]:
+    return {"per_s": round(ours), "bare_per_s": round(bare), "ratio": round(ours / bare, 2)}
+
+
+async def _migrate(place: dict[str, Any]) -> None:
+    async with wakeful.open(**place):
+        pass
+
+
+async def _measure(place: dict[str, Any]) -> tuple[float, float, float]:
+    async with wakeful.open(**place) as clock:
+
+        async def create(n: int) -> None:
+            await clock.set(delay=3600 + n, wake_message="wake up", payload={"n": n})
+
+        await create(0)
+        started = time.perf_counter()
+        for n in range(ALONE):
+            await create(n)
+        one = ALONE / (time.perf_counter() - started)
+
+        left = iter(range(TOGETHER))
+
+        async def caller() -> None:
+            for n in left:
+                await create(n)
+
+        started = time.perf_counter()
+        await asyncio.gather(*(caller() for _ in range(CALLERS)))
+        together = TOGETHER / (time.perf_counter() - started)
+
+        drafts = [Draft(owner_did="local", wake_message="wake up", when="in 2 hours") for _ in range(1_000)]
+        started = time.perf_counter()
+        for _ in range(20):
+            await clock.service.set_many(drafts)
+        bulk = 20_000 / (time.perf_counter() - started)
+    return one, together, bulk

@@ -1,0 +1,82 @@
+"""An alarm and every decision about it. Pure: no clock, no database, no network."""
+
+from wakeful.alarm.create import Draft, Timing, create, understand, user_of
+from wakeful.alarm.edit import Edit, cancel, fire_now, pause, replace_with, resume, snooze, update
+from wakeful.alarm.model import (
+    ALARM_STATUSES,
+    DEFAULT_POLICY,
+    FIRE_STATUSES,
+    INBOX,
+    Alarm,
+    Attempt,
+    Change,
+    Event,
+    Fire,
+    Policy,
+    Row,
+    fire_id,
+    from_unix_ms,
+    parse_fire_id,
+    unix_ms,
+    whole_ms,
+)
+from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
+from wakeful.alarm.plan import following, missed_before
+from wakeful.alarm.quarantine import quarantine
+from wakeful.alarm.report import fetch, report, retry, sweep
+from wakeful.alarm.settle import begin, note, release, settle, skip
+from wakeful.alarm.wake import Wake, report_token
+
+__all__ = [
+    "ALARM_STATUSES",
+    "DEFAULT_POLICY",
+    "FIRE_STATUSES",
+    "INBOX",
+    "Alarm",
+    "Attempt",
+    "Change",
+    "Completed",
+    "Delivered",
+    "Draft",
+    "Edit",
+    "Event",
+    "Failed",
+    "Fire",
+    "Outcome",
+    "Policy",
+    "Report",
+    "Row",
+    "Snoozed",
+    "Timing",
+    "Try",
+    "Waiting",
+    "Wake",
+    "begin",
+    "cancel",
+    "create",
+    "fetch",
+    "fire_id",
+    "fire_now",
+    "following",
+    "from_unix_ms",
+    "missed_before",
+    "note",
+    "parse_fire_id",
+    "pause",
+    "quarantine",
+    "release",
+    "replace_with",
+    "report",
+    "report_token",
+    "resume",
+    "retry",
+    "settle",
+    "skip",
+    "snooze",
+    "sweep",
+    "understand",
+    "unix_ms",
+    "update",
+    "user_of",
+    "whole_ms",
+]

@@ -1,0 +1,235 @@
+"""From what a caller asked to an alarm, or to an error that names the field. Pure: nothing is written here."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm.model import DEFAULT_POLICY, INBOX, Alarm, Kind, Policy, whole_ms
+from wakeful.alarm.plan import at_occurrence, following
+from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.schedule import is_interval, parse, schedule, zone
+
+MESSAGE_LIMIT: Final = 32 * 1024
+PAYLOAD_LIMIT: Final = 128 * 1024
+TEXT_LIMIT: Final = 1024
+FAILURES_LIMIT: Final = 1000
+LONGEST_WAIT: Final = timedelta(days=36_525)
+_NAMES: Final = (
+    "owner_did",
+    "label",
+    "conversation_id",
+    "target",
+    "idempotency_key",
+    "created_by",
+    "created_via",
+    "parent_fire",
+    "root_id",
+)
+_DID: Final = re.compile(r"did:matrix:([^:]+):[0-9a-fA-F]{16}")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ESCAPED_NUL: Final = re.compile(r"(?<!\\)(\\\\)*\\u0000")
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """An alarm somebody asks for. Exactly one of when, fire_at, delay and cron_expr says the time."""
+
+    owner_did: str
+    wake_message: str
+    when: str = ""
+    fire_at: datetime | None = None
+    delay: timedelta | None = None
+    cron_expr: str = ""
+    timezone: str = "UTC"
+    label: str = ""
+    conversation_id: str = ""
+    payload: str = "{}"
+    target: str = INBOX
+    isolated: bool = False
+    idempotency_key: str = ""
+    max_failures: int = 5
+    policy: Policy = DEFAULT_POLICY
+    created_by: str = ""
+    created_via: str = ""
+    parent_fire: str = ""
+    root_id: str = ""
+    generation: int = 0
+
+
+class Timing(Struct, frozen=True):
+    """When, understood: one moment or a cron expression, in a zone."""
+
+    kind: Kind
+    fire_at: datetime | None
+    cron_expr: str
+    timezone: str
+
+
+def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
+    """The alarm a draft describes, waiting for its first occurrence."""
+    now = whole_ms(now)
+    check(draft)
+    timing = understand(draft, now=now)
+    fields = {name: getattr(draft, name) for name in Draft.__struct_fields__ if name in Alarm.__struct_fields__}
+    alarm = Alarm(
+        **(fields | msgspec.structs.asdict(timing)),
+        id=id,
+        user_id=user_of(draft.owner_did),
+        next_fire_at=now,
+        occurrence_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+    return planned(alarm, now=now)
+
+
+def planned(alarm: Alarm, *, now: datetime) -> Alarm:
+    """The alarm standing at its first occurrence after now."""
+    if alarm.kind == "once":
+        assert alarm.fire_at is not None
+        return at_occurrence(alarm, alarm.fire_at)
+    if is_interval(alarm.cron_expr) and alarm.policy.anchor is None:
+        anchor = max(now, alarm.policy.starts_at or now)
+        alarm = replace(alarm, policy=replace(alarm.policy, anchor=anchor))
+    first = following(alarm, now)
+    if first is None:
+        raise InvalidSchedule(
+            f"{alarm.cron_expr!r} has no fire after {now.isoformat()} within its bounds",
+            field="cron_expr",
+            fix="Give an expression that comes true, or wider starts_at, ends_at and max_fires.",
+        )
+    return at_occurrence(alarm, first)
+
+
+def understand(draft: Draft, *, now: datetime) -> Timing:
+    """What a draft says about time, with exactly one way of saying it."""
+    given = [
+        name
+        for name, value in (
+            ("when", draft.when),
+            ("fire_at", draft.fire_at),
+            ("delay", draft.delay),
+            ("cron_expr", draft.cron_expr),
+        )
+        if value not in (None, "")
+    ]
+    if len(given) != 1:
+        what = "nothing says when" if not given else f"{' and '.join(given)} were all given"
+        raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay and cron_expr.")
+    if draft.when:
+        understood = parse(draft.when, timezone=draft.timezone, now=now)
+        at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
+        return Timing("cron" if at is None else "once", at, understood.cron_expr, understood.timezone)
+    zone(draft.timezone)
+    if draft.cron_expr:
+        schedule(draft.cron_expr, draft.timezone, anchor=now)
+        return Timing("cron", None, draft.cron_expr, draft.timezone)
+    return Timing("once", _moment(draft, now), "", draft.timezone)
+
+
+def _moment(draft: Draft, now: datetime) -> datetime:
+    if draft.delay is not None:
+        if not timedelta(0) < draft.delay <= LONGEST_WAIT:
+            raise InvalidSchedule(
+                f"{draft.delay} is not a wait", field="delay", fix="Give more than 0 seconds and less than 100 years."
+            )
+        return _up_to_ms(now + draft.delay)
+    assert draft.fire_at is not None
+    return _future(draft.fire_at, "fire_at", now)
+
+
+def _future(moment: datetime, field: str, now: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise InvalidSchedule(f"{moment.isoformat()} has no UTC offset", field=field, fix="Add one, or Z for UTC.")
+    if moment <= now:
+        raise InvalidSchedule(
+            f"{moment.isoformat()} is not in the future; it is {now.isoformat()} now",
+            field=field,
+            fix="Give a later moment.",
+        )
+    if moment - now > LONGEST_WAIT:
+        raise InvalidSchedule(
+            f"{moment.isoformat()} is more than 100 years away", field=field, fix="Give an earlier moment."
+        )
+    return _up_to_ms(moment)
+
+
+def _up_to_ms(moment: datetime) -> datetime:
+    """Whole milliseconds, never before the moment: an alarm is never early."""
+    return whole_ms(moment + timedelta(microseconds=999))
+
+
+def check(draft: Draft) -> None:
+    """Everything about a draft but its time."""
+    check_texts(draft)
+    check_payload(draft.payload)
+    check_policy(draft.policy)
+    if not 0 <= draft.max_failures <= FAILURES_LIMIT:
+        raise InvalidRequest(
+            f"{draft.max_failures} retries are not possible",
+            field="max_failures",
+            fix=f"Give a number from 0 to {FAILURES_LIMIT}.",
+        )
+
+
+def check_texts(draft: Draft) -> None:
+    if not draft.wake_message.strip():
+        raise InvalidRequest("it is empty", field="wake_message", fix="Say what the wake should tell its reader.")
+    check_text("wake_message", draft.wake_message, MESSAGE_LIMIT)
+    if not draft.owner_did.strip():
+        raise InvalidRequest("it is empty", field="owner_did", fix="Name whose alarm this is.")
+    for name in _NAMES:
+        check_text(name, getattr(draft, name), TEXT_LIMIT)
+
+
+def check_text(field: str, text: str, limit: int) -> None:
+    """Text both stores can hold: UTF-8 without NUL, within its limit."""
+    if "\x00" in text:
+        raise InvalidRequest("it holds a NUL character", field=field, fix="Remove it.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest("it holds half a surrogate pair", field=field, fix="Send valid Unicode.") from None
+    if size > limit:
+        raise InvalidRequest(f"it is {size} bytes long", field=field, fix=f"At most {limit} bytes are accepted.")
+
+
+def check_payload(payload: str) -> None:
+    check_text("payload", payload, PAYLOAD_LIMIT)
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidRequest(f"it is not JSON ({error})", field="payload", fix="Send any JSON value.") from None
+    if _ESCAPED_NUL.search(payload):
+        raise InvalidRequest("it holds an escaped NUL character", field="payload", fix="Remove it.")
+
+
+def check_policy(policy: Policy) -> None:
+    for name in ("backoff_base", "backoff_cap", "grace", "jitter", "expires", "report_within"):
+        value = getattr(policy, name)
+        least = 0.001 if name in ("expires", "report_within") else 0
+        if value is not None and not least <= value <= LONGEST_WAIT.total_seconds():
+            raise InvalidRequest(
+                f"{value} is not a length", field=f"policy.{name}", fix=f"Give seconds from {least} up to 100 years."
+            )
+    for name in ("max_fires", "auto_pause_after"):
+        value = getattr(policy, name)
+        if value is not None and value < 1:
+            raise InvalidRequest(f"{value} is too few", field=f"policy.{name}", fix="Give 1 or more, or leave it out.")
+    for name in ("starts_at", "ends_at", "anchor"):
+        moment = getattr(policy, name)
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidRequest("it has no UTC offset", field=f"policy.{name}", fix="Add one, or Z for UTC.")
+
+
+def user_of(owner_did: str) -> str:
+    """The user behind an owner: a matrix DID's label (a UUID in lower case), else the name itself."""
+    found = _DID.fullmatch(owner_did)
+    if found is None:
+        return owner_did
+    return found[1].lower() if _UUID.fullmatch(found[1]) else found[1]

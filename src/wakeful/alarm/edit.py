@@ -1,0 +1,251 @@
+"""What an owner does to an alarm: cancel, pause, resume, snooze, update, replace, fire now. Pure.
+
+Whatever changes *when* an alarm fires also raises `claim`: a worker that holds it just then can no longer settle it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from wakeful.alarm.create import Draft, check, planned, understand
+from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason, whole_ms
+from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run
+from wakeful.alarm.settle import open_fire
+from wakeful.errors import Conflict, InvalidRequest, StaleVersion
+from wakeful.schedule import zone
+
+_MS: Final = timedelta(milliseconds=1)
+_MOMENT: Final = ("when", "fire_at", "delay", "cron_expr")
+_TIMING: Final = (*_MOMENT, "timezone")
+
+
+class Edit(Struct, frozen=True, kw_only=True):
+    """The fields an owner wants changed; None leaves a field as it is."""
+
+    when: str | None = None
+    fire_at: datetime | None = None
+    delay: timedelta | None = None
+    cron_expr: str | None = None
+    timezone: str | None = None
+    label: str | None = None
+    wake_message: str | None = None
+    payload: str | None = None
+    conversation_id: str | None = None
+    target: str | None = None
+    isolated: bool | None = None
+    max_failures: int | None = None
+    policy: Policy | None = None
+
+
+def cancel(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "", reason: str = "") -> Change | None:
+    """End it: nothing starts any more. None when it has already ended."""
+    if alarm.finished:
+        return None
+    now = whole_ms(now)
+    after = replace(_taken_back(alarm, now), status="cancelled", cancelled_at=now)
+    left = _left_behind(alarm, fire, "paused" if alarm.status == "paused" else "superseded", now, closed="cancelled")
+    return _change(alarm, after, "cancelled", by, reason, *left)
+
+
+def pause(alarm: Alarm, *, now: datetime, by: str = "", reason: str = "") -> Change | None:
+    """Hold it until it is resumed. None when it is paused already."""
+    _refuse_finished(alarm)
+    if alarm.status == "paused":
+        return None
+    now = whole_ms(now)
+    after = replace(_taken_back(alarm, now), status="paused", paused_reason=reason)
+    return _change(alarm, after, "paused", by, reason)
+
+
+def resume(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "") -> Change | None:
+    """Go on. A one-shot whose time passed meanwhile fires at once; a series goes on with its next occurrence.
+
+    The instants a series slept through are on record as skipped.
+    """
+    _refuse_finished(alarm)
+    if alarm.status == "active":
+        return None
+    now = whole_ms(now)
+    after = replace(_taken_back(alarm, now), status="active", paused_reason="", failed_in_a_row=0)
+    if alarm.kind == "once" or alarm.next_fire_at > now:
+        return _change(alarm, after, "resumed", by, "")
+    return _change(alarm, advance(after, now), "resumed", by, "", *_left_behind(alarm, fire, "paused", now))
+
+
+def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, by: str = "") -> Change:
+    """Put off the next fire. A series that would have come again by then goes on with its first instant after that."""
+    if wait <= timedelta(0):
+        raise InvalidRequest("a snooze needs a length", field="for", fix='For example "1h".')
+    if alarm.status != "active":
+        raise Conflict(f"the alarm is {alarm.status}; only an active one can be snoozed", field="id")
+    now = whole_ms(now)
+    until = whole_ms(now + wait)
+    if until <= alarm.next_fire_at:
+        raise InvalidRequest(
+            f"it does not fire before {alarm.next_fire_at.isoformat()} anyway",
+            field="for",
+            fix="Give a longer snooze; to fire sooner, edit when it fires.",
+        )
+    slept = _slept(alarm, fire, until, now)
+    after = _taken_back(alarm, now)
+    upcoming = following(alarm, alarm.next_fire_at)
+    if upcoming is None or until < upcoming:
+        after = replace(at_occurrence(after, until), next_fire_at=until)
+        return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *slept)
+    run = skipped_run(alarm, upcoming, until - _MS, "superseded", now=now)
+    after = advance(after, until - _MS)
+    return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *slept, *_some(run))
+
+
+def update(
+    alarm: Alarm, fire: Fire | None, edit: Edit, *, now: datetime, version: int | None = None, by: str = ""
+) -> Change:
+    """Change what an owner named, and nothing else. A new *when* starts the alarm anew."""
+    if version is not None and version != alarm.version:
+        raise StaleVersion(
+            f"the alarm is at version {alarm.version}, not {version}", field="version", fix="Read it again, then edit."
+        )
+    _refuse_finished(alarm)
+    now = whole_ms(now)
+    given = {name: value for name in Edit.__struct_fields__ if (value := getattr(edit, name)) is not None}
+    after = replace(alarm, **{name: value for name, value in given.items() if name not in _MOMENT})
+    check(_draft(after, {}))
+    zone(after.timezone)
+    if _moves(alarm, after, given):
+        return _replan(alarm, fire, after, given, now=now, by=by)
+    # The anchor is wakeful's own: an edited policy keeps it.
+    after = replace(after, policy=replace(after.policy, anchor=alarm.policy.anchor), updated_at=now)
+    return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(given))
+
+
+def replace_with(alarm: Alarm, fire: Fire | None, new: Alarm, *, now: datetime, by: str = "") -> Change:
+    """Take over a new alarm's intent under the old one's id: what `on_conflict="replace"` asks for."""
+    now = whole_ms(now)
+    kept = {name: getattr(alarm, name) for name in ("id", "created_at", "last_fired_at")}
+    after = replace(new, **kept, version=alarm.version + 1, claim=alarm.claim + 1, updated_at=now)
+    left = () if alarm.finished else _left_behind(alarm, fire, "superseded", now)
+    return _change(alarm, after, "replaced", by, "", *left)
+
+
+def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "") -> Alarm:
+    """A one-shot copy that is due at once and points to the first. It moves nothing."""
+    now = whole_ms(now)
+    return Alarm(
+        id=id,
+        owner_did=alarm.owner_did,
+        user_id=alarm.user_id,
+        label=alarm.label,
+        kind="once",
+        fire_at=now,
+        timezone=alarm.timezone,
+        next_fire_at=now,
+        conversation_id=alarm.conversation_id,
+        wake_message=alarm.wake_message,
+        payload=alarm.payload,
+        max_failures=alarm.max_failures,
+        created_at=now,
+        updated_at=now,
+        target=alarm.target,
+        occurrence_at=now,
+        policy=Policy(
+            backoff_base=alarm.policy.backoff_base,
+            backoff_cap=alarm.policy.backoff_cap,
+            report_within=alarm.policy.report_within,
+        ),
+        created_by=by,
+        created_via=via,
+        isolated=alarm.isolated,
+        root_id=alarm.root_id or alarm.id,
+    )
+
+
+def _moves(alarm: Alarm, after: Alarm, given: dict[str, Any]) -> bool:
+    """Whether an edit changes when the alarm fires. The bounds and the zone of a one-shot do not."""
+    if any(name in given for name in _MOMENT):
+        return True
+    return alarm.kind == "cron" and _bounds(alarm) != _bounds(after)
+
+
+def _bounds(alarm: Alarm) -> tuple[Any, ...]:
+    policy = alarm.policy
+    return alarm.timezone, policy.starts_at, policy.ends_at, policy.max_fires, policy.jitter
+
+
+def _replan(alarm: Alarm, fire: Fire | None, after: Alarm, given: dict[str, Any], *, now: datetime, by: str) -> Change:
+    anchor = alarm.policy.anchor
+    if any(name in given for name in _TIMING):
+        timing = understand(_draft(alarm, given), now=now)
+        after = replace(after, **asdict(timing))
+        anchor = None
+    after = replace(after, policy=replace(after.policy, anchor=anchor))
+    after = planned(_taken_back(after, now), now=now)
+    return _change(alarm, after, "updated", by, ", ".join(given), *_left_behind(alarm, fire, "superseded", now))
+
+
+def _left_behind(
+    alarm: Alarm, fire: Fire | None, reason: SkipReason, now: datetime, *, closed: str = ""
+) -> tuple[Fire, ...]:
+    """What was due but not done when its owner moved the alarm on stays on record."""
+    rows: tuple[Fire, ...] = ()
+    first: datetime | None = alarm.occurrence_at
+    if fire is not None and fire.status not in ("skipped", "snoozed"):
+        rows = _closed(fire, closed or reason, now)
+        first = following(alarm, alarm.next_fire_at)
+    elif alarm.claimed_at is not None:
+        # Under way just now: a row of its own, which the worker's word will correct.
+        rows = _some(skipped_run(alarm, alarm.occurrence_at, alarm.occurrence_at, reason, now=now))
+        first = following(alarm, alarm.next_fire_at)
+    return (*rows, *_some(skipped_run(alarm, first, now, reason, now=now)))
+
+
+def _some(fire: Fire | None) -> tuple[Fire, ...]:
+    return () if fire is None else (fire,)
+
+
+def _draft(alarm: Alarm, given: dict[str, Any]) -> Draft:
+    """The alarm as a draft again, with what the owner now says of its time."""
+    timing = {name: given[name] for name in _TIMING if name in given}
+    if set(timing) == {"timezone"}:
+        timing["cron_expr"] = alarm.cron_expr  # the same expression, read in another zone
+    shared = {name: getattr(alarm, name) for name in Draft.__struct_fields__ if name in Alarm.__struct_fields__}
+    return Draft(**(shared | {"fire_at": None, "cron_expr": ""} | timing))
+
+
+def _slept(alarm: Alarm, fire: Fire | None, until: datetime, now: datetime) -> tuple[Fire, ...]:
+    if fire is not None and fire.status not in ("retrying", "skipped", "snoozed"):
+        return ()  # a worker that lost it brought its end back: that stays
+    known = fire if fire is not None and fire.status == "retrying" else open_fire(alarm, now)
+    return (replace(known, status="snoozed", result=f"snoozed until {until.isoformat()}", updated_at=now),)
+
+
+def _closed(fire: Fire | None, reason: str, now: datetime) -> tuple[Fire, ...]:
+    """A fire that was still being tried ends here."""
+    if fire is None or fire.status != "retrying":
+        return ()
+    return (replace(fire, status="failed", reason=reason, report_by=None, updated_at=now),)
+
+
+def _taken_back(alarm: Alarm, now: datetime) -> Alarm:
+    return replace(
+        alarm,
+        claim=alarm.claim + 1,
+        version=alarm.version + 1,
+        claimed_at=None,
+        unsettled=0,
+        failure_count=0,
+        updated_at=now,
+    )
+
+
+def _refuse_finished(alarm: Alarm) -> None:
+    if alarm.finished:
+        raise Conflict(f"the alarm is {alarm.status}", field="id", fix="Set a new one.")
+
+
+def _change(before: Alarm, after: Alarm, what: str, by: str, reason: str, *fires: Fire) -> Change:
+    event = Event(at=after.updated_at, what=what, alarm_id=before.id, owner_did=before.owner_did, by=by, reason=reason)
+    return Change(claim=before.claim, version=before.version, after=after, fires=fires, events=(event,), edited=True)

@@ -1,0 +1,205 @@
+"""The nouns: an alarm, its policy, its fires, and a change to them. Values only; nothing here decides.
+
+Field names and order of `Alarm` and `Fire` are the columns of their tables: a row reads straight into them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
+
+from wakeful.errors import NotFound
+
+Kind = Literal["once", "cron"]
+AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
+FireStatus = Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
+SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded"]
+ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
+FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
+
+FINISHED: Final = frozenset({"fired", "failed", "cancelled"})
+INBOX: Final = "inbox"
+REPORT_WITHIN: Final = timedelta(seconds=300)  # where a report is awaited and the alarm does not say for how long
+UNSETTLED_LIMIT: Final = 3  # claims that were never settled before an alarm counts as one that kills its workers
+LOG_LIMIT: Final = 20
+ERROR_LIMIT: Final = 2000
+RESULT_LIMIT: Final = 16_384
+
+
+class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """How an alarm behaves when things do not go to plan. Durations are seconds."""
+
+    backoff_base: float = 30.0
+    backoff_cap: float = 900.0
+    catch_up: Literal["one", "skip"] = "one"
+    grace: float = 60.0  # with catch_up="skip": how late a fire may still be
+    expires: float | None = None  # no attempt starts later than this after the scheduled moment
+    overlap: Literal["skip", "allow"] = "skip"
+    report_within: float | None = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    max_fires: int | None = None
+    jitter: float = 0.0
+    auto_pause_after: int | None = None
+    anchor: datetime | None = None  # where `@every` counts from; set by wakeful, not by callers
+
+
+DEFAULT_POLICY: Final = Policy()
+
+
+class Alarm(Struct, frozen=True, kw_only=True):
+    """An intention: when it fires, what is said, where it goes, whose it is."""
+
+    id: str
+    owner_did: str
+    user_id: str
+    label: str = ""
+    kind: Kind = "once"
+    fire_at: datetime | None = None
+    cron_expr: str = ""
+    timezone: str = "UTC"
+    next_fire_at: datetime
+    conversation_id: str = ""
+    wake_message: str = ""
+    payload: str = "{}"  # JSON, byte for byte as given
+    status: AlarmStatus = "active"
+    idempotency_key: str = ""
+    max_failures: int = 5
+    failure_count: int = 0
+    last_error: str = ""
+    claimed_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+    last_fired_at: datetime | None = None
+    target: str = INBOX
+    occurrence_at: datetime  # the nominal instant being worked on; next_fire_at adds jitter or a retry's wait
+    claim: int = 0
+    unsettled: int = 0
+    version: int = 1
+    awaiting: datetime | None = None
+    policy: Policy = DEFAULT_POLICY
+    fire_count: int = 0
+    failed_in_a_row: int = 0
+    created_by: str = ""
+    created_via: str = ""
+    paused_reason: str = ""
+    cancelled_at: datetime | None = None
+    isolated: bool = False
+    parent_fire: str = ""
+    root_id: str = ""
+    generation: int = 0
+
+    @property
+    def fire_id(self) -> str:
+        return fire_id(self.id, self.occurrence_at)
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED
+
+    @property
+    def may_have_fire(self) -> bool:
+        """Whether the current occurrence can already have a row in `fires`.
+
+        Only a failed attempt, a dead worker, or someone's later word (which moves `version`) leaves one.
+        """
+        return self.failure_count > 0 or self.unsettled > 1 or self.version > 1
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
+    """One line of a fire's log."""
+
+    at: datetime
+    ms: int
+    said: str
+
+
+class Fire(Struct, frozen=True, kw_only=True):
+    """One occurrence of an alarm, and what became of it."""
+
+    alarm_id: str
+    scheduled_for: datetime
+    owner_did: str
+    target: str
+    status: FireStatus
+    reason: str = ""
+    attempts: int = 0
+    failures: int = 0  # of this ladder: an explicit retry starts a new one
+    started_at: datetime | None = None  # first attempt; kept on retries
+    delivered_at: datetime | None = None
+    report_by: datetime | None = None
+    completed_at: datetime | None = None  # when its end was reported
+    duration_ms: int | None = None
+    result: str = ""
+    last_error: str = ""
+    log: tuple[Attempt, ...] = ()
+    through: datetime | None = None  # skipped runs: the last instant of the run
+    count: int = 1
+    updated_at: datetime
+
+    @property
+    def id(self) -> str:
+        return fire_id(self.alarm_id, self.scheduled_for)
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something somebody did to an alarm, for those who follow along and for `why`. Nothing depends on it."""
+
+    at: datetime
+    what: str
+    alarm_id: str = ""
+    owner_did: str = ""
+    fire_id: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+class Row(Struct, frozen=True):
+    """A row that a table target wants written inside the settlement's own transaction."""
+
+    table: str
+    values: dict[str, Any]
+    key: str  # the column that holds the fire id
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """An alarm as it will be, the fires it gains, and the two numbers that must still hold for it to count."""
+
+    claim: int
+    version: int
+    after: Alarm
+    fires: tuple[Fire, ...] = ()
+    events: tuple[Event, ...] = ()
+    row: Row | None = None
+    edited: bool = False  # intent columns changed too, not only the dispatch columns
+
+
+def fire_id(alarm_id: str, scheduled_for: datetime) -> str:
+    return f"{alarm_id}@{unix_ms(scheduled_for)}"
+
+
+def parse_fire_id(text: str) -> tuple[str, datetime]:
+    alarm_id, _, ms = text.partition("@")
+    if not alarm_id or not ms.isascii() or not ms.isdigit() or len(ms) > 14:
+        raise NotFound(f"{text!r} is not a fire id; it looks like <alarm id>@<unix milliseconds>", field="fire_id")
+    return alarm_id, from_unix_ms(int(ms))
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MS: Final = timedelta(milliseconds=1)
+
+
+def unix_ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MS
+
+
+def from_unix_ms(ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def whole_ms(moment: datetime) -> datetime:
+    """The moment in UTC, cut to the millisecond: what a row can hold."""
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

@@ -1,0 +1,65 @@
+"""What came of one delivery attempt, and what a target may later report. The world's failures are data."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from wakeful.alarm.model import Row
+
+
+class Delivered(Struct, frozen=True):
+    """The target has it. `awaits_report`: it is expected to say later how it went."""
+
+    detail: str = ""
+    awaits_report: bool = False
+    row: Row | None = None
+
+
+class Completed(Struct, frozen=True):
+    """The target has it and the work is done."""
+
+    result: str = ""
+
+
+class Failed(Struct, frozen=True):
+    """The attempt failed. `unhealthy`: the target itself seems down, not just this wake unwelcome."""
+
+    error: str
+    retryable: bool = True
+    retry_after: float | None = None
+    unhealthy: bool = False
+
+
+class Snoozed(Struct, frozen=True):
+    """The target wants the wake again after a while."""
+
+    wait: timedelta
+
+
+class Waiting(Struct, frozen=True):
+    """Kept in the inbox until its owner fetches it."""
+
+
+Outcome = Delivered | Completed | Failed | Snoozed | Waiting
+
+
+class Report(Struct, frozen=True):
+    """The target's later word on a fire."""
+
+    outcome: Literal["completed", "failed", "working", "snooze"]
+    text: str = ""
+    wait: timedelta | None = None
+
+
+class Try(Struct, frozen=True):
+    """When an attempt began and ended, by the store's clock."""
+
+    started: datetime
+    ended: datetime
+
+    @property
+    def ms(self) -> int:
+        return max(0, round((self.ended - self.started).total_seconds() * 1000))

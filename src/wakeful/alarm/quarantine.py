@@ -1,0 +1,23 @@
+"""What becomes of an alarm that cannot be decided on: it is set aside with the reason, and wedges nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from wakeful.alarm.model import ERROR_LIMIT, Alarm, Change, Fire, whole_ms
+from wakeful.alarm.settle import open_fire
+
+
+def quarantine(alarm: Alarm, fire: Fire | None, error: str, *, now: datetime) -> Change:
+    """End it as `failed`: its schedule, zone or policy no longer means anything to this version of wakeful."""
+    now = whole_ms(now)
+    said = f"set aside, it cannot be planned: {error}"[:ERROR_LIMIT]
+    kept = replace(
+        fire or open_fire(alarm, now), status="failed", reason="broken", last_error=said, report_by=None, updated_at=now
+    )
+    after = replace(
+        alarm, status="failed", last_error=said, claim=alarm.claim + 1, claimed_at=None, unsettled=0, updated_at=now
+    )
+    return Change(claim=alarm.claim, version=alarm.version, after=after, fires=(kept,))

@@ -1,0 +1,239 @@
+"""What a target's later word does to a fire and its alarm, and what its silence does. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from wakeful.alarm.model import (
+    ERROR_LIMIT,
+    INBOX,
+    REPORT_WITHIN,
+    RESULT_LIMIT,
+    Alarm,
+    Change,
+    Event,
+    Fire,
+    whole_ms,
+)
+from wakeful.alarm.outcome import Report
+from wakeful.alarm.plan import advance, following
+from wakeful.alarm.settle import open_fire, pause_if_hopeless
+from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.retry import backoff, spread
+
+_OPEN: Final = frozenset({"delivered", "waiting", "retrying", "timed_out", "failed"})
+_MS: Final = timedelta(milliseconds=1)
+
+
+def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, *, now: datetime) -> Change | None:
+    """Take a target's word on a fire. None: it said so before, and a report counts once."""
+    now = whole_ms(now)
+    in_flight = alarm.claimed_at is not None and alarm.occurrence_at == occurrence
+    if fire is None:
+        if not in_flight:
+            raise NotFound("that fire has not happened", field="fire_id")
+        fire = replace(open_fire(alarm, now), started_at=alarm.claimed_at)
+    if said.outcome == fire.status:
+        return None
+    if fire.status not in _OPEN or fire.completed_at is not None:
+        raise Conflict(f"the fire is {fire.status}: its end is already on record", field="fire_id")
+    match said.outcome:
+        case "completed":
+            return _completed(alarm, fire, said.text, in_flight=in_flight, now=now)
+        case "failed":
+            return _failed(alarm, fire, said.text or "reported as failed", in_flight=in_flight, now=now)
+        case "working":
+            return _working(alarm, fire, said, now=now)
+        case _:
+            return _snooze(alarm, fire, said, in_flight=in_flight, now=now)
+
+
+def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
+    """The report did not come in time. A wake from the inbox waits again; any other fire is `timed_out`."""
+    now = whole_ms(now)
+    if fire.target == INBOX:
+        again = replace(fire, status="waiting", report_by=None, updated_at=now)
+        return _change(alarm, replace(alarm, updated_at=now), again)
+    assert fire.report_by is not None
+    error = f"no report by {fire.report_by.isoformat()}"
+    gone = replace(fire, status="timed_out", report_by=None, last_error=error, result="timeout_unknown", updated_at=now)
+    after = replace(_no_longer_awaited(alarm, fire, now), last_error=error, failed_in_a_row=alarm.failed_in_a_row + 1)
+    after, events = pause_if_hopeless(after, now=now) if alarm.kind == "cron" else (after, ())
+    return replace(_change(alarm, after, gone), events=events)
+
+
+def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
+    """Hand a waiting wake to its owner, leased until a report is due."""
+    now = whole_ms(now)
+    window = alarm.policy.report_within
+    by = now + (timedelta(seconds=window) if window is not None else REPORT_WITHIN)
+    given = replace(
+        fire,
+        status="delivered",
+        started_at=fire.started_at or now,
+        delivered_at=now,
+        report_by=by,
+        attempts=fire.attempts + 1,
+        updated_at=now,
+    )
+    return _change(alarm, replace(alarm, updated_at=now), given)
+
+
+def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
+    """Open a failed or timed-out fire again, its ladder at the bottom."""
+    now = whole_ms(now)
+    if fire.status not in ("failed", "timed_out"):
+        raise Conflict(f"the fire is {fire.status}; only failed and timed-out ones are retried", field="fire_id")
+    # Only by hand is an alarm that has failed taken up again.
+    after = _reopened(replace(alarm, status="fired") if alarm.status == "failed" else alarm, fire, now, failures=0)
+    if after is None:
+        raise Conflict(
+            f"the alarm is {alarm.status}, and its fire of {fire.scheduled_for.isoformat()} cannot be taken up again",
+            field="fire_id",
+            fix="Use fire: it sends a wake now and moves nothing.",
+        )
+    opened = replace(fire, status="retrying", reason="", failures=0, completed_at=None, report_by=None, updated_at=now)
+    event = Event(at=now, what="retried", alarm_id=alarm.id, owner_did=alarm.owner_did, fire_id=fire.id, by=by)
+    return replace(_change(alarm, after, opened), events=(event,))
+
+
+def _completed(alarm: Alarm, fire: Fire, result: str, *, in_flight: bool, now: datetime) -> Change:
+    late = fire.status in ("timed_out", "failed")
+    started = fire.started_at or fire.delivered_at or now
+    done = replace(
+        fire,
+        status="completed",
+        reason="late" if late else "",
+        completed_at=now,
+        report_by=None,
+        duration_ms=max(0, (now - started) // _MS),
+        result=result[:RESULT_LIMIT],
+        last_error="",
+        updated_at=now,
+    )
+    if late or in_flight:
+        # Late: it corrects the record and moves nothing. In flight: the settlement will find it and move on.
+        return _change(alarm, replace(alarm, updated_at=now), done)
+    after = replace(_no_longer_awaited(alarm, fire, now), failed_in_a_row=0)
+    if fire.status != "retrying":
+        return _change(alarm, after if alarm.failure_count else replace(after, last_error=""), done)
+    if alarm.status == "active" and alarm.occurrence_at == fire.scheduled_for:
+        # The wake had arrived after all: the retry that was planned is not needed.
+        after = replace(after, last_fired_at=now, fire_count=alarm.fire_count + 1, failure_count=0, last_error="")
+        after = replace(after, status="fired") if alarm.kind == "once" else advance(after, alarm.next_fire_at)
+    return _change(alarm, after, done)
+
+
+def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datetime) -> Change:
+    error = error[:ERROR_LIMIT]
+    gone = replace(
+        fire, status="failed", reason="reported", completed_at=now, report_by=None, last_error=error, updated_at=now
+    )
+    if in_flight:
+        return _change(alarm, replace(alarm, updated_at=now), gone)
+    if fire.status == "retrying":  # it is being tried again already
+        return _change(alarm, replace(alarm, updated_at=now), replace(fire, last_error=error, updated_at=now))
+    counted = fire.status == "timed_out"
+    if not counted and fire.failures < alarm.max_failures:
+        wait = backoff(fire.failures, base=alarm.policy.backoff_base, cap=alarm.policy.backoff_cap)
+        at = whole_ms(now + spread(wait, f"{fire.id}#{fire.attempts}"))
+        after = _reopened(alarm, fire, at, failures=fire.failures + 1)
+        if after is not None:
+            said = f"RETRY: {error} (attempt {fire.failures + 1}/{alarm.max_failures})"
+            again = replace(
+                gone, status="retrying", reason="", completed_at=None, failures=fire.failures + 1, result=said
+            )
+            return _change(alarm, replace(after, last_error=error, updated_at=now), again)
+    gone = replace(gone, result=f"FAILED: {error} (after {max(1, fire.attempts)} attempts)"[:RESULT_LIMIT])
+    after = replace(
+        _no_longer_awaited(alarm, fire, now),
+        last_error=error,
+        failed_in_a_row=alarm.failed_in_a_row + (not counted),
+    )
+    if alarm.kind == "once":
+        return _change(alarm, replace(after, status="failed") if alarm.status == "fired" else after, gone)
+    after, events = pause_if_hopeless(after, now=now)
+    return replace(_change(alarm, after, gone), events=events)
+
+
+def _working(alarm: Alarm, fire: Fire, said: Report, *, now: datetime) -> Change:
+    """Still at it: the clock for the report starts again, also for one that had been given up."""
+    if fire.status == "failed":
+        raise Conflict("the fire is failed: its end is already on record", field="fire_id")
+    window = alarm.policy.report_within
+    wait = said.wait or (timedelta(seconds=window) if window is not None else REPORT_WITHIN)
+    on_it = replace(fire, updated_at=now, result=said.text[:RESULT_LIMIT] or fire.result)
+    if fire.report_by is not None:
+        on_it = replace(on_it, report_by=max(fire.report_by, whole_ms(now + wait)))
+    elif fire.status == "timed_out":
+        on_it = replace(on_it, status="delivered", report_by=whole_ms(now + wait), last_error="")
+    return _change(alarm, replace(alarm, updated_at=now), on_it)
+
+
+def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: datetime) -> Change:
+    """The wake again later; where the series comes again by then, that stands in for it."""
+    if said.wait is None or said.wait <= timedelta(0):
+        raise InvalidRequest("a snooze needs a length", field="for", fix='For example "15m".')
+    if in_flight:
+        raise Conflict(
+            "the attempt is still under way", field="fire_id", fix='Answer it with {"snooze": "15m"} instead.'
+        )
+    if fire.status == "retrying":
+        raise Conflict(
+            f"it comes again at {alarm.next_fire_at.isoformat()}", field="fire_id", fix="Snooze the alarm instead."
+        )
+    again = whole_ms(now + said.wait)
+    told = _no_longer_awaited(alarm, fire, now)
+    after = _reopened(told, replace(fire, scheduled_for=again), again, failures=0)
+    if after is None and alarm.kind == "cron" and alarm.status == "active":
+        after = told
+    if after is None:
+        raise Conflict(f"the alarm is {alarm.status}", field="fire_id", fix="Set a new one.")
+    slept = replace(fire, status="snoozed", report_by=None, result=f"snoozed until {again.isoformat()}", updated_at=now)
+    return _change(alarm, after, slept)
+
+
+def _reopened(alarm: Alarm, fire: Fire, at: datetime, *, failures: int) -> Alarm | None:
+    """The alarm working on that occurrence again at a moment, or None where something else comes first."""
+    policy = alarm.policy
+    if policy.expires is not None and at > fire.scheduled_for + timedelta(seconds=policy.expires):
+        return None
+    if policy.overlap == "skip" and alarm.awaiting not in (None, fire.scheduled_for):
+        return None
+    if not _free(alarm, at):
+        return None
+    return replace(
+        alarm,
+        status="active",
+        occurrence_at=fire.scheduled_for,
+        next_fire_at=at,
+        failure_count=failures,
+        unsettled=0,
+        awaiting=None if alarm.awaiting == fire.scheduled_for else alarm.awaiting,
+        fire_count=max(0, alarm.fire_count - 1),
+    )
+
+
+def _free(alarm: Alarm, at: datetime) -> bool:
+    """Whether nothing is lost when the alarm is taken back to an earlier fire until a moment."""
+    if alarm.status == "active" and alarm.kind == "cron" and alarm.claimed_at is None and alarm.failure_count == 0:
+        # What waits now must be what the schedule itself will name again afterwards.
+        return at < alarm.next_fire_at and following(alarm, at) == alarm.occurrence_at
+    return alarm.status == "fired"
+
+
+def _no_longer_awaited(alarm: Alarm, fire: Fire, now: datetime) -> Alarm:
+    awaiting = None if alarm.awaiting == fire.scheduled_for else alarm.awaiting
+    return replace(alarm, awaiting=awaiting, updated_at=now)
+
+
+def _change(before: Alarm, after: Alarm, fire: Fire) -> Change:
+    return Change(
+        claim=before.claim,
+        version=before.version,
+        after=replace(after, version=before.version + 1),
+        fires=(fire,),
+    )

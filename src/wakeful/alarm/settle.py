@@ -1,0 +1,368 @@
+"""What follows one delivery attempt, and what is settled without one. Pure: values in, a Change out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm.model import (
+    ERROR_LIMIT,
+    LOG_LIMIT,
+    REPORT_WITHIN,
+    RESULT_LIMIT,
+    UNSETTLED_LIMIT,
+    Alarm,
+    Attempt,
+    Change,
+    Event,
+    Fire,
+    SkipReason,
+    whole_ms,
+)
+from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Snoozed, Try, Waiting
+from wakeful.alarm.plan import advance, at_occurrence, following, passed_over, skipped_run, undecided
+from wakeful.retry import backoff, spread
+
+RETRY_AFTER_LIMIT: Final = 86_400.0
+WORKER_DIED: Final = "worker died"
+_MS: Final = timedelta(milliseconds=1)
+_BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused"})  # reasons of a fire that an owner's change ended
+
+
+def begin(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change | None:
+    """Whether a claimed alarm is to be delivered (None), or what is settled instead of delivering it."""
+    policy, now = alarm.policy, whole_ms(now)
+    if fire is not None and (known := _known_end(fire)) is not None:
+        # It arrived, or was reported on, and its worker died or lost its lease before it could settle.
+        return _decide(_Ending(alarm, replace(fire, attempts=max(1, fire.attempts)), now, started=now), known)
+    if alarm.unsettled > UNSETTLED_LIMIT:
+        return _poisoned(alarm, fire, now=now)
+    expired = policy.expires is not None and now > alarm.occurrence_at + timedelta(seconds=policy.expires)
+    if alarm.failure_count > 0 or (fire is not None and fire.status == "retrying"):
+        return _late_retry(alarm, fire, expired=expired, now=now)
+    if policy.expires is not None and expired:
+        return skip(alarm, "expired", now=now, tolerance=policy.expires)
+    if policy.catch_up == "skip" and now > alarm.next_fire_at + timedelta(seconds=policy.grace):
+        return skip(alarm, "missed", now=now, tolerance=policy.grace)
+    if policy.overlap == "skip" and alarm.awaiting is not None and alarm.awaiting != alarm.occurrence_at:
+        return skip(alarm, "overlap", now=now)
+    return None
+
+
+def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime) -> Change | None:
+    """A retry that comes too late gives way to what the series has next, overdue or not: nothing may delay it."""
+    upcoming = undecided(alarm)
+    if not expired and (upcoming is None or upcoming > now):
+        return None
+    reason = "expired" if expired else "superseded"
+    end = _Ending(alarm, fire or open_fire(alarm, now), now, started=now)
+    return end.failed(alarm.last_error or reason, reason, past=alarm.next_fire_at)
+
+
+def _poisoned(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change:
+    """It seems to kill its workers: no further delivery. A series that does so twice running is paused."""
+    error = f"{WORKER_DIED}: claimed {alarm.unsettled - 1} times without an answer"
+    known = _logged(_taken_up(alarm, fire, now), Failed(error), Try(now, now))
+    end = _Ending(alarm, known, now, started=now)
+    change = end.failed(error, WORKER_DIED, past=end.past)
+    if not alarm.last_error.startswith(WORKER_DIED) or change.after.status != "active":
+        return change
+    after, events = _paused(change.after, by="poison rule", reason=error, now=now)
+    return replace(change, after=after, events=events)
+
+
+def skip(alarm: Alarm, reason: SkipReason, *, now: datetime, tolerance: float = 0.0) -> Change:
+    """Pass over the current occurrence, and every other one that is overdue by more than the tolerance, undelivered."""
+    now = whole_ms(now)
+    last = max(alarm.next_fire_at, now if not tolerance else whole_ms(now - timedelta(seconds=tolerance)) - _MS)
+    run = skipped_run(alarm, alarm.occurrence_at, last, reason, now=now)
+    after = _released(alarm, now)
+    if alarm.kind == "once":
+        late = (now - alarm.next_fire_at).total_seconds()
+        after = replace(after, status="failed", last_error=f"not delivered: {reason}, {late:.0f} s after it was due")
+    else:
+        after = advance(after, last)
+    return _change(alarm, after, *((run,) if run else ()))
+
+
+def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> Change:
+    """Decide what follows one delivery attempt."""
+    known = _taken_up(alarm, fire, attempt.started)
+    outcome = _outweighed(known, outcome)
+    return _decide(_Ending(alarm, _logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started), outcome)
+
+
+def _decide(end: _Ending, outcome: Outcome) -> Change:
+    match outcome:
+        case Completed(result):
+            return end.completed(result)
+        case Delivered():
+            return end.delivered(outcome)
+        case Waiting():
+            return end.waiting()
+        case Snoozed(wait):
+            return end.snoozed(wait)
+        case Failed():
+            retry_at, why_not = end.next_try(outcome)
+            if retry_at is not None:
+                return end.retrying(outcome.error, retry_at)
+            return end.failed(outcome.error, why_not, past=end.past)
+
+
+def open_fire(alarm: Alarm, now: datetime) -> Fire:
+    return Fire(
+        alarm_id=alarm.id,
+        scheduled_for=alarm.occurrence_at,
+        owner_did=alarm.owner_did,
+        target=alarm.target,
+        status="retrying",
+        failures=alarm.failure_count,
+        updated_at=now,
+    )
+
+
+def _taken_up(alarm: Alarm, fire: Fire | None, now: datetime) -> Fire:
+    """The fire being worked on. A row that only said this instant would be passed over has been overtaken."""
+    return open_fire(alarm, now) if fire is None or fire.status in ("skipped", "snoozed") else fire
+
+
+def release(alarm: Alarm, *, now: datetime) -> Change:
+    """Hand a claimed alarm back untried: it is due again at once, and the claim does not count against it."""
+    after = replace(_released(alarm, whole_ms(now)), unsettled=max(0, alarm.unsettled - 1))
+    return _change(alarm, after)
+
+
+def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome, attempt: Try) -> Change:
+    """Keep on record what a worker brought back for an alarm that is no longer its own. The alarm does not move."""
+    now = whole_ms(attempt.ended)
+    known = fire or replace(open_fire(alarm, now), scheduled_for=occurrence, failures=0)
+    if any(line.at == whole_ms(attempt.started) and line.ms == attempt.ms for line in known.log):
+        return _change(alarm, alarm)  # it was settled after all, and only the answer got lost
+    noted = _logged(known, outcome, attempt, suffix=" (no longer ours)")
+    if known.status == "retrying" or (known.reason in _BY_OWNER and known.count == 1):
+        noted = _come_back(alarm, noted, outcome, now=now)
+    return _change(alarm, replace(alarm, version=alarm.version + 1, updated_at=now), noted)
+
+
+def _come_back(alarm: Alarm, fire: Fire, outcome: Outcome, *, now: datetime) -> Fire:
+    """A fire whose end was open, or written down by an owner's change, learns how its last attempt went."""
+    pending = not alarm.finished and alarm.occurrence_at == fire.scheduled_for
+    match outcome:
+        case Completed(result):
+            return _completed(replace(fire, through=None), result, now=now)
+        case Delivered(row=None):  # with a row nothing has arrived: it would have been written by the settlement
+            return _delivered(alarm, replace(fire, through=None), outcome, now=now)
+        case Failed(error):
+            fire = replace(fire, last_error=error[:ERROR_LIMIT], through=None)
+            return fire if pending else replace(fire, status="failed", reason=fire.reason or "superseded")
+        case _:
+            gone = replace(fire, status="failed", reason="superseded", last_error="taken from its worker")
+            return gone if fire.status == "retrying" and not pending else fire
+
+
+def _completed(fire: Fire, result: str, *, now: datetime) -> Fire:
+    done = fire.completed_at or now
+    return replace(
+        fire,
+        status="completed",
+        reason="",
+        delivered_at=fire.delivered_at or now,
+        completed_at=done,
+        report_by=None,
+        duration_ms=max(0, (done - (fire.started_at or done)) // _MS),
+        result=result[:RESULT_LIMIT],
+        last_error="",
+    )
+
+
+def _delivered(alarm: Alarm, fire: Fire, outcome: Delivered, *, now: datetime) -> Fire:
+    window = alarm.policy.report_within
+    report_by = None
+    if window is not None or outcome.awaits_report:
+        report_by = whole_ms(now + (timedelta(seconds=window) if window is not None else REPORT_WITHIN))
+    return replace(fire, status="delivered", reason="", delivered_at=now, report_by=report_by, last_error="", result="")
+
+
+class _Ending(Struct, frozen=True):
+    """One settlement in the making: the ways a fire can go from here."""
+
+    alarm: Alarm
+    fire: Fire
+    now: datetime
+    started: datetime
+
+    @property
+    def past(self) -> datetime:
+        """What lies at or before this is decided with this settlement, also when the clock was set back."""
+        return max(self.now, self.alarm.next_fire_at)
+
+    def completed(self, result: str) -> Change:
+        return self._succeeded(_completed(self.fire, result, now=self.now), awaiting=False)
+
+    def delivered(self, outcome: Delivered) -> Change:
+        fire = _delivered(self.alarm, self.fire, outcome, now=self.now)
+        fire = replace(fire, failures=self.alarm.failure_count)
+        return replace(self._succeeded(fire, awaiting=fire.report_by is not None), row=outcome.row)
+
+    def waiting(self) -> Change:
+        fire = replace(self.fire, status="waiting", reason="", target=self.alarm.target, report_by=None, last_error="")
+        return self._succeeded(fire, awaiting=True)
+
+    def snoozed(self, wait: timedelta) -> Change:
+        """The wake again later; a snooze that reaches the series' next occurrence gives way to it."""
+        alarm, again = self.alarm, max(whole_ms(self.now + wait), self.past + _MS)
+        fire = replace(self.fire, status="snoozed", reason="", result=f"snoozed until {again.isoformat()}")
+        after = _released(alarm, self.now)
+        runs = passed_over(alarm, started=self.started, now=self.now)
+        upcoming = following(alarm, self.past)
+        if upcoming is not None and upcoming <= again:
+            return _change(alarm, at_occurrence(after, upcoming), fire, *runs)
+        return _change(alarm, replace(at_occurrence(after, again), next_fire_at=again), fire, *runs)
+
+    def next_try(self, outcome: Failed) -> tuple[datetime | None, str]:
+        """When the next attempt comes, or why there is none."""
+        alarm, policy = self.alarm, self.alarm.policy
+        if not outcome.retryable:
+            return None, "refused"
+        if alarm.failure_count >= alarm.max_failures:
+            return None, "exhausted"
+        wait = backoff(alarm.failure_count, base=policy.backoff_base, cap=policy.backoff_cap)
+        wait = spread(wait, f"{alarm.fire_id}#{self.fire.attempts}")
+        if outcome.retry_after is not None:
+            wait = max(wait, timedelta(seconds=min(RETRY_AFTER_LIMIT, outcome.retry_after)))
+        at = whole_ms(self.now + wait)
+        if policy.expires is not None and at > alarm.occurrence_at + timedelta(seconds=policy.expires):
+            return None, "expired"
+        upcoming = undecided(replace(alarm, next_fire_at=self.past))
+        return (None, "superseded") if upcoming is not None and at >= upcoming else (at, "")
+
+    def retrying(self, error: str, at: datetime) -> Change:
+        alarm, error = self.alarm, error[:ERROR_LIMIT]
+        failures = alarm.failure_count + 1
+        fire = replace(
+            self.fire,
+            status="retrying",
+            completed_at=None,
+            report_by=None,
+            failures=failures,
+            last_error=error,
+            reason="",
+            result=f"RETRY: {error} (attempt {failures}/{alarm.max_failures})",
+        )
+        after = replace(_released(alarm, self.now), failure_count=failures, last_error=error, next_fire_at=at)
+        return _change(alarm, after, fire, *passed_over(alarm, started=self.started, now=self.now))
+
+    def failed(self, error: str, reason: str, *, past: datetime) -> Change:
+        """The fire ends here; `once` ends with it, a series goes on after `past`."""
+        alarm, error = self.alarm, error[:ERROR_LIMIT]
+        fire = replace(
+            self.fire,
+            status="failed",
+            reason=reason,
+            report_by=None,
+            failures=alarm.failure_count + 1,
+            last_error=error,
+            result=f"FAILED: {error} (after {max(1, self.fire.attempts)} attempts)"[:RESULT_LIMIT],
+        )
+        after = replace(
+            _released(alarm, self.now),
+            failure_count=alarm.failure_count + 1,
+            last_error=error,
+            fire_count=alarm.fire_count + 1,
+            failed_in_a_row=alarm.failed_in_a_row + 1,
+        )
+        if alarm.kind == "once":
+            return _change(alarm, replace(after, status="failed"), fire)
+        runs = passed_over(alarm, started=self.started, now=past)
+        after, events = pause_if_hopeless(advance(after, past), now=self.now)
+        return replace(_change(alarm, after, fire, *runs), events=events)
+
+    def _succeeded(self, fire: Fire, *, awaiting: bool) -> Change:
+        alarm = self.alarm
+        after = replace(
+            _released(alarm, self.now),
+            last_fired_at=self.now,
+            failure_count=0,
+            last_error="",
+            fire_count=alarm.fire_count + 1,
+            failed_in_a_row=alarm.failed_in_a_row if awaiting else 0,
+            awaiting=alarm.occurrence_at if awaiting else _still_awaited(alarm),
+        )
+        if alarm.kind == "once":
+            return _change(alarm, replace(after, status="fired"), fire)
+        runs = passed_over(alarm, started=self.started, now=self.now)
+        return _change(alarm, advance(after, self.past), fire, *runs)
+
+
+def pause_if_hopeless(alarm: Alarm, *, now: datetime) -> tuple[Alarm, tuple[Event, ...]]:
+    """A series whose fires keep failing is paused where its policy says so, with the reason on it."""
+    limit = alarm.policy.auto_pause_after
+    if limit is None or alarm.failed_in_a_row < limit or alarm.status != "active":
+        return alarm, ()
+    reason = f"{alarm.failed_in_a_row} fires failed in a row: {alarm.last_error}"
+    return _paused(alarm, by="policy auto_pause_after", reason=reason, now=now)
+
+
+def _paused(alarm: Alarm, *, by: str, reason: str, now: datetime) -> tuple[Alarm, tuple[Event, ...]]:
+    event = Event(at=now, what="paused", alarm_id=alarm.id, owner_did=alarm.owner_did, by=by, reason=reason)
+    return replace(alarm, status="paused", paused_reason=reason), (event,)
+
+
+def _still_awaited(alarm: Alarm) -> datetime | None:
+    return None if alarm.awaiting == alarm.occurrence_at else alarm.awaiting
+
+
+def _released(alarm: Alarm, now: datetime) -> Alarm:
+    """The lease is over and its number spent: whatever was decided from the alarm as it was before no longer counts."""
+    return replace(alarm, claim=alarm.claim + 1, claimed_at=None, unsettled=0, updated_at=now)
+
+
+def _known_end(fire: Fire) -> Outcome | None:
+    """How a fire that is still being worked on has ended already, by a report or by an attempt that came back late."""
+    if fire.status == "completed":
+        return Completed(fire.result)
+    if fire.status == "delivered":
+        return Delivered(awaits_report=fire.report_by is not None)
+    return Failed(fire.last_error) if fire.status == "failed" and fire.reason == "reported" else None
+
+
+def _outweighed(fire: Fire, outcome: Outcome) -> Outcome:
+    """A report that came in while the attempt was under way outweighs its answer; so does an arrival its failure."""
+    known = _known_end(fire)
+    if known is None or (isinstance(known, Delivered) and not isinstance(outcome, Failed)):
+        return outcome
+    return known
+
+
+def _logged(fire: Fire, outcome: Outcome, attempt: Try, *, suffix: str = "") -> Fire:
+    line = Attempt(whole_ms(attempt.started), attempt.ms, _said(outcome) + suffix)
+    tried = not isinstance(outcome, Waiting)  # putting it into the inbox is no attempt: its owner has not seen it
+    log = fire.log if len(fire.log) < LOG_LIMIT else (fire.log[0], *fire.log[2:])
+    return replace(
+        fire,
+        attempts=fire.attempts + tried,
+        started_at=fire.started_at or (whole_ms(attempt.started) if tried else None),
+        log=(*log, line),
+        updated_at=whole_ms(attempt.ended),
+    )
+
+
+def _said(outcome: Outcome) -> str:
+    match outcome:
+        case Completed(result):
+            return f"completed: {result[:200]}" if result else "completed"
+        case Delivered(detail):
+            return f"delivered: {detail}" if detail else "delivered"
+        case Waiting():
+            return "put into the inbox"
+        case Snoozed(wait):
+            return f"snoozed for {wait.total_seconds():.0f} s"
+        case Failed(error):
+            return f"failed: {error[:500]}"
+
+
+def _change(before: Alarm, after: Alarm, *fires: Fire) -> Change:
+    return Change(claim=before.claim, version=before.version, after=after, fires=fires)

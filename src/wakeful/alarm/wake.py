@@ -1,0 +1,122 @@
+"""What is delivered to a target for one fire: the same bytes on every attempt unless the owner edited the alarm."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from wakeful.alarm.model import Alarm
+
+ORIGIN: Final = "wakeful"
+
+
+class Wake:
+    """One fire of an alarm on its way to a target.
+
+    The body depends on the alarm and the occurrence alone; what varies between attempts is beside it.
+    """
+
+    def __init__(
+        self,
+        alarm: Alarm,
+        *,
+        attempt: int = 1,
+        late_ms: int = 0,
+        missed: int = 0,
+        report_url: str = "",
+        secret: bytes = b"",
+    ) -> None:
+        self.alarm = alarm
+        self.attempt = attempt
+        self.late_ms = late_ms
+        self.missed = missed
+        self._report_url = report_url
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return f"Wake({self.fire_id!r}, {self.message!r}, attempt={self.attempt})"
+
+    @cached_property
+    def fire_id(self) -> str:
+        return self.alarm.fire_id
+
+    @property
+    def alarm_id(self) -> str:
+        return self.alarm.id
+
+    @property
+    def owner_did(self) -> str:
+        return self.alarm.owner_did
+
+    @property
+    def user_id(self) -> str:
+        return self.alarm.user_id
+
+    @property
+    def conversation_id(self) -> str:
+        return self.alarm.conversation_id
+
+    @property
+    def label(self) -> str:
+        return self.alarm.label
+
+    @property
+    def message(self) -> str:
+        return self.alarm.wake_message
+
+    @cached_property
+    def payload(self) -> Any:
+        """The stashed state, decoded. `payload_json` has the very bytes that were given."""
+        return msgspec.json.decode(self.alarm.payload)
+
+    @property
+    def payload_json(self) -> str:
+        return self.alarm.payload
+
+    @property
+    def scheduled_for(self) -> datetime:
+        return self.alarm.occurrence_at
+
+    @property
+    def isolated(self) -> bool:
+        return self.alarm.isolated
+
+    @cached_property
+    def report_token(self) -> str:
+        return report_token(self._secret, self.fire_id)
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """The body before it is encoded; `payload` stays raw."""
+        alarm = self.alarm
+        return {
+            "fire_id": self.fire_id,
+            "alarm_id": alarm.id,
+            "owner_did": alarm.owner_did,
+            "user_id": alarm.user_id,
+            "conversation_id": alarm.conversation_id,
+            "label": alarm.label,
+            "message": alarm.wake_message,
+            "payload": msgspec.Raw(alarm.payload.encode()),
+            "scheduled_for": alarm.occurrence_at,
+            "isolated": alarm.isolated,
+            "created_by": alarm.created_by,
+            "created_via": alarm.created_via,
+            "created_at": alarm.created_at,
+            "origin": ORIGIN,
+            "report": {"url": self._report_url.replace("{fire_id}", self.fire_id), "token": self.report_token},
+        }
+
+    @cached_property
+    def body(self) -> bytes:
+        return msgspec.json.encode(self.fields)
+
+
+def report_token(secret: bytes, fire_id: str) -> str:
+    """What lets the receiver of one wake, and nobody else, report on that fire."""
+    return hmac.new(secret, f"report:{fire_id}".encode(), hashlib.sha256).hexdigest()

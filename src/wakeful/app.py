@@ -1,0 +1,116 @@
+"""The only place that chooses a store, targets and doors. A new kind of target is one line here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from wakeful.alarm import INBOX
+from wakeful.clock import Clock, SystemClock
+from wakeful.config import Settings, load
+from wakeful.dispatcher import Served
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.front import SyncWakeful, Wakeful
+from wakeful.schedule import duration
+from wakeful.store import Store
+from wakeful.store.queries import Naming
+from wakeful.targets import Target
+from wakeful.targets.inbox import Inbox
+
+__all__ = ["Wakeful", "build", "open", "open_sync"]
+
+# kind → where it lives; imported only when configured, because some bring heavy libraries along
+KINDS: Final = {
+    "webhook": "wakeful.targets.webhook:Webhook",
+    "router": "wakeful.targets.router:Router",
+    "table": "wakeful.targets.table:Table",
+    "notify": "wakeful.targets.notify:Notify",
+}
+
+
+def open(
+    db: str | os.PathLike[str] | None = None,
+    *,
+    owner: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    clock: Clock | None = None,
+    **settings: Any,
+) -> Wakeful:
+    """A clock on a SQLite file or a `postgresql://…` database, for `async with`.
+
+    What is not given here comes from WAKEFUL_* variables and wakeful.toml.
+    """
+    flags = {"db": None if db is None else os.fspath(db), "owner": owner, **settings}
+    unknown = set(settings) - set(Settings.__struct_fields__)
+    if unknown:
+        raise InvalidConfig(f"there is no setting {min(unknown)!r}", field=min(unknown))
+    return build(load(config, flags=flags), clock=clock)
+
+
+def open_sync(db: str | os.PathLike[str] | None = None, **settings: Any) -> SyncWakeful:
+    """The same for plain scripts and notebooks, for `with`."""
+    return SyncWakeful(lambda: open(db, **settings))
+
+
+def build(settings: Settings, *, clock: Clock | None = None, via: str = "python") -> Wakeful:
+    return Wakeful(
+        build_store(settings, clock), settings=settings, targets=build_targets(settings, clock), clock=clock, via=via
+    )
+
+
+def build_store(settings: Settings, clock: Clock | None = None) -> Store:
+    naming = Naming(schema=settings.schema, prefix=settings.prefix)
+    if settings.db.startswith(("postgresql://", "postgres://")):
+        from wakeful.store.postgres import PostgresStore
+
+        return PostgresStore(
+            settings.db,
+            naming=naming,
+            clock=clock,
+            tick=settings.tick,
+            pool_size=settings.pool_size,
+            pgbouncer=settings.pgbouncer,
+        )
+    if "://" in settings.db:
+        raise InvalidConfig(
+            f"{settings.db.partition(':')[0]!r} is no store", field="db", fix="Give a file, or postgresql://…."
+        )
+    if settings.schema:
+        raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use prefix.")
+    from wakeful.store.sqlite import SqliteStore
+
+    return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick)
+
+
+def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, Served]:
+    """The inbox, the router where it is set up, and every [targets.NAME]."""
+    served = {INBOX: Served(Inbox(), settings.total_concurrency, breaks=False)}
+    configured: dict[str, Mapping[str, Any]] = dict(settings.targets)
+    if settings.wake_url:
+        configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
+    for name, given in configured.items():
+        if name == INBOX:
+            raise InvalidConfig("it is built in", field=f"targets.{INBOX}", fix="Take another name.")
+        served[name] = _target(name, dict(given), settings, clock or SystemClock())
+    return served
+
+
+def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) -> Served:
+    kind = str(given.pop("kind"))
+    concurrency = given.pop("concurrency", settings.concurrency)
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise InvalidConfig(f"{concurrency!r} is not a number from 1 up", field=f"targets.{name}.concurrency")
+    module, _, cls = KINDS[kind].partition(":")
+    try:
+        if "timeout" in given:
+            given["timeout"] = duration(given["timeout"]).total_seconds()
+        target: Target = getattr(import_module(module), cls)(**given, clock=clock)
+    except InvalidRequest as error:
+        raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None
+    except TypeError as error:
+        raise InvalidConfig(
+            f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists what {kind} takes."
+        ) from None
+    return Served(target, concurrency)

@@ -1,0 +1,163 @@
+"""Every setting, its default and what it means; from wakeful.toml, then WAKEFUL_* variables, then flags."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec import Meta, Struct
+
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.schedule import duration
+
+FILE: Final = "wakeful.toml"
+TARGET_KINDS: Final = ("webhook", "router", "table", "notify")
+Seconds = timedelta
+
+
+def _about(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    db: Annotated[str, _about("Where alarms are kept: a SQLite file, or `postgresql://…`.")] = "wakeful.db"
+    schema: Annotated[str, _about("PostgreSQL: the schema that holds the tables; made when missing.")] = ""
+    prefix: Annotated[str, _about("Put before every table's name, to live in another program's database.")] = ""
+    pgbouncer: Annotated[bool, _about("PostgreSQL behind pgbouncer in transaction mode: no session state.")] = False
+    pool_size: Annotated[int, _about("PostgreSQL: connections a process holds at most.")] = 8
+    host: Annotated[str, _about("The address `serve` binds to. Only loopback while there are no tokens.")] = "127.0.0.1"
+    port: Annotated[int, _about("The port `serve` listens on; 0 takes a free one.")] = 4747
+    public_url: Annotated[str, _about("How receivers reach this server: the base of the report URL in a wake.")] = ""
+    owner: Annotated[str, _about("Whose alarms the command line and the library set when nothing else says.")] = "local"
+    timezone: Annotated[str, _about("The IANA zone in which times are understood when none is given.")] = "UTC"
+    tick: Annotated[Seconds, _about("The longest a dispatcher sleeps; what a lost hint costs.")] = timedelta(seconds=1)
+    lease: Annotated[Seconds, _about("How long a worker that fell silent keeps an alarm.")] = timedelta(minutes=2)
+    batch: Annotated[int, _about("The most alarms one claim takes.")] = 100
+    concurrency: Annotated[int, _about("Deliveries at once to one target, where the target does not say.")] = 64
+    total_concurrency: Annotated[int, _about("Deliveries at once in one process.")] = 512
+    stop_within: Annotated[Seconds, _about("How long a stopping process waits for what is in flight.")] = timedelta(
+        seconds=10
+    )
+    max_failures: Annotated[int, _about("Retries allowed to an alarm that does not say.")] = 5
+    retention: Annotated[Seconds, _about("How long finished alarms and fires are kept.")] = timedelta(days=90)
+    wake_url: Annotated[str, _about("The router's address, `http://…/internal/wake`: makes the target `router`.")] = ""
+    wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
+    log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
+    targets: Annotated[
+        dict[str, dict[str, Any]],
+        _about("`[targets.NAME]` tables: `kind` and the settings of that kind."),
+    ] = {}
+
+    @property
+    def local_url(self) -> str:
+        """Where `serve` listens."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+HINTS: Final = get_type_hints(Settings, include_extras=True)
+
+
+def plain_type(name: str) -> type[Any]:
+    """A setting's type without its description."""
+    found: type[Any] = get_args(HINTS[name])[0]
+    return found
+
+
+def load(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Read the settings. Each later source overrides the earlier; a wrong value stops with where it stands."""
+    environ = os.environ if environ is None else environ
+    values = _from_file(path or environ.get("WAKEFUL_CONFIG"))
+    for name in Settings.__struct_fields__:
+        if name != "targets" and (text := environ.get(f"WAKEFUL_{name.upper()}")) is not None:
+            values[name] = _convert(name, text, where=f"WAKEFUL_{name.upper()}")
+    for name, value in (flags or {}).items():
+        if value is not None:
+            values[name] = _convert(name, value, where=f"--{name.replace('_', '-')}")
+    return _checked(Settings(**values))
+
+
+def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
+    file = Path(path or FILE)
+    if not file.exists():
+        if path is not None:
+            raise InvalidConfig(f"{file} does not exist", field="config", fix="Name an existing file.")
+        return {}
+    try:
+        text = file.read_text()
+        raw = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidConfig(f"{file}: {error}", field="config") from None
+    values: dict[str, Any] = {}
+    for name, value in raw.items():
+        where = f"{file}, line {_line(text, name)}"
+        if name not in Settings.__struct_fields__:
+            known = ", ".join(Settings.__struct_fields__)
+            raise InvalidConfig(f"{where}: there is no setting {name!r}", field=name, fix=f"Known are: {known}.")
+        values[name] = _targets(value, file, text) if name == "targets" else _convert(name, value, where=where)
+    return values
+
+
+def _targets(raw: Any, file: Path, text: str) -> dict[str, dict[str, Any]]:
+    for name, target in raw.items() if isinstance(raw, dict) else [("targets", raw)]:
+        where = f"{file}, line {_line(text, f'targets.{name}')}"
+        kind = target.get("kind") if isinstance(target, dict) else None
+        if kind not in TARGET_KINDS:
+            raise InvalidConfig(
+                f"{where}: target {name!r} has kind {kind!r}",
+                field=f"targets.{name}.kind",
+                fix=f"Accepted are: {', '.join(TARGET_KINDS)}.",
+            )
+    found: dict[str, dict[str, Any]] = raw
+    return found
+
+
+def _line(text: str, name: str) -> int:
+    """The line that sets a name, or opens its table; 1 when it is written in some other way."""
+    pattern = re.compile(rf"^\s*(\[+\s*{re.escape(name)}\s*\]|\"?{re.escape(name)}\"?\s*=)")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
+
+
+def _convert(name: str, value: Any, *, where: str) -> Any:
+    kind = plain_type(name)
+    try:
+        if kind is timedelta:
+            return value if isinstance(value, timedelta) else duration(value)
+        return msgspec.convert(value, kind, strict=not isinstance(value, str) or kind is str)
+    except (msgspec.ValidationError, InvalidRequest) as error:
+        accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
+        raise InvalidConfig(
+            f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
+        ) from None
+
+
+def _checked(settings: Settings) -> Settings:
+    least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
+    for name, minimum in least.items():
+        if getattr(settings, name) < minimum:
+            raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
+    if settings.port > 65535:
+        raise InvalidConfig(f"{settings.port} is not a port", field="port", fix="Give 0 to 65535.")
+    if settings.lease < 2 * settings.tick:
+        raise InvalidConfig("the lease is shorter than two ticks", field="lease", fix="Give a longer one.")
+    if settings.log_level not in ("debug", "info", "warning", "error"):
+        raise InvalidConfig(
+            f"{settings.log_level!r} is no level", field="log_level", fix="Accepted are debug, info, warning, error."
+        )
+    try:
+        ZoneInfo(settings.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidConfig(f"{settings.timezone!r} is no IANA zone", field="timezone") from None
+    return settings

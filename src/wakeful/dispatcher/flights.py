@@ -1,0 +1,113 @@
+"""What this process has claimed and not yet settled, counted by target: nothing claimed waits behind something else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from wakeful.alarm import Alarm, Change, Fire, Outcome, Try
+from wakeful.dispatcher.breaker import Breaker
+from wakeful.targets import Target
+
+RESERVED: Final = 4
+
+
+class Served(Struct, frozen=True):
+    """A target as this process serves it."""
+
+    target: Target
+    concurrency: int
+    breaks: bool = True  # in-process targets are always reachable: no breaker
+
+
+class Flight(Struct, eq=False):
+    """One claimed alarm on its way from claim to settlement."""
+
+    alarm: Alarm
+    fire: Fire | None
+    task: asyncio.Task[None] | None = None
+    started: datetime | None = None
+    outcome: Outcome | None = None
+    attempt: Try | None = None
+    change: Change | None = None
+    notes: int = 0  # times its outcome was put on record for an alarm no longer ours
+    given_back: bool = False
+
+
+class Flights:
+    def __init__(self, served: Mapping[str, Served], *, total: int, batch: int) -> None:
+        self.served = served
+        self.paused: frozenset[str] = frozenset()
+        self.breakers: dict[str, Breaker] = {}
+        self._total = total
+        self._batch = batch
+        self._flying: set[Flight] = set()
+        self._by_target: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._flying)
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(tuple(self._flying))
+
+    def take_off(self, flight: Flight) -> None:
+        self._flying.add(flight)
+        self._by_target[flight.alarm.target] += 1
+
+    def land(self, flight: Flight) -> None:
+        if flight in self._flying:
+            self._flying.remove(flight)
+            self._by_target[flight.alarm.target] -= 1
+
+    def slots(self, now: datetime) -> dict[str, int]:
+        """How many alarms each target can start at once: a batch in all, shared out evenly.
+
+        A few places are each target's own, whatever the others hold: hanging targets cannot crowd out the rest.
+        """
+        room = {name: free for name in self.served if (free := self._room(name, now)) > 0}
+        left = min(self._batch, max(0, self._total - len(self._flying)))
+        shared: dict[str, int] = {}
+        # The smallest first: what it leaves of its share goes to the others.
+        for waiting, (name, free) in zip(
+            range(len(room), 0, -1), sorted(room.items(), key=lambda r: r[1]), strict=True
+        ):
+            own = min(free, max(0, RESERVED - self._by_target[name]))
+            share = min(free, -(-left // waiting))
+            left -= share
+            if most := max(own, share):
+                shared[name] = most
+        return shared
+
+    def open_targets(self, now: datetime) -> list[str]:
+        """The targets with room for at least one more."""
+        crowded = len(self._flying) >= self._total
+        return [
+            name
+            for name in self.served
+            if self._room(name, now) > 0 and not (crowded and self._by_target[name] >= RESERVED)
+        ]
+
+    def _room(self, name: str, now: datetime) -> int:
+        if name in self.paused:
+            return 0
+        flying = self._by_target[name]
+        free = max(0, self.served[name].concurrency - flying)
+        breaker = self.breakers.get(name)
+        return free if breaker is None else breaker.room(free, flying, now=now)
+
+    def landed_well(self, flight: Flight) -> None:
+        if breaker := self.breakers.get(flight.alarm.target):
+            breaker.succeeded()
+
+    def landed_badly(self, flight: Flight, error: str, *, now: datetime) -> None:
+        name = flight.alarm.target
+        if self.served[name].breaks:
+            self.breakers.setdefault(name, Breaker()).failed(error, now=now)
+
+    def next_probe(self) -> datetime | None:
+        return min((b.probe_at for b in self.breakers.values() if b.probe_at is not None), default=None)

@@ -1,0 +1,102 @@
+"""Writes what attempts brought back, in batches: while one batch is on its way the next one collects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from wakeful.alarm import Alarm, Change, Failed, Fire, note, release, settle
+from wakeful.clock import Clock
+from wakeful.dispatcher.flights import Flight
+from wakeful.errors import StoreUnavailable
+from wakeful.store import Settled, Store
+
+log = logging.getLogger("wakeful.dispatcher")
+
+BATCH: Final = 500
+LONGEST_WAIT: Final = 5.0
+
+
+class Settler:
+    def __init__(self, store: Store, clock: Clock, landed: Callable[[Flight], None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._landed = landed
+        self._waiting: deque[Flight] = deque()
+        self._bell = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, flight: Flight) -> None:
+        self._waiting.append(flight)
+        self._idle.clear()
+        self._bell.set()
+
+    async def idle(self) -> None:
+        """Until everything handed in has been written."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                await self._write(batch)
+            self._idle.set()
+
+    async def _write(self, batch: list[Flight]) -> None:
+        """Try until the store has answered. The lease is renewed meanwhile; if it is lost, the answer will say so."""
+        changes = [flight.change for flight in batch if flight.change is not None]
+        wait = 0.05
+        while True:
+            try:
+                answers = await self._store.settle(changes)
+                break
+            except StoreUnavailable as error:
+                log.warning("cannot settle %d fires yet: %s", len(batch), error)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+        for flight, answer in zip(batch, answers, strict=True):
+            if answer.what == "applied":
+                self._landed(flight)
+            else:
+                await self._decide_again(flight, answer)
+
+    async def _decide_again(self, flight: Flight, answer: Settled) -> None:
+        """The world moved while the attempt was under way: read what is there now, and decide on that."""
+        try:
+            again = await self._second_thought(flight, answer)
+        except StoreUnavailable:
+            again = flight.change  # the same change comes back with the same answer, once the store is there
+        if again is None:
+            self._landed(flight)
+        else:
+            flight.change = again
+            self.add(flight)
+
+    async def _second_thought(self, flight: Flight, answer: Settled) -> Change | None:
+        held = flight.alarm
+        if answer.what == "refused":
+            flight.outcome = Failed(f"the row could not be written: {answer.error}")
+        alarm = await self._store.get(held.id)
+        if alarm is None:
+            return None
+        fire = await _fire(self._store, alarm, held)
+        ours = alarm.claim == held.claim and alarm.claimed_at is not None and alarm.occurrence_at == held.occurrence_at
+        if flight.outcome is None or flight.attempt is None:
+            return release(alarm, now=alarm.updated_at) if ours else None  # nothing was delivered
+        if ours:
+            return settle(alarm, fire, flight.outcome, flight.attempt)
+        flight.notes += 1
+        if answer.what != "edited" and flight.notes > 1:
+            return None
+        return note(alarm, fire, held.occurrence_at, flight.outcome, flight.attempt)
+
+
+async def _fire(store: Store, alarm: Alarm, held: Alarm) -> Fire | None:
+    key = (alarm.id, held.occurrence_at)
+    return (await store.fires_at([key])).get(key)

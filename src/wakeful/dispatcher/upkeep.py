@@ -1,0 +1,113 @@
+"""What a dispatcher does beside delivering: renews leases, sweeps silent fires, watches targets, tells it is alive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from wakeful.alarm import Event, sweep
+from wakeful.clock import Clock
+from wakeful.config import Settings
+from wakeful.dispatcher.flights import Flights
+from wakeful.errors import StoreUnavailable
+from wakeful.store import Claim, Store, TargetState, Worker
+
+log = logging.getLogger("wakeful.dispatcher")
+
+SWEEP_LIMIT: Final = 500
+BEAT_EVERY: Final = timedelta(seconds=10)
+PURGE_EVERY: Final = timedelta(hours=1)
+PURGE_LIMIT: Final = 1000
+
+
+class Upkeep:
+    def __init__(self, store: Store, flights: Flights, settings: Settings, clock: Clock, worker: Worker) -> None:
+        self._store = store
+        self._flights = flights
+        self._settings = settings
+        self._clock = clock
+        self._worker = worker
+        self._told: dict[str, datetime | None] = {}  # breakers as last written down
+
+    async def run(self, now: Callable[[], datetime]) -> None:
+        """Each duty when it is its turn. The store being away postpones a duty; it never ends the upkeep."""
+        duties: list[tuple[timedelta, Callable[[datetime], Awaitable[object]]]] = [
+            (self._settings.tick, self._look_and_tell),
+            (self._settings.tick, self.sweep),
+            (self._settings.lease / 3, self._renew),
+            (BEAT_EVERY, self._beat),
+            (PURGE_EVERY, self._purge),
+        ]
+        # Leases are young at the start; everything else is worth doing at once.
+        due = [now() + (every if duty == self._renew else timedelta(0)) for every, duty in duties]
+        while True:
+            for index, (every, duty) in enumerate(duties):
+                if now() >= due[index]:
+                    due[index] = now() + every
+                    try:
+                        await duty(now())
+                    except StoreUnavailable as error:
+                        log.debug("upkeep waits for the store: %s", error)
+            await self._clock.sleep(max(0.001, (min(due) - now()).total_seconds()))
+
+    async def sweep(self, now: datetime) -> int:
+        """Close the fires whose report did not come. Another worker may be first: its word holds."""
+        overdue = await self._store.overdue(limit=SWEEP_LIMIT)
+        if overdue:
+            await self._store.settle([sweep(alarm, fire, now=now) for alarm, fire in overdue])
+        return len(overdue)
+
+    async def beat(self, *, stopped: bool = False, now: datetime) -> None:
+        served = self._flights.served
+        await self._store.beat(
+            replace(
+                self._worker,
+                seen_at=now,
+                stopped_at=now if stopped else None,
+                targets=tuple(name for name, one in served.items() if one.breaks),
+                handlers=tuple(name for name, one in served.items() if not one.breaks),
+            )
+        )
+
+    async def look_around(self) -> None:
+        """Which targets an operator has paused."""
+        states = await self._store.target_states()
+        self._flights.paused = frozenset(name for name, state in states.items() if state.paused_at is not None)
+
+    async def _look_and_tell(self, now: datetime) -> None:
+        await self.look_around()
+        for name, breaker in list(self._flights.breakers.items()):
+            if self._told.get(name) != breaker.opened_at:
+                await self._tell(name, breaker.opened_at, breaker.last_error, now)
+                self._told[name] = breaker.opened_at
+
+    async def _tell(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
+        known = (await self._store.target_states()).get(name) or TargetState(target=name, updated_at=now)
+        what = "breaker opened" if opened_at else "breaker closed"
+        log.warning("target %s: %s %s", name, what, error)
+        await self._store.set_target_state(
+            replace(known, breaker_opened_at=opened_at, last_error=error, updated_at=now),
+            event=Event(at=now, what=what, by=f"target {name}", reason=error),
+        )
+
+    async def _renew(self, _: datetime) -> None:
+        """Keep what is under way; what was lost is given up at once."""
+        flights = {Claim(flight.alarm.id, flight.alarm.claim): flight for flight in self._flights}
+        if not flights:
+            return
+        for claim in await self._store.renew(list(flights)):
+            flight = flights[claim]
+            if flight.task is not None:
+                log.warning("lost the lease on %s: the attempt is given up", flight.alarm.fire_id)
+                flight.task.cancel()
+
+    async def _beat(self, now: datetime) -> None:
+        await self.beat(now=now)
+
+    async def _purge(self, now: datetime) -> None:
+        while await self._store.purge(now - self._settings.retention, limit=PURGE_LIMIT) >= PURGE_LIMIT:
+            await self._clock.sleep(0.05)  # others write to the same database

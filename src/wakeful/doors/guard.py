@@ -1,0 +1,154 @@
+"""What stands before the HTTP door: who may knock, how much they may say, and what they hear when something breaks.
+
+A browser that was led here by a foreign page names that page in `Host` (DNS rebinding) or `Origin`; both are refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wakeful.config import Settings
+from wakeful.doors import wire
+from wakeful.errors import NotFound, WakefulError
+
+log = logging.getLogger("wakeful.http")
+
+BODY_LIMIT: Final = 256 * 1024
+DRAIN_LIMIT: Final = 4 * BODY_LIMIT  # read on so far, so that the answer reaches a sender who is still sending
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_NETLOC: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:/@\s\[\]]+))(?::\d{1,5})?")
+T = TypeVar("T")
+
+
+class Refusal(WakefulError):
+    """A refusal that only HTTP knows."""
+
+    def __init__(self, status: int, code: str, message: str, *, field: str = "", fix: str = "") -> None:
+        super().__init__(message, field=field, fix=fix)
+        self.status = status
+        self.code = code
+
+
+class Guard:
+    """Refuses strangers, and turns whatever was not foreseen into a problem answer that tells nothing."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        public = urlsplit(settings.public_url)
+        self._hosts = _LOOPBACK | {name.lower() for name in (settings.host, public.hostname) if name}
+        self._public = public.netloc.lower()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            self._check(Request(scope))
+            await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            pass  # nobody is left to answer to
+        except WakefulError as error:
+            await refused(error)(scope, receive, send)
+        except Exception:
+            log.exception("%s %s broke", scope["method"], ascii(scope["path"]))
+            if begun:
+                raise
+            unforeseen = WakefulError("something broke here; the log of the server says what")
+            await refused(unforeseen)(scope, receive, send)
+
+    def _check(self, request: Request) -> None:
+        host = request.headers.get("host", "").lower()
+        named = _NETLOC.fullmatch(host)
+        if named is None or (named[1] or named[2]) not in self._hosts:
+            raise Refusal(
+                421,
+                "misdirected",
+                f"this server does not answer to {host[:200]!r}",
+                field="Host",
+                fix="Use localhost, or have the operator set public_url.",
+            )
+        origin = request.headers.get("origin")
+        if origin is not None and _netloc(origin) not in {host, self._public} - {""}:
+            raise Refusal(403, "foreign_origin", "pages of another origin may not call this server", field="Origin")
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+async def body(request: Request, kind: type[T]) -> T:
+    """The JSON body as a value of a type. What is too long is not kept while it is being read."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise Refusal(
+            415,
+            "unsupported_media_type",
+            f"{media[:100]!r} is not accepted",
+            field="Content-Type",
+            fix="Send application/json.",
+        )
+    kept, size = bytearray(), 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= BODY_LIMIT:
+            kept += chunk
+        elif size > DRAIN_LIMIT:
+            break
+    if size > BODY_LIMIT:
+        raise Refusal(413, "body_too_large", f"at most {BODY_LIMIT} bytes are accepted", field="body")
+    return wire.decode(bytes(kept), kind)
+
+
+def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(wire.encode(value), status, headers, "application/json")
+
+
+def refused(error: Exception) -> Response:
+    """Any error on purpose as `application/problem+json`."""
+    status, headers = None, {}
+    if isinstance(error, HTTPException):
+        status, headers = error.status_code, dict(error.headers or {})
+        error = _routing(error)
+    if isinstance(error, Refusal):
+        status = error.status
+    assert isinstance(error, WakefulError)
+    problem = wire.problem(error, status)
+    if isinstance(error, Refusal):
+        problem["title"] = HTTPStatus(problem["status"]).phrase
+    if problem["status"] == 401:
+        headers["www-authenticate"] = "Bearer"
+    if problem["status"] == 503:
+        headers["retry-after"] = "1"
+    return Response(wire.encode(problem), problem["status"], headers, "application/problem+json")
+
+
+def _routing(error: HTTPException) -> WakefulError:
+    if error.status_code == 404:
+        return NotFound("there is no such route", fix="docs/reference/http.md lists them all.")
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("allow", "")
+        return Refusal(405, "method_not_allowed", "this route has no such method", fix=f"Use one of: {allowed}.")
+    return Refusal(error.status_code, "refused", error.detail)

@@ -1,0 +1,321 @@
+"""JSON in, JSON out, and what each error is called at each door. One place, so that no two doors differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Draft, Edit, Fire, Policy, Report
+from wakeful.alarm.create import check_text
+from wakeful.errors import (
+    Conflict,
+    InvalidConfig,
+    InvalidRequest,
+    InvalidSchedule,
+    NotFound,
+    StaleVersion,
+    StoreBusy,
+    StoreUnavailable,
+    UnknownTarget,
+    WakefulError,
+)
+from wakeful.schedule import duration
+
+# code → (HTTP status, exit status of the command line)
+DOORS: Final[dict[str, tuple[int, int]]] = {
+    InvalidRequest.code: (400, 2),
+    InvalidSchedule.code: (400, 2),
+    UnknownTarget.code: (400, 2),
+    InvalidConfig.code: (500, 2),
+    NotFound.code: (404, 3),
+    Conflict.code: (409, 4),
+    StaleVersion.code: (412, 4),
+    StoreUnavailable.code: (503, 6),
+    StoreBusy.code: (503, 6),
+    WakefulError.code: (500, 1),
+}
+
+Span = float | str
+Moment = str | float  # RFC 3339 with an offset, or unix seconds
+Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+REPORT_LIMIT: Final = 128 * 1024
+_NAMED: Final = re.compile(r"(?:required|unknown) field `(.*)`$")
+
+
+class PolicyBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A policy as people write it: durations as seconds or "15m", moments as RFC 3339."""
+
+    backoff_base: Span | None = None
+    backoff_cap: Span | None = None
+    catch_up: Literal["one", "skip"] | None = None
+    grace: Span | None = None
+    expires: Span | None = None
+    overlap: Literal["skip", "allow"] | None = None
+    report_within: Span | None = None
+    starts_at: Moment | None = None
+    ends_at: Moment | None = None
+    max_fires: Count | None = None
+    jitter: Span | None = None
+    auto_pause_after: Count | None = None
+
+
+class CreateBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    wake_message: str
+    when: str | None = None
+    kind: Literal["once", "cron"] | None = None
+    delay_seconds: float | None = None
+    fire_at: Moment | None = None
+    cron_expr: str | None = None
+    timezone: str | None = None
+    label: str = ""
+    conversation_id: str = ""
+    payload: Raw = Raw(b"{}")
+    target: str | None = None
+    isolated: bool = False
+    idempotency_key: str = ""
+    on_conflict: Literal["return", "replace", "error"] = "return"
+    max_failures: int | None = None
+    policy: PolicyBody | None = None
+
+
+class ReportBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    outcome: Literal["completed", "failed", "working", "snooze"]
+    result: str = ""
+    reason: str = ""
+    wait: Span | None = msgspec.field(default=None, name="for")
+
+
+T = TypeVar("T")
+
+
+def decode(body: bytes | str, kind: type[T]) -> T:
+    """A body as a value of a type, or an error that names the field."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _misfit(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"it is not JSON ({error})", field="body") from None
+
+
+def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
+    """A value that does not fit its type, as an error that names the field: also one that is missing or unknown."""
+    what, _, where = str(error).partition(" - at `$")
+    path = [within, where.strip("`.")]
+    if named := _NAMED.search(what):
+        path.append(named[1])
+    return InvalidRequest(what, field=".".join(part for part in path if part))
+
+
+def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failures: int, via: str, by: str) -> Draft:
+    """The alarm a body asks for."""
+    _check_kind(body)
+    return Draft(
+        owner_did=owner,
+        wake_message=body.wake_message,
+        when=body.when or "",
+        fire_at=None if body.fire_at is None else moment(body.fire_at, "fire_at"),
+        delay=None if body.delay_seconds is None else span(body.delay_seconds, "delay_seconds"),
+        cron_expr=body.cron_expr or "",
+        timezone=body.timezone or timezone,
+        label=body.label.strip(),
+        conversation_id=body.conversation_id.strip(),
+        payload=_text(body.payload),
+        target=body.target or target,
+        isolated=body.isolated,
+        idempotency_key=body.idempotency_key.strip(),
+        max_failures=max_failures if body.max_failures is None else body.max_failures,
+        policy=policy(body.policy),
+        created_by=by,
+        created_via=via,
+    )
+
+
+def _text(raw: Raw) -> str:
+    try:
+        return bytes(raw).decode()
+    except UnicodeDecodeError as error:  # what is passed through unread is not checked by the decoder either
+        raise InvalidRequest(f"it is not UTF-8 ({error})", field="payload", fix="Send JSON in UTF-8.") from None
+
+
+def _check_kind(body: CreateBody) -> None:
+    given = body.cron_expr if body.kind == "once" else body.fire_at if body.fire_at is not None else body.delay_seconds
+    if body.kind is not None and given is not None:
+        fix = "Give delay_seconds or fire_at." if body.kind == "once" else "Give cron_expr."
+        raise InvalidSchedule(f"the kind {body.kind!r} does not go with what was given", field="kind", fix=fix)
+
+
+def policy(given: PolicyBody | Mapping[str, Any] | Policy | None) -> Policy:
+    """A policy from any of the forms a caller may give it in."""
+    if given is None:
+        return DEFAULT_POLICY
+    if isinstance(given, Policy):
+        return given
+    if not isinstance(given, PolicyBody):
+        given = _loose_policy(given)
+    fields: dict[str, Any] = {}
+    for name in PolicyBody.__struct_fields__:
+        value = getattr(given, name)
+        if value is None:
+            continue
+        if name in ("starts_at", "ends_at"):
+            value = moment(value, f"policy.{name}")
+        elif name not in ("catch_up", "overlap", "max_fires", "auto_pause_after"):
+            value = span(value, f"policy.{name}", least=timedelta(0)).total_seconds()
+        fields[name] = value
+    return Policy(**fields)
+
+
+def _loose_policy(given: Mapping[str, Any]) -> PolicyBody:
+    plain = {
+        name: value.isoformat()
+        if isinstance(value, datetime)
+        else value.total_seconds()
+        if isinstance(value, timedelta)
+        else value
+        for name, value in given.items()
+    }
+    try:
+        return msgspec.convert(plain, PolicyBody)
+    except msgspec.ValidationError as error:
+        raise _misfit(error, "policy") from None
+
+
+def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(milliseconds=1)) -> timedelta:
+    """A length of time: seconds, "15m", or a timedelta."""
+    if isinstance(value, timedelta):
+        found = value
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e10:
+        found = timedelta(seconds=value)
+    else:
+        try:
+            found = duration(value)
+        except InvalidRequest as error:
+            raise InvalidRequest(error.message, field=field, fix=error.fix) from None
+    if found < least:
+        raise InvalidRequest(f"{value} is too short", field=field, fix="Give more than 0 seconds.")
+    return found
+
+
+def moment(value: Moment | datetime, field: str) -> datetime:
+    """A moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        if found.tzinfo is None:
+            raise InvalidRequest(f"{value} has no UTC offset", field=field, fix="Add one, or Z for UTC.")
+        return found.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InvalidRequest(
+            f"{value!r} is no moment", field=field, fix="Give RFC 3339 with an offset, or unix seconds."
+        ) from None
+
+
+def report(body: ReportBody) -> Report:
+    for name in ("result", "reason"):
+        check_text(name, getattr(body, name), REPORT_LIMIT)
+    wait = None if body.wait is None else span(body.wait, "for")
+    return Report(body.outcome, body.result or body.reason, wait)
+
+
+def edit(fields: Mapping[str, Any]) -> Edit:
+    """The fields of an edit, in the forms `set` takes them."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    if "policy" in given:
+        given["policy"] = policy(given["policy"])
+    if "delay" in given:
+        given["delay"] = span(given["delay"], "delay")
+    if "fire_at" in given:
+        given["fire_at"] = moment(given["fire_at"], "fire_at")
+    return Edit(**given)
+
+
+def payload_text(value: Any) -> str:
+    """Any JSON value as text; `msgspec.Raw` passes its bytes through untouched."""
+    if value is None:
+        return "{}"
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"it cannot be written as JSON ({error})", field="payload") from None
+
+
+# Out
+
+
+def view(alarm: Alarm) -> dict[str, Any]:
+    """An alarm as every door shows it: empty fields left out, `next_fire_at` only while it is active."""
+    shown: dict[str, Any] = {
+        "id": alarm.id,
+        "label": alarm.label,
+        "kind": alarm.kind,
+        "cron_expr": alarm.cron_expr,
+        "timezone": alarm.timezone,
+        "next_fire_at": alarm.next_fire_at if alarm.status == "active" else None,
+        "conversation_id": alarm.conversation_id,
+        "wake_message": alarm.wake_message,
+        "payload": Raw(alarm.payload.encode()),
+        "status": alarm.status,
+        "idempotency_key": alarm.idempotency_key,
+        "max_failures": alarm.max_failures,
+        "failure_count": alarm.failure_count,
+        "last_error": alarm.last_error,
+        "created_at": alarm.created_at,
+        "last_fired_at": alarm.last_fired_at,
+        "target": alarm.target,
+        "version": alarm.version,
+        "fire_count": alarm.fire_count,
+        "policy": None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy),
+        "paused_reason": alarm.paused_reason,
+        "cancelled_at": alarm.cancelled_at,
+        "isolated": alarm.isolated or None,
+        "owner_did": alarm.owner_did,
+        "created_by": alarm.created_by,
+        "created_via": alarm.created_via,
+        "root_id": alarm.root_id,
+        "parent_fire": alarm.parent_fire,
+    }
+    kept = ("label", "wake_message")  # shown even when empty, as Chronos does
+    return {name: value for name, value in shown.items() if name in kept or value not in (None, "")}
+
+
+def _policy_view(policy: Policy) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(policy)
+    shown.pop("anchor", None)
+    return shown
+
+
+def fire_view(fire: Fire) -> dict[str, Any]:
+    shown = {"id": fire.id} | msgspec.structs.asdict(fire)
+    if fire.status != "skipped":
+        del shown["through"], shown["count"]
+    return {name: value for name, value in shown.items() if value not in (None, "", ())}
+
+
+def said(error: WakefulError) -> str:
+    """An error in sentences: where, what, and what to do instead."""
+    where = f"{error.field}: " if error.field else ""
+    return f"{where}{error.message.rstrip('.')}.{' ' if error.fix else ''}{error.fix}"
+
+
+def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
+    """An error as RFC 9457 wants it; `status` is for refusals that only HTTP knows."""
+    status = status or DOORS[error.code][0]
+    shown: dict[str, Any] = {
+        "type": f"urn:wakeful:{error.code}",
+        "title": type(error).__name__,
+        "status": status,
+        "code": error.code,
+        "detail": said(error),
+    }
+    return shown | ({"field": error.field} if error.field else {}) | ({"fix": error.fix} if error.fix else {})
+
+
+def encode(value: Any) -> bytes:
+    return msgspec.json.encode(value)

@@ -1,0 +1,70 @@
+"""What a caller can do wrong, and the one way the world can be missing.
+
+WakefulError
+├── InvalidRequest        the caller's input; names the field and what is accepted
+│   ├── InvalidSchedule   a time, phrase or cron expression that was not understood
+│   ├── UnknownTarget     no such target is configured and no process serves a handler of that name
+│   └── InvalidConfig     a setting; names the file and the accepted values
+├── NotFound              no such alarm or fire (or it belongs to someone else: the answer is the same)
+├── Conflict              it exists, but not in the state the caller thought
+│   └── StaleVersion      the alarm was changed since the caller read it
+└── StoreUnavailable      the database did not answer; nothing is known to have been written
+    └── StoreBusy         it answered, but a row was locked for too long
+
+A target's trouble is never an exception: it is an Outcome.
+"""
+
+from __future__ import annotations
+
+
+class WakefulError(Exception):
+    """Every error wakeful raises on purpose. `code` is stable and documented in docs/reference/errors.md."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, field: str = "", fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.fix = fix
+
+    def __str__(self) -> str:
+        where = f"{self.field}: " if self.field else ""
+        then = f" {self.fix}" if self.fix else ""
+        return f"{where}{self.message}{then}"
+
+
+class InvalidRequest(WakefulError):
+    code = "invalid_request"
+
+
+class InvalidSchedule(InvalidRequest):
+    code = "invalid_schedule"
+
+
+class UnknownTarget(InvalidRequest):
+    code = "unknown_target"
+
+
+class InvalidConfig(InvalidRequest):
+    code = "invalid_config"
+
+
+class NotFound(WakefulError):
+    code = "not_found"
+
+
+class Conflict(WakefulError):
+    code = "conflict"
+
+
+class StaleVersion(Conflict):
+    code = "stale_version"
+
+
+class StoreUnavailable(WakefulError):
+    code = "store_unavailable"
+
+
+class StoreBusy(StoreUnavailable):
+    code = "store_busy"

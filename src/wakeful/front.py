@@ -1,0 +1,377 @@
+"""The clock a Python program holds: every verb, the handlers of this process, and the dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+
+from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, Report
+from wakeful.clock import Clock, SystemClock
+from wakeful.config import Settings
+from wakeful.dispatcher import Dispatcher, Served
+from wakeful.doors import wire
+from wakeful.errors import InvalidRequest
+from wakeful.ids import Ids
+from wakeful.service import Cancelled, Entry, OnConflict, Service, Why
+from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Worker
+from wakeful.targets.handler import Handler
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Wakeful:
+    """One owner's clock on a store. Use it as `async with wakeful.open(…) as clock`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        targets: Mapping[str, Served],
+        clock: Clock | None = None,
+        via: str = "python",
+    ) -> None:
+        self.settings = settings
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._served: dict[str, Served] = dict(targets)
+        self._via = via
+        self._dispatcher: Dispatcher | None = None
+        self.service = Service(store, clock=self._clock, settings=settings, targets=lambda: self._served)
+
+    async def __aenter__(self) -> Self:
+        await self._store.migrate()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for served in self._served.values():
+            await served.target.close()
+        await self._store.close()
+
+    # Set
+
+    async def set(
+        self,
+        when: str = "",
+        wake_message: str = "",
+        *,
+        at: datetime | None = None,
+        delay: timedelta | float | str | None = None,
+        cron: str = "",
+        payload: Any = None,
+        target: str = INBOX,
+        timezone: str = "",
+        key: str = "",
+        on_conflict: OnConflict = "return",
+        label: str = "",
+        conversation_id: str = "",
+        isolated: bool = False,
+        max_failures: int | None = None,
+        policy: Policy | Mapping[str, Any] | None = None,
+        created_by: str = "",
+        owner: str = "",
+        connection: Any = None,
+    ) -> Alarm:
+        """Set an alarm: exactly one of `when` (a phrase, ISO time, offset or cron), `at`, `delay` and `cron`.
+
+        With a `key`, setting it again answers with the alarm that has the key (or replaces it, or is refused,
+        by `on_conflict`). `connection`: an asyncpg connection, to create inside your own transaction.
+        """
+        draft = Draft(
+            owner_did=owner or self.settings.owner,
+            wake_message=wake_message,
+            when=when,
+            fire_at=at,
+            delay=None if delay is None else wire.span(delay, "delay"),
+            cron_expr=cron,
+            timezone=timezone or self.settings.timezone,
+            label=label,
+            conversation_id=conversation_id,
+            payload=wire.payload_text(payload),
+            target=target,
+            isolated=isolated,
+            idempotency_key=key,
+            max_failures=self.settings.max_failures if max_failures is None else max_failures,
+            policy=wire.policy(policy),
+            created_by=created_by,
+            created_via=self._via,
+        )
+        return (await self.service.set(draft, on_conflict=on_conflict, connection=connection)).alarm
+
+    # Look
+
+    async def get(self, id: str) -> Alarm:
+        return await self.service.get(id, owner=self.settings.owner)
+
+    async def find(
+        self,
+        *,
+        status: str = "",
+        kind: str = "",
+        target: str = "",
+        label: str = "",
+        conversation_id: str = "",
+        text: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        cursor: Alarm | None = None,
+    ) -> list[Alarm]:
+        """Alarms, newest first; `cursor` is the last one of the page before."""
+        return await self.service.find(
+            AlarmQuery(
+                owner=self.settings.owner,
+                statuses=(status,) if status else (),
+                kind=kind,
+                target=target,
+                label=label,
+                conversation_id=conversation_id,
+                text=text,
+                since=since,
+                until=until,
+                limit=limit,
+                cursor=(cursor.created_at, cursor.id) if cursor else None,
+            )
+        )
+
+    async def fires(self, id: str = "", *, status: str = "", target: str = "", limit: int = 100) -> list[Fire]:
+        """What happened: the fires of one alarm, or of all, latest first."""
+        statuses = (status,) if status else ()
+        query = FireQuery(owner=self.settings.owner, alarm_id=id, statuses=statuses, target=target, limit=limit)
+        return await self.service.fires(query)
+
+    async def history(
+        self, *, status: str = "", target: str = "", since: datetime | None = None, limit: int = 50
+    ) -> list[Entry]:
+        return await self.service.history(
+            owner=self.settings.owner, status=status, target=target, since=since, limit=limit
+        )
+
+    async def failed(self, *, limit: int = 20) -> list[Entry]:
+        return await self.service.failed(owner=self.settings.owner, limit=limit)
+
+    async def stats(self) -> Stats:
+        return await self.service.stats(owner=self.settings.owner)
+
+    async def agenda(self, *, hours: float = 24, limit: int = 100) -> list[tuple[datetime, Alarm]]:
+        return await self.service.agenda(owner=self.settings.owner, hours=hours, limit=limit)
+
+    async def why(self, id: str) -> Why:
+        return await self.service.why(id, owner=self.settings.owner)
+
+    # Act
+
+    async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Alarm:
+        """Change the fields named: those of `set` that say when, what and how. A new when starts it anew."""
+        names = {"at": "fire_at", "cron": "cron_expr"}
+        given = {names.get(name, name): value for name, value in fields.items()}
+        if given.get("payload") is not None:
+            given["payload"] = wire.payload_text(given["payload"])
+        try:
+            edit = wire.edit(given)
+        except TypeError as error:
+            raise InvalidRequest(str(error), field="update", fix="Name fields that `set` takes.") from None
+        return await self.service.update(id, edit, owner=self.settings.owner, version=version, by=self._via)
+
+    async def pause(self, id: str, *, reason: str = "") -> Alarm:
+        return await self.service.pause(id, owner=self.settings.owner, reason=reason, by=self._via)
+
+    async def resume(self, id: str) -> Alarm:
+        return await self.service.resume(id, owner=self.settings.owner, by=self._via)
+
+    async def snooze(self, id: str, wait: timedelta | float | str) -> Alarm:
+        return await self.service.snooze(id, wire.span(wait, "for"), owner=self.settings.owner, by=self._via)
+
+    async def fire(self, id: str) -> Alarm:
+        return await self.service.fire(id, owner=self.settings.owner, via=self._via)
+
+    async def cancel(self, id: str, *, reason: str = "") -> Cancelled:
+        return await self.service.cancel(id, owner=self.settings.owner, reason=reason, by=self._via)
+
+    async def reset(self) -> int:
+        return await self.service.reset(owner=self.settings.owner, by=self._via)
+
+    async def completed(self, fire_id: str, result: str = "") -> Fire:
+        return await self.service.report(fire_id, Report("completed", result), owner=self.settings.owner)
+
+    async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
+        return await self.service.report(fire_id, Report("failed", reason), owner=self.settings.owner)
+
+    async def working(self, fire_id: str, note: str = "") -> Fire:
+        """Still at it: the time allowed for the report starts again."""
+        return await self.service.report(fire_id, Report("working", note), owner=self.settings.owner)
+
+    async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
+        """This wake again after a while."""
+        said = Report("snooze", wait=wire.span(wait, "for"))
+        return await self.service.report(fire_id, said, owner=self.settings.owner)
+
+    async def retry(self, fire_id: str) -> Fire:
+        return await self.service.retry(fire_id, owner=self.settings.owner, by=self._via)
+
+    async def inbox(self, *, limit: int = 10) -> list[tuple[Alarm, Fire]]:
+        return await self.service.inbox(owner=self.settings.owner, limit=limit)
+
+    # Serve
+
+    def handler(self, name: str, *, timeout: float = 900, concurrency: int | None = None) -> Callable[[F], F]:
+        """Serve a target of this name in this process with a function, async or plain.
+
+        What it returns is the result; what it raises is the failure, and the retry ladder climbs.
+        """
+
+        def register(function: F) -> F:
+            if name == INBOX or name in self._served:
+                raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
+            room = self.settings.total_concurrency if concurrency is None else concurrency
+            self._served[name] = Served(Handler(function, timeout=timeout), room, breaks=False)
+            return function
+
+        return register
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Made on first use: handlers are registered before it runs."""
+        if self._dispatcher is None:
+            now = self._clock.now()
+            worker = Worker(
+                id=Ids().new(now),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=_version(),
+                started_at=now,
+                seen_at=now,
+            )
+            base = self.settings.public_url or self.settings.local_url
+            self._dispatcher = Dispatcher(
+                self._store,
+                self._served,
+                worker=worker,
+                settings=self.settings,
+                clock=self._clock,
+                report_url=base.rstrip("/") + "/v1/fires/{fire_id}/report",
+            )
+        return self._dispatcher
+
+    async def run(self) -> None:
+        """Dispatch until cancelled; then finish or hand back what is in flight."""
+        await self.dispatcher.run()
+
+    async def run_due(self) -> int:
+        """Deliver what is due now, and return: for tests and for programs with a loop of their own."""
+        return await self.dispatcher.run_due()
+
+    def asgi(self) -> Starlette:
+        """The HTTP doors as an ASGI application, to mount in one of your own."""
+        from wakeful.doors.http import application
+
+        return application(self.service, self._store, self.settings)
+
+
+def _version() -> str:
+    from wakeful import __version__
+
+    return __version__
+
+
+def _waited(
+    verb: Callable[Concatenate[Wakeful, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncWakeful, P], R]:
+    @functools.wraps(verb)
+    def call(self: SyncWakeful, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.wait(verb(self.clock, *args, **kwargs))
+
+    return call
+
+
+class SyncWakeful:
+    """The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
+
+    def __init__(self, make: Callable[[], Wakeful]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="wakeful", daemon=True)
+        self._thread.start()
+
+        async def build() -> Wakeful:
+            return make()
+
+        self.clock = self.wait(build())
+
+    def wait(self, what: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine on the clock's own loop and wait for it."""
+        waiting = asyncio.run_coroutine_threadsafe(what, self._loop)
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            waiting.cancel()
+            raise
+
+    def __enter__(self) -> Self:
+        try:
+            self.wait(self.clock.__aenter__())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        self.wait(self.clock.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def settings(self) -> Settings:
+        return self.clock.settings
+
+    def handler(self, name: str, *, timeout: float = 900, concurrency: int | None = None) -> Callable[[F], F]:
+        return self.clock.handler(name, timeout=timeout, concurrency=concurrency)
+
+    set = _waited(Wakeful.set)
+    get = _waited(Wakeful.get)
+    find = _waited(Wakeful.find)
+    fires = _waited(Wakeful.fires)
+    history = _waited(Wakeful.history)
+    failed = _waited(Wakeful.failed)
+    stats = _waited(Wakeful.stats)
+    agenda = _waited(Wakeful.agenda)
+    why = _waited(Wakeful.why)
+    update = _waited(Wakeful.update)
+    pause = _waited(Wakeful.pause)
+    resume = _waited(Wakeful.resume)
+    snooze = _waited(Wakeful.snooze)
+    fire = _waited(Wakeful.fire)
+    cancel = _waited(Wakeful.cancel)
+    reset = _waited(Wakeful.reset)
+    completed = _waited(Wakeful.completed)
+    delivery_failed = _waited(Wakeful.delivery_failed)
+    working = _waited(Wakeful.working)
+    snooze_fire = _waited(Wakeful.snooze_fire)
+    retry = _waited(Wakeful.retry)
+    inbox = _waited(Wakeful.inbox)
+    run = _waited(Wakeful.run)
+    run_due = _waited(Wakeful.run_due)

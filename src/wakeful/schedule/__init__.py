@@ -1,0 +1,24 @@
+"""When: cron, elapsed time, single moments, and the phrases people use for them.
+
+Pure: no clock is asked here. `now` is handed in, and every answer is whole milliseconds in UTC.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from wakeful.schedule.expression import Schedule, is_interval, schedule
+from wakeful.schedule.interval import duration
+from wakeful.schedule.zones import zone
+
+if TYPE_CHECKING:
+    from wakeful.schedule.descriptions import describe
+    from wakeful.schedule.phrases import Understood, parse
+
+__all__ = ["Schedule", "Understood", "describe", "duration", "is_interval", "parse", "schedule", "zone"]
+
+
+def __getattr__(name: str) -> Any:
+    # Whoever only asks schedules when they fire does not pay for reading phrases.
+    if name not in ("Understood", "describe", "parse"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{'descriptions' if name == 'describe' else 'phrases'}"), name)

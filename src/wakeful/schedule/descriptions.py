@@ -1,0 +1,218 @@
+"""Schedules in words: "at 09:00 on Monday through Friday, Europe/Berlin".
+
+What a phrase turned into reads back as a phrase: parse() understands the words and gives the same schedule.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cache
+
+from wakeful.schedule import cron
+from wakeful.schedule.expression import schedule, split_zone
+from wakeful.schedule.interval import go_duration, period, rhythm
+from wakeful.schedule.names import MONTH_NAMES, ORDINAL_NAMES, WEEKDAY_NAMES, listed, ordinal
+from wakeful.schedule.zones import zone
+
+_MOST_CLOCKS = 24
+_UNITS = {"s": "second", "m": "minute", "h": "hour"}
+
+
+def describe(cron_expr: str, timezone: str = "UTC") -> str:
+    """A recurring schedule in words; refuses what schedule() refuses."""
+    schedule(cron_expr, timezone)
+    expr, name = split_zone(cron_expr, timezone)
+    return f"{_words(expr)}, {name}"
+
+
+def moment(fire_at: datetime, timezone: str) -> str:
+    """One moment in words, with its offset where the clock shows the same time twice."""
+    local = fire_at.astimezone(zone(timezone))
+    at = f"{local:%H:%M}"
+    if local.second or local.microsecond:
+        at += f":{local:%S}" + (f".{local.microsecond // 1000:03}" if local.microsecond else "")
+    if local.fold:
+        at += f" {local:%z}"
+    day = f"{WEEKDAY_NAMES[local.toordinal() % 7]} {local.day} {MONTH_NAMES[local.month - 1]} {local.year}"
+    return f"on {day} at {at}, {timezone}"
+
+
+def _words(expr: str) -> str:
+    if expr.startswith("@every "):
+        return f"{_interval(period(expr.removeprefix('@every ').strip()))} from its start"
+    fields = [_plain(text) for text in cron.DESCRIPTORS.get(expr, expr).lower().split()]
+    if len(fields) == 5:
+        fields.insert(0, "0")
+    if steady := _rhythms().get(" ".join(fields)):
+        return steady
+    named = all(text.replace(",", "").isdigit() for text in fields[:3])
+    named = named and len(_clocks(*fields[:3])) <= _MOST_CLOCKS
+    times = "at " + listed(_clocks(*fields[:3])) if named else _units(*fields[:3])
+    return f"{times} {_days(*fields[3:], named=named)}".strip()
+
+
+def _plain(text: str) -> str:
+    """A field that names every value, however it is written, is a star."""
+    items = [item for item in text.split(",") if item]
+    return "*" if any(item in ("*", "?", "*/1", "?/1") for item in items) else ",".join(items)
+
+
+def _interval(length: timedelta) -> str:
+    if length % timedelta(seconds=1):
+        return f"every {length.total_seconds():g} seconds"
+    text = go_duration(length // timedelta(seconds=1))
+    return _every(int(text[:-1]), _UNITS[text[-1]])
+
+
+def _every(n: int, unit: str) -> str:
+    return f"every {unit}" if n == 1 else f"every {n} {unit}s"
+
+
+@cache
+def _rhythms() -> dict[str, str]:
+    """Expressions that are a plain "every so often"."""
+    known = {}
+    for unit, size, most in (("second", 1, 60), ("minute", 60, 60), ("hour", 3600, 24)):
+        for n in range(1, most):
+            if most % n == 0:
+                fields = rhythm(n * size).split()
+                known[" ".join(fields if len(fields) == 6 else ["0", *fields])] = _every(n, unit)
+    return known
+
+
+def _clocks(second: str, minute: str, hour: str) -> list[str]:
+    clocks = [(h, m, s) for h in _ints(hour) for m in _ints(minute) for s in _ints(second)]
+    return [f"{h:02}:{m:02}" + (f":{s:02}" if s else "") for h, m, s in clocks]
+
+
+def _units(second: str, minute: str, hour: str) -> str:
+    words = [] if second == "0" else [_field(second, "second")]
+    if minute != "*" or not words or not words[-1].startswith("every"):
+        words.append(_field(minute, "minute"))
+    if hour != "*" or not words[-1].startswith("every"):
+        words.append(_field(hour, "hour"))
+    text = " of ".join(words)
+    return text if text.startswith("every") else f"at {text}"
+
+
+def _ints(text: str) -> list[int]:
+    return sorted({int(number) for number in text.split(",")})
+
+
+def _field(text: str, unit: str) -> str:
+    """One time field: "every minute", "minutes 10 and 40", "hours 9 through 17"."""
+    if "," in text and text.replace(",", "").isdigit():
+        return f"{unit}s {listed([str(number) for number in _ints(text)])}"
+    return listed([_item(item, unit) for item in text.split(",")])
+
+
+def _item(item: str, unit: str) -> str:
+    body, slash, step = item.partition("/")
+    if body in ("*", "?"):
+        return _every(int(step or 1), unit)
+    low, dash, high = body.partition("-")
+    reach = f"{unit}s {low} through {high}" if dash else f"{unit} {low}"
+    if not slash:
+        return reach
+    return f"every {_nth(int(step))} of {reach}" if dash else f"{_every(int(step), unit)} from {reach}"
+
+
+def _nth(n: int) -> str:
+    return "one" if n == 1 else ordinal(n)
+
+
+def _days(days: str, months: str, weekdays: str, *, named: bool) -> str:
+    in_months = "" if months == "*" else listed([_month(item) for item in months.split(",")])
+    if days == weekdays == "*":
+        return f"every day in {in_months}" if in_months else "every day" if named else ""
+    if days == "*":
+        return _on_weekdays(weekdays, in_months)
+    if weekdays == "*":
+        return _on_days(days, months, in_months)
+    inside = f" in {in_months}" if in_months else ""
+    return f"{_on_days(days, '*', '')} or {_on_weekdays(weekdays, '')}{inside}"
+
+
+def _on_days(days: str, months: str, in_months: str) -> str:
+    numbers = listed([_day(item) for item in days.split(",")])
+    if months.isdigit() and days.replace(",", "").isdigit():
+        return f"every year on {listed([str(day) for day in _ints(days)])} {MONTH_NAMES[int(months) - 1]}"
+    return f"on the {numbers} of {in_months or 'every month'}"
+
+
+def _day(item: str) -> str:
+    if item.isdigit():
+        return ordinal(int(item))
+    if item == "l":
+        return "last day"
+    if item.endswith("w"):
+        return f"weekday nearest the {ordinal(int(item[:-1]))}"
+    body, slash, step = item.partition("/")
+    low, dash, high = body.partition("-")
+    if body in ("*", "?"):
+        reach = "1st through 31st"
+    else:
+        reach = f"{ordinal(int(low))} through {ordinal(int(high)) if dash else '31st' if slash else ''}"
+    return f"{reach}, every {_nth(int(step))} day," if slash else reach
+
+
+def _month(item: str) -> str:
+    body, slash, step = item.partition("/")
+    low, dash, high = body.partition("-")
+    if body in ("*", "?"):
+        return f"every {_nth(int(step or 1))} month"
+    words = f"{_month_name(low)} through {_month_name(high)}" if dash else _month_name(low)
+    if slash:
+        return f"every {_nth(int(step))} month from {words}"
+    return words
+
+
+def _month_name(text: str) -> str:
+    return MONTH_NAMES[cron.MONTHS.index(text) if text in cron.MONTHS else int(text) - 1]
+
+
+def _on_weekdays(weekdays: str, in_months: str) -> str:
+    items = weekdays.split(",")
+    if any("#" in item or item.endswith("l") for item in items):
+        return _counted(items, in_months)
+    inside = f" in {in_months}" if in_months else ""
+    if len(items) == 1 and "-" in items[0] and "/" not in items[0]:
+        low, _, high = items[0].partition("-")
+        return f"on {_weekday(low)} through {_weekday(high)}{inside}"
+    if all(item in cron.WEEKDAYS or item.isdigit() for item in items):
+        # Monday first: Saturday and Sunday are one weekend.
+        ordered = sorted({(_number(item) - 1) % 7 for item in items})
+        return f"every {listed([WEEKDAY_NAMES[(day + 1) % 7] for day in ordered])}{inside}"
+    return f"on {listed([_weekday_item(item) for item in items])}{inside}"
+
+
+def _weekday_item(item: str) -> str:
+    body, slash, step = item.partition("/")
+    if body in ("*", "?"):
+        return f"every {_nth(int(step or 1))} day of the week"
+    low, dash, high = body.partition("-")
+    words = f"{_weekday(low)} through {_weekday(high)}" if dash else _weekday(low)
+    return f"every {_nth(int(step))} day from {words}" if slash else words
+
+
+def _counted(items: list[str], in_months: str) -> str:
+    """The first and third Friday of every month."""
+    by_day: dict[int, list[int]] = {}
+    for item in items:
+        day, _, n = item.partition("#")
+        by_day.setdefault(_number(day if n else day[:-1]), []).append(int(n or 0))
+    words = []
+    for weekday, counts in by_day.items():
+        order = sorted(set(counts), key=lambda n: n or 9)
+        words.append(f"{listed([ORDINAL_NAMES[n] for n in order])} {WEEKDAY_NAMES[weekday]}")
+    if in_months and len(words) == 1:
+        return f"every year on the {words[0]} of {in_months}"
+    return f"on the {listed(words)} of {in_months or 'every month'}"
+
+
+def _weekday(text: str) -> str:
+    return WEEKDAY_NAMES[_number(text)]
+
+
+def _number(text: str) -> int:
+    return cron.WEEKDAYS.index(text) if text in cron.WEEKDAYS else int(text) % 7

@@ -1,0 +1,298 @@
+"""Phrases for one moment: what was said is collected part by part, then put together by the rules.
+
+The whole phrase must be used up. Whatever is left over, doubled or contradictory means refusal.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from typing import Any, NamedTuple
+
+from wakeful.schedule.clocks import PART_OF_DAY, PARTS, SMALL_HOURS, Clock, read_clock, read_past, settle
+from wakeful.schedule.dates import Day, read_date, read_dayword, read_weekday
+from wakeful.schedule.names import WEEKDAY_NAMES
+from wakeful.schedule.offsets import Offset, read_offset
+from wakeful.schedule.refusals import Refused
+from wakeful.schedule.zones import change_at, instant, zone
+
+_UNIX = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9}))?")
+_ISO = re.compile(
+    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})"
+    r"(?:[t ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
+_BETWEEN = re.compile(r"[ ,]+")
+_DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
+_PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
+_UTC_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})(?![0-9:])")
+_YEAR = re.compile(r"([0-9]{4})(?![a-z0-9:])")
+# An abbreviation counts only while its zone really uses it: "9am EST" in July would be off by an hour.
+_ABBREVIATIONS = {
+    **dict.fromkeys(("utc", "gmt"), "UTC"),
+    **dict.fromkeys(("cet", "cest"), "Europe/Paris"),
+    "jst": "Asia/Tokyo",
+    **dict.fromkeys(("est", "edt"), "America/New_York"),
+    **dict.fromkeys(("mst", "mdt"), "America/Denver"),
+    **dict.fromkeys(("pst", "pdt"), "America/Los_Angeles"),
+}
+_ABBREVIATION = re.compile(rf"\(?({'|'.join(_ABBREVIATIONS)})\)?(?![a-z0-9+\-/])")
+
+
+class Once(NamedTuple):
+    """One moment: when it is, where it was meant, and what clocks do there."""
+
+    fire_at: datetime
+    timezone: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Said:
+    """The parts of a phrase, each at most once."""
+
+    offset: Offset | None = None
+    date: Day | None = None
+    dayword: Day | None = None
+    weekday: tuple[Day, int] | None = None
+    part: str | None = None
+    clock: Clock | None = None
+    abbreviation: str | None = None
+    utc_offset: timedelta | None = None
+    year: int | None = None
+
+    @property
+    def has_day(self) -> bool:
+        return bool(self.date or self.dayword or self.weekday or self.offset)
+
+
+def understand(text: str, timezone: str, now: datetime, default: time) -> Once:
+    """The one moment a normalised phrase means; Refused when there is none or more than one."""
+    if (found := _UNIX.fullmatch(text)) is not None:
+        return _unix(found, timezone, now)
+    if (iso := _ISO.fullmatch(text)) is not None:
+        return _iso(iso, timezone, now, default)
+    said = _collect(text, now.astimezone(zone(timezone)).date())
+    short = said.abbreviation
+    if short is None:
+        return _put_together(said, timezone, now, default)
+    name = _ABBREVIATIONS[short]
+    once = _put_together(_collect(text, now.astimezone(zone(name)).date()), name, now, default)
+    used = once.fire_at.astimezone(zone(name)).tzname()
+    if name != "UTC" and used != short.upper():
+        raise Refused(f"clocks of {name} are on {used} then, not {short.upper()}; name the zone itself")
+    return once
+
+
+def _unix(found: re.Match[str], timezone: str, now: datetime) -> Once:
+    fire_at = datetime.fromtimestamp(int(found[1]), UTC) + timedelta(
+        milliseconds=int((found[2] or "0").ljust(3, "0")[:3])
+    )
+    return Once(_ahead([fire_at], now, timezone), timezone)
+
+
+def _iso(found: re.Match[str], timezone: str, now: datetime, default: time) -> Once:
+    year, _, month, day, hour, minute, second, fraction, offset = found.groups()
+    try:
+        wall = datetime.combine(date(int(year), int(month), int(day)), default)
+        if hour is not None:
+            micro = int((fraction or "").ljust(3, "0")[:3]) * 1000
+            wall = wall.replace(hour=int(hour), minute=int(minute), second=int(second or 0), microsecond=micro)
+    except ValueError as error:
+        raise Refused(f"there is no such date and time ({error})") from None
+    if offset is None:
+        return _first_ahead([wall], timezone, now)
+    if hour is None:
+        raise Refused("a date with an offset needs a time")
+    return _fixed(wall, _read_utc_offset(offset), timezone, now)
+
+
+def _read_utc_offset(text: str) -> timedelta:
+    if text == "z":
+        return timedelta(0)
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    if int(digits[2:]) > 59 or minutes > 14 * 60:
+        raise Refused(f"there is no offset {text} from UTC")
+    return timedelta(minutes=-minutes if text[0] == "-" else minutes)
+
+
+def _fixed(wall: datetime, offset: timedelta, name: str, now: datetime) -> Once:
+    return Once(_ahead([wall.replace(tzinfo=timezone(offset)).astimezone(UTC)], now, name), name)
+
+
+def _collect(text: str, today: date) -> _Said:
+    """Every part of the phrase, in whatever order; Refused when something is left over or said twice."""
+    said = _Said()
+    position, slot = 0, ""
+    while position < len(text):
+        between = _DATE_TO_CLOCK if slot == "date" and text[position] in ":-t" else _BETWEEN
+        if position and (gap := between.match(text, position)):
+            position = gap.end()
+        if text[position:] in ("", ".", "!"):
+            break
+        slot, value, end = _next_part(text, position, today)
+        if not slot:
+            raise _left_over(text, position)
+        if getattr(said, slot) is not None:
+            raise Refused(f'"{text[position:end]}" comes on top of another {slot}')
+        setattr(said, slot, value)
+        position = end
+    return said
+
+
+def _left_over(text: str, position: int) -> Refused:
+    if text.isdigit() and len(text) == 13:
+        return Refused("unix time is counted in seconds here, not milliseconds", text[:10])
+    if _PAST_WORDS.search(text):
+        return Refused("that is in the past")
+    return Refused(f'"{text[position:][:60]}" was not understood')
+
+
+def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
+    found: tuple[Any, int] | None
+    if found := read_past(text, position):
+        return "clock", *found
+    if found := read_offset(text, position):
+        return "offset", *found
+    if found := read_date(text, position, today):
+        return "date", *found
+    if found := read_dayword(text, position, today):
+        return "dayword", *found
+    if found := read_weekday(text, position, today):
+        return "weekday", *found
+    if part := PART_OF_DAY.match(text, position):
+        return "part", part[1], part.end()
+    if clock := read_clock(text, position):
+        return "clock", *clock
+    return _zone_or_year(text, position)
+
+
+def _zone_or_year(text: str, position: int) -> tuple[str, Any, int]:
+    if short := _ABBREVIATION.match(text, position):
+        return "abbreviation", short[1], short.end()
+    if offset := _UTC_OFFSET.match(text, position):
+        return "utc_offset", _read_utc_offset(offset[0]), offset.end()
+    if year := _YEAR.match(text, position):
+        return "year", int(year[1]), year.end()
+    return "", None, position
+
+
+def _put_together(said: _Said, timezone: str, now: datetime, default: time) -> Once:
+    today = now.astimezone(zone(timezone)).date()
+    part = _part(said)
+    _check_clock(said, part)
+    if said.offset and not said.offset.from_date and said.clock is None and part is None:
+        return _offset_only(said, timezone, now)
+    days = _days(said, today)
+    at = settle(said.clock, part) if said.clock else PARTS[part] if part else default
+    if part == "night" and at < SMALL_HOURS:
+        days = _small_hours(said, today)
+    walls = [datetime.combine(day, at) for day in days]
+    if said.utc_offset is None:
+        return _first_ahead(walls, timezone, now)
+    if said.clock is None or len(walls) > 1:
+        raise Refused("an offset from UTC needs a date and a time")
+    return _fixed(walls[0], said.utc_offset, timezone, now)
+
+
+def _part(said: _Said) -> str | None:
+    from_day = said.dayword.part if said.dayword else None
+    if from_day and said.part and from_day != said.part:
+        raise Refused(f"{from_day} and {said.part} contradict each other")
+    return from_day or said.part
+
+
+def _check_clock(said: _Said, part: str | None) -> None:
+    clock = said.clock
+    if clock is None:
+        if said.abbreviation and not part:
+            raise Refused("a time zone needs a time of day")
+    elif clock.bare and part is None:
+        raise Refused(f'"{clock.hour}" alone is no time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am")
+    elif clock.hours_only and not said.has_day:
+        raise Refused(f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour or 1} hours", "at 15:00")
+    elif clock.midnight and (said.has_day or part):
+        raise Refused("midnight with a date can be its start or its end", "tomorrow at 00:00", "tomorrow at 23:59")
+
+
+def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
+    assert said.offset is not None
+    if said.date or said.dayword or said.year or said.utc_offset is not None or said.abbreviation:
+        raise Refused("an offset from now and a date are two different moments")
+    fire_at = said.offset.after(now, zone(timezone))
+    _check_weekday(said, fire_at.astimezone(zone(timezone)).date())
+    fire_at = fire_at.replace(microsecond=fire_at.microsecond // 1000 * 1000)
+    return Once(_ahead([fire_at], now, timezone), timezone)
+
+
+def _days(said: _Said, today: date) -> tuple[date, ...]:
+    """The dates it can be, soonest first."""
+    if said.date and said.dayword:
+        raise Refused("two dates are said")
+    day = said.date or said.dayword
+    if day is None and said.weekday and said.weekday[0].base and said.offset and said.offset.from_date:
+        day, said.weekday = said.weekday[0], None
+    if said.year is not None:
+        day = _with_year(day, said.year)
+    if said.offset is not None:
+        day = _shifted(said.offset, day, today)
+    if day is not None:
+        _check_weekday(said, day.dates[0])
+        return day.dates
+    if said.weekday is not None:
+        return said.weekday[0].dates
+    if said.clock is None:
+        raise Refused("no day is said")
+    return today, today + timedelta(days=1)
+
+
+def _small_hours(said: _Said, today: date) -> tuple[date, ...]:
+    """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
+    if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
+        raise Refused("the small hours of a night belong to two days", "tomorrow at 1am", "tonight at 11pm")
+    return today, today + timedelta(days=1)
+
+
+def _with_year(day: Day | None, year: int) -> Day:
+    if day is None or not day.yearless:
+        raise Refused(f'"{year}" does not belong to a date')
+    try:
+        return Day((day.dates[0].replace(year=year),))
+    except ValueError:
+        raise Refused(f"there is no 29 February {year}") from None
+
+
+def _shifted(offset: Offset, day: Day | None, today: date) -> Day:
+    counts_from_day = offset.from_date and day is not None and not offset.millis
+    if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
+        raise Refused("an offset and a date do not go together like that", "in 3 days at 5pm", "2 weeks from tomorrow")
+    return Day((offset.shift(day.dates[0] if day else today),))
+
+
+def _check_weekday(said: _Said, day: date) -> None:
+    if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
+        raise Refused(f"{day} is a {WEEKDAY_NAMES[day.toordinal() % 7]}, not a {WEEKDAY_NAMES[said.weekday[1]]}")
+
+
+def _first_ahead(walls: list[datetime], name: str, now: datetime) -> Once:
+    fires = [instant(wall, zone(name)) for wall in walls]
+    fire_at = _ahead(fires, now, name)
+    return Once(fire_at, name, _remarks(walls[fires.index(fire_at)], fire_at, name))
+
+
+def _ahead(fires: list[datetime], now: datetime, name: str) -> datetime:
+    for fire in fires:
+        if fire > now:
+            return fire
+    raise Refused(f"{fires[0].astimezone(zone(name)):%Y-%m-%d %H:%M} is in the past")
+
+
+def _remarks(wall: datetime, fire_at: datetime, name: str) -> tuple[str, ...]:
+    change = change_at(wall, zone(name))
+    if change is None:
+        return ()
+    if change[2] > change[1]:
+        local = fire_at.astimezone(zone(name))
+        return (f"{wall:%H:%M} does not exist on {wall:%Y-%m-%d} in {name}: it fires at {local:%H:%M}.",)
+    return (f"{wall:%H:%M} happens twice on {wall:%Y-%m-%d} in {name}: the first one is meant.",)

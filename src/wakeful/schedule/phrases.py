@@ -1,0 +1,160 @@
+"""parse(): any way of saying when, understood or refused, never guessed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+
+from wakeful.errors import InvalidSchedule
+from wakeful.schedule.descriptions import describe, moment
+from wakeful.schedule.expression import LONGEST, schedule, split_zone
+from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
+from wakeful.schedule.refusals import Refused
+from wakeful.schedule.remarks import remarks
+from wakeful.schedule.zones import aware, zone
+
+_CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
+_ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
+_ZONE_AFTER_COMMA = re.compile(r", ([A-Z][A-Za-z0-9_+\-]+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a text was understood to mean."""
+
+    kind: str  # "once" | "cron"
+    fire_at: datetime | None
+    cron_expr: str
+    timezone: str
+    description: str
+    now: datetime
+    _remarks: tuple[str, ...] = field(default=(), repr=False)
+
+    def next(self, n: int = 5, *, after: datetime | None = None) -> list[datetime]:
+        """The next fires after a moment (`now` unless another is given), in UTC."""
+        moment = self.now if after is None else aware(after, "after")
+        if self.fire_at is not None:
+            return [self.fire_at][: max(0, n)] if self.fire_at > moment else []
+        rhythm = schedule(self.cron_expr, self.timezone, anchor=self.now)
+        fires: list[datetime] = []
+        while len(fires) < n and (fire := rhythm.after(moment)) is not None:
+            fires.append(fire)
+            moment = fire
+        return fires
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the clocks of the zone do to it, in words; empty on ordinary days."""
+        return self._remarks or (remarks(self.cron_expr, self.timezone, self.now) if self.cron_expr else ())
+
+
+def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9)) -> Understood:
+    """Understand a phrase, an ISO time, an offset, unix seconds, a cron expression or a recurring phrase.
+
+    Raises InvalidSchedule, and nothing else, for what is ambiguous, past or not understood.
+    """
+    asked = aware(now, "now")
+    zone(timezone)
+    try:
+        return _understand(text, timezone, asked, default_time)
+    except Refused as refused:
+        raise _refusal(text, refused.why, refused.instead, timezone, asked) from None
+    except (OverflowError, ValueError):  # beyond the first or last year of the calendar
+        raise _refusal(text, "it is too far away", (), timezone, asked) from None
+    except InvalidSchedule as invalid:
+        if invalid.field == "timezone":
+            raise
+        instead = ("0 9 * * 1-5", "@every 90m")
+        raise _refusal(
+            text, f"{invalid.message.rstrip('.')}. {invalid.fix.rstrip('.')}", instead, timezone, asked
+        ) from None
+
+
+def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
+    if not isinstance(text, str) or not text.strip():
+        raise Refused("nothing is said")
+    if len(text) > LONGEST:
+        raise Refused(f"it is longer than {LONGEST} characters")
+    text = text.strip()
+    if _is_cron(text):
+        expr, timezone = split_zone(text, timezone)
+        return _recurring(" ".join(expr.split()), timezone, now)
+    return _phrase(*_take_zone(text, timezone), now, default)
+
+
+def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understood:
+    # Imported when first needed: compiling their patterns takes longer than everything else in this room.
+    from wakeful.schedule import once, recurring, words
+
+    phrase = words.normal(text)
+    if phrase is None:
+        raise Refused("it has characters that no date or time is written with")
+    if recurring.RECURS.search(phrase):
+        expr, utc = recurring.understand(phrase, default)
+        return _recurring(expr, "UTC" if utc else timezone, now)
+    found = once.understand(phrase, timezone, now, default)
+    description = moment(found.fire_at, found.timezone)
+    return Understood("once", found.fire_at, "", found.timezone, description, now, found.remarks)
+
+
+def _is_cron(text: str) -> bool:
+    """Whether it is meant as cron, so that its refusal can speak of fields."""
+    if not _CRON_START.match(text):
+        return False
+    return not text[0].isdigit() or "*" in text or "?" in text or len(text.split()) in (5, 6)
+
+
+def _take_zone(text: str, timezone: str) -> tuple[str, str]:
+    """A zone named at the end counts instead of the one handed in."""
+    if found := _ZONE_AT_END.search(text):
+        name = found[1]
+    elif found := _ZONE_AFTER_COMMA.search(text):
+        name = found[1]
+        if not _known(name):
+            return text, timezone
+    else:
+        return text, timezone
+    zone(name)
+    return text[: found.start()], name
+
+
+def _known(name: str) -> bool:
+    try:
+        return bool(zone(name))
+    except InvalidSchedule:
+        return False
+
+
+def _recurring(expr: str, timezone: str, now: datetime) -> Understood:
+    if schedule(expr, timezone, anchor=now).after(now) is None:
+        raise Refused("it would never fire in the next 28 years")
+    return Understood("cron", None, expr, timezone, describe(expr, timezone), now)
+
+
+def _refusal(text: str, why: str, instead: tuple[str, ...], timezone: str, now: datetime) -> InvalidSchedule:
+    local = now.astimezone(zone(timezone))
+    today = (
+        f"{WEEKDAY_NAMES[local.toordinal() % 7]} {local.day} {MONTH_NAMES[local.month - 1]} {local.year} {local:%H:%M}"
+    )
+    said = text.strip() if isinstance(text, str) else repr(text)
+    said = said if len(said) <= 80 else said[:77] + "..."
+    message = f"{said!r} is not a time: {why.rstrip('.')}. It is now {today} in {timezone}."
+    first, second = _that_work(instead, timezone, now)
+    return InvalidSchedule(message, field="when", fix=f'Try "{first}" or "{second}".')
+
+
+def _that_work(instead: tuple[str, ...], timezone: str, now: datetime) -> list[str]:
+    """Two phrases that parse here and now; a suggestion that does not work is not made."""
+    in_two_days = now.astimezone(zone(timezone)) + timedelta(days=2)
+    usual = ("in 30 minutes", "tomorrow at 9am", f"{in_two_days:%Y-%m-%d} 15:00", "every day at 9am", "in 1 hour")
+    working: list[str] = []
+    for phrase in (*instead, *usual):
+        try:
+            _understand(phrase, timezone, now, time(9))
+        except (Refused, InvalidSchedule):
+            continue
+        working.append(phrase)
+        if len(working) == 2:
+            break
+    return working

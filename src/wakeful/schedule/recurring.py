@@ -1,0 +1,271 @@
+"""Phrases for what recurs, turned into cron: "every weekday at 9am", "last friday of the month at 5pm"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import time
+from typing import NamedTuple
+
+from wakeful.schedule import cron
+from wakeful.schedule.clocks import PART_OF_DAY, PARTS, Clock, read_clock, settle
+from wakeful.schedule.interval import go_duration, rhythm
+from wakeful.schedule.names import WEEKDAY_NAMES
+from wakeful.schedule.offsets import read_amounts, total
+from wakeful.schedule.refusals import Refused
+from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS
+
+_PLURALS = "|".join(f"{name.lower()}s" for name in WEEKDAY_NAMES)
+RECURS = re.compile(
+    rf"\b(?:every|each|everyday|daily|hourly|weekly|monthly|yearly|annually|nightly|(?:{_PLURALS})(?! from now)"
+    r"|weekdays|weekends|once an? (?:day|week|month|year)|(?:[1-5](?:st|nd|rd|th)|last) [a-z]+ of the month"
+    r"|through|thru)\b"
+)
+_BEYOND = (
+    (r"until|till|ending|through [0-9]|through (?:next|the end)", "set `ends_at`"),
+    (r"starting|beginning|as of|from [a-z0-9]+", "set `starts_at`"),
+    (r"[0-9]+ ?x|[0-9]+ (?:times|occurrences)|twice|for (?:the next|up to|[0-9])", "set `max_fires` or `ends_at`"),
+    (r"except|but not|excluding|unless", "name the days it does fire on"),
+)
+_BEYOND_PATTERN = re.compile("|".join(rf"(\b(?:{words})\b)" for words, _ in _BEYOND))
+_EXAMPLES = ("every day at 9am", "every monday at 9am")
+_EVERY_OTHER = re.compile(
+    rf"\b(?:every|each) (?:other|alternate|[0-9]+(?:st|nd|rd|th)) (?:day|week|weekend|month|year|quarter|{WEEKDAY})s?\b"
+    r"(?! (?:of|in) (?:the|every|each) month)"
+)
+
+_AND = r"(?:,? and |, ?| ?& ?)"
+_NUMBER = r"[0-9]{1,2}(?:st|nd|rd|th)?"
+_NTH = r"(?:[1-5](?:st|nd|rd|th)|last)"
+_NTHS = rf"({_NTH}(?:{_AND}(?:the )?{_NTH})*)"
+_DAYS = rf"((?:{_NUMBER}|last)(?:{_AND}(?:the )?(?:{_NUMBER}|last))*)"
+_NUMBERS = rf"{_NUMBER}(?:{_AND}{_NUMBER})*"
+_DAYS_IN_MONTH = (
+    rf"(?:the )?(?:(?P<m1>{MONTH})\b\.? (?:the )?(?P<d1>{_NUMBERS})|(?P<d2>{_NUMBERS}) (?:of )?(?P<m2>{MONTH}))"
+)
+_EACH = r"(?:every|each)"
+_EACH_MONTH = rf"(?:{_EACH} month|monthly)"
+_EACH_YEAR = rf"(?:{_EACH} year|yearly|annually|once a year)"
+_END = r"(?![a-z0-9])"
+
+_SEPARATOR = re.compile(r"[ ,]+")
+_MORE_CLOCK = re.compile(r",? and (?:at )?|, (?:at )?(?=[0-9])")
+_UTC = re.compile(r"(?:utc|gmt)(?![a-z0-9+\-/])")
+_FROM_START = re.compile(r" from its start(?![a-z])")
+_SINGLE_UNIT = re.compile(r"(half (?:an )?hour|hour|minute|second|min|sec)(?![a-z])")
+
+
+class Rule(NamedTuple):
+    """The date fields of a schedule, or a whole expression that leaves no room for a time of day."""
+
+    days: str = "*"
+    months: str = "*"
+    weekdays: str = "*"
+    expr: str = ""
+    plain: bool = True  # recurring by itself; else only beside a time of day
+
+
+def understand(text: str, default: time) -> tuple[str, bool]:
+    """The cron expression of a normalised phrase, and whether it insists on UTC."""
+    _check_limits(text)
+    rule, clocks, part, utc = _collect(text)
+    if rule is None:
+        raise Refused("it recurs, but no rhythm was understood", *_EXAMPLES)
+    if rule.expr:
+        if clocks or part:
+            raise Refused("a rhythm of hours or less has no time of day", "every 2 hours", "every day at 9am")
+        return rule.expr, utc
+    if not rule.plain and not clocks:
+        raise Refused("it is not clear whether this recurs", "every monday at 9am", "every weekday at 9am")
+    if clocks and any(clock.bare for clock in clocks) and part is None:
+        raise Refused("a lone number is no time of day", "every day at 9am", "every day at 17:30")
+    times = [settle(clock, part) for clock in clocks] or [PARTS[part] if part else default]
+    return f"{_time_fields(times)} {rule.days} {rule.months} {rule.weekdays}", utc
+
+
+def _check_limits(text: str) -> None:
+    if found := _EVERY_OTHER.search(text):
+        raise Refused(
+            f'"{found[0]}" counts across months or weeks, which cron cannot', "@every 336h", "every monday at 9am"
+        )
+    text = _FROM_START.sub("", text)
+    if found := _BEYOND_PATTERN.search(text):
+        use = _BEYOND[(found.lastindex or 1) - 1][1]
+        raise Refused(f'"{found[0]}" is not part of a rhythm: give the rhythm alone and {use}', *_EXAMPLES)
+
+
+def _collect(text: str) -> tuple[Rule | None, list[Clock], str | None, bool]:
+    rule: Rule | None = None
+    clocks: list[Clock] = []
+    part: str | None = None
+    utc, position = False, 0
+    while position < len(text):
+        if position and (gap := _SEPARATOR.match(text, position)):
+            position = gap.end()
+        if text[position:] in ("", ".", "!"):
+            break
+        if rule is None and (read := _read_rule(text, position)):
+            rule, position = read
+        elif part is None and (found := PART_OF_DAY.match(text, position)):
+            part, position = found[1], found.end()
+        elif not clocks and (times := _read_clocks(text, position)):
+            clocks, position = times
+        elif zoned := _UTC.match(text, position):
+            utc, position = True, zoned.end()
+        else:
+            raise Refused(f'"{text[position:][:60]}" was not understood in something that recurs', *_EXAMPLES)
+    return rule, clocks, part, utc
+
+
+def _read_clocks(text: str, position: int) -> tuple[list[Clock], int] | None:
+    clocks = []
+    while read := read_clock(text, position):
+        clocks.append(read[0])
+        position = read[1]
+        more = _MORE_CLOCK.match(text, position)
+        if more is None or read_clock(text, more.end()) is None:
+            break
+        position = more.end()
+    return (clocks, position) if clocks else None
+
+
+def _time_fields(times: list[time]) -> str:
+    """Second (when there is one), minute and hour; several times must share all but one of them."""
+    if any(at.microsecond for at in times):
+        raise Refused("a schedule knows whole seconds")
+    seconds, minutes, hours = (sorted({getattr(at, unit) for at in times}) for unit in ("second", "minute", "hour"))
+    if len(seconds) > 1 or len(minutes) * len(hours) != len(set(times)):
+        raise Refused("times with different minutes are different schedules", "every day at 9am", "every day at 17:30")
+    fields = [minutes, hours] if seconds == [0] else [seconds, minutes, hours]
+    return " ".join(",".join(map(str, values)) for values in fields)
+
+
+def _read_rule(text: str, position: int) -> tuple[Rule, int] | None:
+    for pattern, reader in _RULES:
+        if found := pattern.match(text, position):
+            return reader(found), found.end()
+    if text.startswith(("every ", "each "), position):
+        return _read_interval(text, text.index(" ", position) + 1)
+    return None
+
+
+def _read_interval(text: str, position: int) -> tuple[Rule, int] | None:
+    if single := _SINGLE_UNIT.match(text, position):
+        half = 2 if single[1].startswith("half") else 1
+        seconds, end = {"h": 3600, "m": 60, "s": 1}[single[1].split()[-1][0]] // half, single.end()
+    else:
+        amounts, end = read_amounts(text, position)
+        if not amounts:
+            return None
+        offset = total(amounts)
+        if offset.months or (offset.days and (offset.days > 1 or offset.millis)):
+            hours = offset.days * 24 or 24
+            raise Refused(
+                "a rhythm of several days or months is no cron schedule", f"@every {hours}h", "every monday at 9am"
+            )
+        if offset.days:
+            return Rule(), end
+        seconds = offset.millis // 1000
+        if offset.millis % 1000 or seconds < 1:
+            raise Refused("a rhythm is whole seconds, at least one")
+    if counted := _FROM_START.match(text, end):
+        return Rule(expr=f"@every {go_duration(seconds)}"), counted.end()
+    return Rule(expr=rhythm(seconds)), end
+
+
+def weekday_field(days: set[int]) -> str:
+    """Weekdays in one writing only, so that the same days give the same expression."""
+    ordered = sorted(days)
+    if len(ordered) == 7:
+        return "*"
+    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
+def _weekday_list(found: re.Match[str]) -> Rule:
+    every, first, last, names = found.groups()
+    if first is not None:
+        start, end = _weekday(first), _weekday(last)
+        days = {(start + more) % 7 for more in range((end - start) % 7 + 1)}
+        return Rule(weekdays=weekday_field(days), plain=bool(every) or first.endswith("days"))
+    said = re.findall(rf"{WEEKDAY}s?", names)
+    plural = all(word.endswith("days") for word in said)
+    if not (every or plural):
+        raise Refused("it is not clear whether this recurs", f"every {said[0]} at 9am", f"{said[0]} at 9am")
+    return Rule(weekdays=weekday_field({_weekday(word) for word in said}))
+
+
+def _weekday(word: str) -> int:
+    number = WEEKDAYS.get(word)
+    return number if number is not None else WEEKDAYS[word[:-1]]
+
+
+def _numbers(text: str) -> str:
+    """Days of a month, sorted, L for the last."""
+    days = sorted({int(number) for number in re.findall(r"[0-9]+", text)})
+    if any(not 1 <= day <= 31 for day in days):
+        raise Refused("no month has such a day")
+    return ",".join([*map(str, days), *(["L"] if "last" in text else [])])
+
+
+def _nth_weekdays(nths: str, weekday: str) -> str:
+    day = _weekday(weekday)
+    counts = sorted({int(n) for n in re.findall(r"[1-5]", nths)})
+    named = [f"{cron.WEEKDAYS[day].upper()}#{n}" for n in counts]
+    return ",".join([*named, *([f"{day}L"] if "last" in nths else [])])
+
+
+def _in_month(found: re.Match[str]) -> Rule:
+    month = MONTHS[found["m1"] or found["m2"]]
+    return Rule(days=_numbers(found["d1"] or found["d2"]), months=str(month))
+
+
+def _not_alone(found: re.Match[str]) -> Rule:
+    day = {"week": "monday", "month": "1st of the month", "year": "january 1st", "quarter": "1st of the month"}
+    word = re.sub(r"ly$", "", found[1]).replace("annual", "year")
+    raise Refused(f'"{found[0]}" does not say which day', f"every {day[word]} at 9am", "every weekday at 9am")
+
+
+_Reader = Callable[[re.Match[str]], Rule]
+_WORKDAY = r"(?:weekday|work ?day|business day)"
+_RULES: tuple[tuple[re.Pattern[str], _Reader], ...] = (
+    (re.compile(rf"(?:every ?day|each day|daily|once a day){_END}"), lambda _: Rule()),
+    (re.compile(rf"{_EACH} (?=morning|afternoon|evening|night)"), lambda _: Rule()),
+    (re.compile(rf"hourly{_END}"), lambda _: Rule(expr="0 * * * *")),
+    (re.compile(rf"(?:on )?(?:{_EACH} {_WORKDAY}s?|{_WORKDAY}s){_END}"), lambda _: Rule(weekdays="1-5")),
+    (re.compile(rf"(?:on )?(?:{_EACH} weekends?|weekends){_END}"), lambda _: Rule(weekdays="0,6")),
+    (
+        re.compile(
+            rf"(?:((?:{_EACH}(?: week)?|weekly|once a week)(?: on)?) |on )?"
+            rf"(?:({WEEKDAY}s?) ?(?:through|thru|to|-) ?({WEEKDAY}s?)|({WEEKDAY}s?\b(?:{_AND}{WEEKDAY}s?\b)*)){_END}"
+        ),
+        _weekday_list,
+    ),
+    (
+        re.compile(rf"(?:on )?(?:{_EACH} )?(?:the )?{_NTHS} ({WEEKDAY}s?) (?:of|in) (?:every|each|the) month{_END}"),
+        lambda found: Rule(weekdays=_nth_weekdays(found[1], found[2])),
+    ),
+    (
+        re.compile(rf"{_EACH_MONTH} on (?:the )?{_NTHS} ({WEEKDAY}s?){_END}"),
+        lambda found: Rule(weekdays=_nth_weekdays(found[1], found[2])),
+    ),
+    (
+        re.compile(rf"(?:on )?(?:{_EACH} )?(?:the )?{_DAYS}(?: day)? (?:of|in) (?:every|each|the) month{_END}"),
+        lambda found: Rule(days=_numbers(found[1])),
+    ),
+    (re.compile(rf"{_EACH_MONTH} on (?:the )?{_DAYS}(?: day)?{_END}"), lambda found: Rule(days=_numbers(found[1]))),
+    (
+        re.compile(rf"(?:{_EACH_YEAR} on|{_EACH}) (?:the )?{_NTHS} ({WEEKDAY}s?) (?:of|in) ({MONTH}){_END}"),
+        lambda found: Rule(weekdays=_nth_weekdays(found[1], found[2]), months=str(MONTHS[found[3]])),
+    ),
+    (
+        re.compile(rf"(?:{_EACH_YEAR} on|{_EACH}) {_DAYS_IN_MONTH}{_END}"),
+        _in_month,
+    ),
+    (
+        re.compile(rf"(?:on )?{_DAYS_IN_MONTH} {_EACH} year{_END}"),
+        _in_month,
+    ),
+    (re.compile(rf"(?:(?:every|each) )?((?:week|month|year|annual)(?:ly)?|quarter){_END}(?! on)"), _not_alone),
+)

@@ -1,0 +1,130 @@
+"""What happened and what is to come, as one list: fires that came about, and alarms that wait or were cancelled.
+
+The words for `status` are those of the Alarm system: pending, fired, completed, failed, cancelled, timed_out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from wakeful.alarm import Alarm, Fire, following
+from wakeful.errors import InvalidRequest
+from wakeful.store import AlarmQuery, FireQuery, Store
+
+_ALARMS: Final = {"pending": ("active", "paused"), "cancelled": ("cancelled",)}
+_FIRES: Final = {
+    "fired": ("delivered", "waiting", "retrying"),
+    "completed": ("completed",),
+    "failed": ("failed",),
+    "timed_out": ("timed_out",),
+    "skipped": ("skipped",),
+    "snoozed": ("snoozed",),
+}
+STATUSES: Final = (*_ALARMS, *_FIRES)
+
+
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of history: a fire, or an alarm that has not fired."""
+
+    id: str
+    alarm_id: str
+    status: str
+    target: str
+    scheduled_for: datetime
+    label: str = ""
+    message: str = ""
+    reason: str = ""
+    attempts: int = 0
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    duration_ms: int | None = None
+    result: str = ""
+    error: str = ""
+    count: int = 1
+
+
+class Past:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def entries(self, *, owner: str, status: str, target: str, since: datetime | None, limit: int) -> list[Entry]:
+        if status and status not in STATUSES:
+            raise InvalidRequest(
+                f"{status!r} is no status", field="status", fix=f"Accepted are: {', '.join(STATUSES)}."
+            )
+        if not 1 <= limit <= 500:
+            raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
+        found: list[Entry] = []
+        if not status or status in _FIRES:
+            statuses = _FIRES.get(status, ())
+            query = FireQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
+            found += await self._told(await self._store.fires(query))
+        if not status or status in _ALARMS:
+            statuses = _ALARMS.get(status, ("active", "paused", "cancelled"))
+            wanted = AlarmQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
+            found += [_unfired(alarm) for alarm in await self._store.find(wanted)]
+        return sorted(found, key=lambda entry: entry.scheduled_for, reverse=True)[:limit]
+
+    async def failed(self, *, owner: str, limit: int) -> list[Entry]:
+        query = FireQuery(owner=owner, statuses=("failed", "timed_out"), limit=limit)
+        return await self._told(await self._store.fires(query))
+
+    async def _told(self, fires: list[Fire]) -> list[Entry]:
+        alarms: dict[str, Alarm | None] = {}
+        for fire in fires:
+            if fire.alarm_id not in alarms:
+                alarms[fire.alarm_id] = await self._store.get(fire.alarm_id)
+        return [_told(fire, alarms[fire.alarm_id]) for fire in fires]
+
+    @staticmethod
+    def merged(alarms: Iterable[Alarm], *, until: datetime, limit: int) -> list[tuple[datetime, Alarm]]:
+        """The coming fires of all these alarms in one line, soonest first."""
+
+        def upcoming(alarm: Alarm) -> Iterator[tuple[datetime, str, Alarm]]:
+            moment: datetime | None = alarm.next_fire_at
+            after = alarm.occurrence_at
+            while moment is not None and moment <= until:
+                yield moment, alarm.id, alarm
+                moment = following(alarm, after if after > moment else moment)
+
+        line = heapq.merge(*(upcoming(alarm) for alarm in alarms))
+        return [(moment, alarm) for (moment, _, alarm), _ in zip(line, range(limit), strict=False)]
+
+
+def _told(fire: Fire, alarm: Alarm | None) -> Entry:
+    return Entry(
+        id=fire.id,
+        alarm_id=fire.alarm_id,
+        status=fire.status,
+        target=fire.target,
+        scheduled_for=fire.scheduled_for,
+        label=alarm.label if alarm else "",
+        message=alarm.wake_message if alarm else "",
+        reason=fire.reason,
+        attempts=fire.attempts,
+        started_at=fire.started_at,
+        completed_at=fire.completed_at,
+        duration_ms=fire.duration_ms,
+        result=fire.result,
+        error=fire.last_error,
+        count=fire.count,
+    )
+
+
+def _unfired(alarm: Alarm) -> Entry:
+    return Entry(
+        id=alarm.id,
+        alarm_id=alarm.id,
+        status="cancelled" if alarm.status == "cancelled" else "pending",
+        target=alarm.target,
+        scheduled_for=alarm.next_fire_at,
+        label=alarm.label,
+        message=alarm.wake_message,
+        reason=alarm.paused_reason,
+        error=alarm.last_error,
+    )

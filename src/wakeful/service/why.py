@@ -1,0 +1,167 @@
+"""Why an alarm fired, did not fire, fired late, or when it will: words first, then the facts behind them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from wakeful.alarm import INBOX, Alarm, Event, Fire, following
+from wakeful.store import TargetState, Worker
+
+SILENT_AFTER: Final = timedelta(seconds=30)  # a worker not seen for this long is not counted on
+_SKIPPED: Final = {
+    "missed": "no worker was there in time, and the alarm catches up on one fire only or on none",
+    "overlap": "the fire before was still under way or its report still awaited",
+    "expired": "it was later than the alarm's `expires` allows",
+    "paused": "the alarm was paused",
+    "superseded": "the alarm was given another time first",
+}
+_FAILED: Final = {
+    "exhausted": "its retries were used up",
+    "refused": "the target refused it for good",
+    "superseded": "a retry would have come at or after the next occurrence, or the alarm was changed",
+    "expired": "a retry would have come later than the alarm's `expires` allows",
+    "cancelled": "the alarm was cancelled while it was being retried",
+    "paused": "the alarm was paused while it was being retried",
+    "reported": "the target reported that the work failed",
+    "broken": "the alarm could not be planned any more",
+}
+
+
+class Why(Struct, frozen=True):
+    """An explanation: one paragraph in words, the facts it rests on, and the moment it holds for."""
+
+    summary: str
+    facts: tuple[str, ...]
+    now: datetime
+
+
+def explain(
+    alarm: Alarm,
+    fires: Sequence[Fire],
+    *,
+    events: Sequence[Event],
+    workers: Sequence[Worker],
+    state: TargetState | None,
+    lease: timedelta,
+    now: datetime,
+) -> Why:
+    summary = [_standing(alarm, workers, state, lease, now)]
+    if fires:
+        summary.append(_fire(fires[0]))
+    facts = [f"status {alarm.status}, target {alarm.target}, version {alarm.version}"]
+    facts.append(f"created {_at(alarm.created_at)}" + (f" by {alarm.created_by}" if alarm.created_by else ""))
+    facts += [f"{_at(event.at)} {event.what}{_by(event)}" for event in events]
+    for fire in fires:
+        facts.append(f"fire {fire.id}: {fire.status}" + (f" ({fire.reason})" if fire.reason else ""))
+        facts += [f"  {_at(line.at)} attempt, {line.ms} ms: {line.said}" for line in fire.log]
+    facts += [f"worker {_name(worker)} last seen {_at(worker.seen_at)}" for worker in _serving(alarm, workers)]
+    return Why(" ".join(summary), tuple(facts), now)
+
+
+def _standing(
+    alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, lease: timedelta, now: datetime
+) -> str:
+    match alarm.status:
+        case "paused":
+            return f"It is paused{_because(alarm.paused_reason)} and fires again once it is resumed."
+        case "cancelled":
+            return f"It was cancelled at {_at(alarm.cancelled_at)}: it will not fire."
+        case "failed":
+            return f"It failed: {alarm.last_error}."
+        case "fired":
+            return f"It has fired, last at {_at(alarm.last_fired_at)}, and has no fire to come."
+        case "active":
+            return _active(alarm, workers, state, lease, now)
+
+
+def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, lease: timedelta, now: datetime) -> str:
+    if alarm.next_fire_at > now:
+        if alarm.failure_count:
+            return (
+                f"Its fire of {_at(alarm.occurrence_at)} failed {alarm.failure_count} times ({alarm.last_error}); "
+                f"it is tried again at {_at(alarm.next_fire_at)}."
+            )
+        return f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}.{_then(alarm)}"
+    late = _span(now - alarm.next_fire_at)
+    if alarm.claimed_at is not None and alarm.claimed_at + lease > now:
+        return f"A worker took it at {_at(alarm.claimed_at)} and is delivering it now."
+    if state is not None and state.paused_at is not None:
+        return f"It has been due for {late}, but its target is paused{_because(state.paused_reason)}."
+    serving = [worker for worker in _serving(alarm, workers) if is_alive(worker, now)]
+    if not serving:
+        return f"It has been due for {late}, but no running worker serves the target {alarm.target!r}."
+    if state is not None and state.breaker_opened_at is not None:
+        return (
+            f"It has been due for {late}; the target has been failing since {_at(state.breaker_opened_at)} "
+            f"({state.last_error}), and is tried with one wake at a time until it recovers."
+        )
+    if alarm.claimed_at is not None:
+        return f"It has been due for {late}: the worker that took it at {_at(alarm.claimed_at)} fell silent."
+    return f"It has been due for {late} and is about to be delivered: others of its target are ahead of it."
+
+
+def _fire(fire: Fire) -> str:
+    when = _at(fire.scheduled_for)
+    match fire.status:
+        case "skipped":
+            run = f" and {fire.count - 1} more through {_at(fire.through)}" if fire.count > 1 else ""
+            return f"The fire of {when}{run} was skipped: {_SKIPPED.get(fire.reason, fire.reason)}."
+        case "failed":
+            return f"The fire of {when} failed: {fire.last_error}; {_FAILED.get(fire.reason, fire.reason)}."
+        case "timed_out":
+            return f"The fire of {when} was delivered, but its report did not come in time."
+        case "waiting":
+            return f"The wake of {when} waits in the inbox until its owner fetches it."
+        case "retrying":
+            return f"The fire of {when} is being retried: {fire.last_error}."
+        case "snoozed":
+            return f"The fire of {when} was {fire.result or 'snoozed'}."
+        case _:
+            return f"The fire of {when} was {fire.status}{_lateness(fire)}."
+
+
+def _lateness(fire: Fire) -> str:
+    if fire.started_at is None or fire.started_at - fire.scheduled_for < timedelta(seconds=1):
+        return " on time"
+    return f", first tried {_span(fire.started_at - fire.scheduled_for)} late"
+
+
+def _then(alarm: Alarm) -> str:
+    after = following(alarm, alarm.next_fire_at)
+    return f" After that at {_at(after)}." if after else ""
+
+
+def _serving(alarm: Alarm, workers: Sequence[Worker]) -> list[Worker]:
+    return [w for w in workers if alarm.target == INBOX or alarm.target in (*w.targets, *w.handlers)]
+
+
+def is_alive(worker: Worker, now: datetime) -> bool:
+    return worker.stopped_at is None and now - worker.seen_at < SILENT_AFTER
+
+
+def _name(worker: Worker) -> str:
+    return f"{worker.host}:{worker.pid}" + (" (stopped)" if worker.stopped_at else "")
+
+
+def _by(event: Event) -> str:
+    return (f" by {event.by}" if event.by else "") + (f": {event.reason}" if event.reason else "")
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _at(moment: datetime | None) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z") if moment else "an unknown time"
+
+
+def _span(length: timedelta) -> str:
+    seconds = round(length.total_seconds())
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {name}"
+    return f"{seconds} s"

@@ -1,0 +1,166 @@
+"""One process that stays: the dispatcher, beside it the HTTP door, and an orderly end.
+
+The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets what is in flight come
+down; the second ends the process at once. Nothing is lost by that: leases end by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import uvicorn
+from msgspec.structs import replace
+
+from wakeful import __version__
+from wakeful.config import Settings
+from wakeful.errors import InvalidConfig
+from wakeful.front import Wakeful
+
+log = logging.getLogger("wakeful.serving")
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
+    """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
+    listener = _listen(clock.settings)
+    try:
+        # With port 0 the real one is known only now, and report URLs must name it.
+        clock.settings = replace(clock.settings, port=listener.getsockname()[1])
+        url = clock.settings.local_url
+        server = _Server(_config(clock))
+        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
+
+        def stop() -> None:
+            server.should_exit = True
+            clock.dispatcher.stop()
+
+        _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
+        if ready is not None:
+            ready(url)  # the socket listens already: whoever connects now waits a moment at most
+        await _both(clock, answering, stop)
+    finally:
+        listener.close()
+
+
+async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
+    """Dispatch, and nothing else, until told to stop."""
+    _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
+    with _stopped_by_signals(clock.dispatcher.stop):
+        if ready is not None:
+            ready()
+        await clock.dispatcher.run()
+
+
+async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
+    """Run the dispatcher beside the server. When one ends, for whatever reason, the other does not stay alone."""
+    dispatching = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+    try:
+        with _stopped_by_signals(stop):
+            await asyncio.wait((answering, dispatching), return_when=asyncio.FIRST_COMPLETED)
+            stop()
+            await asyncio.wait((answering, dispatching))
+    finally:  # also when this was cancelled: the end is as orderly
+        stop()
+        await asyncio.gather(answering, dispatching)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but signals are ours: there is a dispatcher to stop as well."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _config(clock: Wakeful) -> uvicorn.Config:
+    return uvicorn.Config(
+        clock.asgi(),
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(clock.settings.stop_within.total_seconds()),
+    )
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is told of signals; whoever owns it decides
+        return
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def told(number: signal.Signals) -> None:
+        nonlocal asked
+        if asked:
+            log.warning("%s again: ending at once; what is in flight will be tried again", number.name)
+            os._exit(128 + number)
+        asked = True
+        log.info("%s: stopping", number.name)
+        stop()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, told, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InvalidConfig(f"{settings.host!r} is no address: {error}", field="host") from None
+    if not all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found):
+        raise InvalidConfig(
+            f"{settings.host} can be reached from outside, and wakeful does not serve there without tokens",
+            field="host",
+            fix="Bind to 127.0.0.1.",
+        )
+    family, _, _, _, place = found[0]
+    try:
+        return socket.create_server(place[:2], family=family, backlog=2048)
+    except OSError as error:
+        raise InvalidConfig(
+            f"cannot listen on {settings.local_url}: {error.strerror}",
+            field="port",
+            fix="Stop what listens there, or give another port (0 takes a free one).",
+        ) from None
+
+
+def shown(db: str) -> str:
+    """A database for people to read: never with a password."""
+    if "://" not in db:
+        return db
+    parts = urlsplit(db)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _announce(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def log_to_stderr(level: str) -> None:
+    """Plain lines: time, level, logger, message."""
+    logging.basicConfig(
+        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )

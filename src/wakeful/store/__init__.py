@@ -1,0 +1,258 @@
+"""The one seam between wakeful and a database, and its few verbs.
+
+Every writing verb is one transaction, all or nothing per alarm: an alarm row and its fires are never out of step.
+All moments are judged by the store's own clock, which `claim` and `now` tell. Nothing above sees a driver's exception:
+a store raises StoreUnavailable (nothing is known to be written) or StoreBusy (a row stayed locked), and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from wakeful.alarm import Alarm, Change, Event, Fire
+
+
+class Added(Struct, frozen=True):
+    """An alarm as the store has it. `deduped`: its key was taken, and this is the one that has it."""
+
+    alarm: Alarm
+    deduped: bool = False
+
+
+class Claim(Struct, frozen=True):
+    """A lease on an alarm, by number."""
+
+    id: str
+    claim: int
+
+
+class Claimed(Struct, frozen=True):
+    """What a claim brought, oldest due first per target, and the moment it happened by the store's clock."""
+
+    alarms: list[Alarm]
+    now: datetime
+
+
+class Settled(Struct, frozen=True):
+    """What became of a change.
+
+    applied   it is written
+    edited    the claim holds, but the alarm was changed since it was read: read it again and decide again
+    lost      the claim does not hold (or the alarm is gone): someone else decides now
+    refused   the row of a table target could not be written; nothing was, and `error` says why
+    """
+
+    what: Literal["applied", "edited", "lost", "refused"]
+    error: str = ""
+
+
+class AlarmQuery(Struct, frozen=True, kw_only=True):
+    """Which alarms, newest first. Empty fields do not filter."""
+
+    owner: str = ""
+    statuses: tuple[str, ...] = ()
+    kind: str = ""
+    target: str = ""
+    label: str = ""
+    conversation_id: str = ""
+    root_id: str = ""
+    text: str = ""  # part of the label or the message, any case
+    since: datetime | None = None  # created at or after
+    until: datetime | None = None  # created before
+    cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
+    limit: int = 100
+
+
+class FireQuery(Struct, frozen=True, kw_only=True):
+    """Which fires, latest scheduled first. Empty fields do not filter."""
+
+    owner: str = ""
+    alarm_id: str = ""
+    statuses: tuple[str, ...] = ()
+    target: str = ""
+    since: datetime | None = None  # scheduled at or after
+    until: datetime | None = None  # scheduled before
+    cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
+    limit: int = 100
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """Counts under the names of the Alarm system: alarms that wait, fires by how they went.
+
+    total, pending, paused, cancelled   alarms: all, active, paused, cancelled
+    fired                               fires that went out and have no end yet: delivered or waiting
+    completed, failed, timeout_unknown  fires that ended so (timeout_unknown: `timed_out`)
+    skipped                             instants passed over: the sum of `count` over skipped fires
+    avg_duration_ms                     of completed fires that have a duration, rounded
+    """
+
+    total: int = 0
+    pending: int = 0
+    paused: int = 0
+    fired: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    timeout_unknown: int = 0
+    skipped: int = 0
+    avg_duration_ms: int | None = None
+
+
+class Worker(Struct, frozen=True, kw_only=True):
+    """A process that dispatches, what it serves, and when it was last seen."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    stopped_at: datetime | None = None
+    targets: tuple[str, ...] = ()
+    handlers: tuple[str, ...] = ()
+
+
+class TargetState(Struct, frozen=True, kw_only=True):
+    """What is known of a target across processes: paused by whom, and whether its breaker is open."""
+
+    target: str
+    paused_at: datetime | None = None
+    paused_by: str = ""
+    paused_reason: str = ""
+    breaker_opened_at: datetime | None = None
+    last_error: str = ""
+    updated_at: datetime
+
+
+class Store(Protocol):
+    hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date, whoever else is starting too; the names of the migrations applied.
+
+        InvalidConfig, and nothing written, where the schema was made by a newer wakeful or one of our table names is
+        taken by somebody else's table.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was asked, then let go of the database. Safe to repeat; any verb after it: StoreUnavailable."""
+        ...
+
+    async def now(self) -> datetime:
+        """The moment by the clock that judges leases and due times."""
+        ...
+
+    async def secret(self) -> bytes:
+        """32 random bytes made once per database: the key of report tokens."""
+        ...
+
+    async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
+        """Insert; where (owner, idempotency key) is taken, answer with the alarm that has it, unchanged.
+
+        Safe to repeat with the same ids: an id already present is answered with the row it has, `deduped` false.
+        Within one call the first alarm with a key wins too. A row the database refuses fails its whole call with
+        StoreUnavailable; other calls that share its transaction succeed. A call of more than a few hundred alarms may
+        be several transactions: after an error, repeat it with the same ids. `connection`: write inside the caller's
+        own transaction (PostgreSQL). Sets `hints` when an active one is due within a tick.
+        """
+        ...
+
+    async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
+        """Lease due alarms, at most `slots[target]` per target: raises `claim` and `unsettled`, sets `claimed_at`.
+
+        Due: active and `next_fire_at <= now`. Leased: `claimed_at` is set and `now < claimed_at + lease`, with the
+        lease given here, whoever claimed it. `version` and `updated_at` stay: a claim is not a change.
+        """
+        ...
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        """Write each change whose claim and version still hold: alarm, fires, events and table row together.
+
+        The row must have `change.claim` and `change.version`; whether it is leased or what its status is does not
+        matter here. `edited=False` writes the dispatch columns only: status, next_fire_at, failure_count, last_error,
+        claimed_at, updated_at, last_fired_at, occurrence_at, claim, unsettled, version, awaiting, fire_count,
+        failed_in_a_row, paused_reason, cancelled_at. `edited=True` writes every column except id, owner_did, user_id,
+        idempotency_key and created_at. Fires replace the ones with their key entirely. A row whose key is already in
+        its table counts as written. What the database refuses of one change (a row for a missing table, a value it
+        cannot hold) makes that change `refused` and leaves its neighbours alone. One answer per change, in order.
+        Sets `hints` as `add` does.
+        """
+        ...
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Start the leases anew; the ones that were lost: the claim moved, the alarm is settled, not active, or gone.
+
+        A lease that ran out but that nobody took since is still ours to renew.
+        """
+        ...
+
+    async def next_due(self, targets: Sequence[str], *, lease: timedelta) -> datetime | None:
+        """The earliest moment at which one of these targets has something to claim; in the past when it has already.
+
+        For a leased alarm that is the end of its lease. None when nothing of theirs is active.
+        """
+        ...
+
+    async def get(self, id: str, *, owner: str = "") -> Alarm | None:
+        """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
+        ...
+
+    async def find(self, query: AlarmQuery) -> list[Alarm]:
+        """Newest first by (created_at, id); a cursor continues strictly after what it names."""
+        ...
+
+    async def fires(self, query: FireQuery) -> list[Fire]:
+        """Latest first by (scheduled_for, alarm_id); a cursor continues strictly after what it names."""
+        ...
+
+    async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
+        """The fires of these (alarm id, scheduled_for), where they exist."""
+        ...
+
+    async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        """Fires with `report_by <= now`, oldest `report_by` first, with their alarms."""
+        ...
+
+    async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms."""
+        ...
+
+    async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
+        """Active alarms with `next_fire_at` before a moment, soonest first; of all owners when `owner` is empty."""
+        ...
+
+    async def stats(self, owner: str = "") -> Stats: ...
+
+    async def events(
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
+    ) -> list[tuple[int, Event]]:
+        """What happened, oldest first, with its sequence number; `after` is the last number seen."""
+        ...
+
+    async def beat(self, worker: Worker) -> None:
+        """Write a worker's row; `seen_at` is set by the store's clock."""
+        ...
+
+    async def workers(self) -> list[Worker]:
+        """Every worker on record, also stopped ones, by `started_at`, then id."""
+        ...
+
+    async def target_states(self) -> dict[str, TargetState]: ...
+
+    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None: ...
+
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        """Delete what is finished since before a moment, at most `limit` alarms, fires and events each; how many went.
+
+        Fires: `updated_at` before it, with an end on record (not retrying, not waiting, no `report_by`), and not the
+        current occurrence of an active or paused alarm. Alarms: fired, failed or cancelled, `updated_at` before it,
+        and no fire of theirs is left. Events: `at` before it. Call it again until it answers 0. A key is free again
+        once its alarm is gone.
+        """
+        ...

@@ -1,0 +1,199 @@
+"""Group commit: while one batch is on its way the next one collects, and a lone item waits for nobody.
+
+A row that the database does not take, or that somebody else holds, never fails or long delays its neighbours: the batch
+is split and goes on beside the lane, the neighbours quickly, the troubled one with more patience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from itertools import islice
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from wakeful.errors import StoreBusy, StoreUnavailable
+
+BATCH: Final = 500
+_PART: Final = 32  # a troubled batch goes on in parts of this size, then row by row
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Item_contra = TypeVar("Item_contra", contravariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+class Refused(StoreUnavailable):
+    """The database does not take what is in a row. Nothing of that statement was written."""
+
+
+class Write(Protocol[Item_contra, Answer_co]):
+    async def __call__(self, items: Sequence[Item_contra], *, alone: bool) -> Sequence[Answer_co]:
+        """Write all or nothing. Refused or StoreBusy when one row is at fault; `alone`: now wait longer for locks."""
+        ...
+
+
+class Elbowroom:
+    """How many rows may go their own way at once, so that the pool is never full of those that wait."""
+
+    def __init__(self, pool_size: int) -> None:
+        self.quick = asyncio.Semaphore(max(1, pool_size // 4))
+        self.patient = asyncio.Semaphore(max(1, pool_size // 3))
+
+
+class _Call(Generic[Answer]):
+    """One caller's items: answered together, when the last of them is."""
+
+    __slots__ = ("answers", "done", "error", "left")
+
+    def __init__(self, size: int) -> None:
+        self.answers: list[Answer] = []
+        self.left = size
+        self.error: BaseException | None = None
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def decided(self) -> None:
+        self.left -= 1
+        if self.left or self.done.done():  # done already: the caller was cancelled and no longer asks
+            return
+        if self.error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(self.error)
+
+
+class _Unit(Generic[Item, Answer]):
+    """Items that are written together or not at all."""
+
+    __slots__ = ("answers", "call", "items")
+
+    def __init__(self, items: Sequence[Item], call: _Call[Answer]) -> None:
+        self.items = items
+        self.call = call
+        self.answers: Sequence[Answer] = ()
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        self.answers = answers
+        self.call.decided()
+
+    def fail(self, error: BaseException) -> None:
+        self.call.error = self.call.error or error
+        self.call.decided()
+
+
+class GroupCommit(Generic[Item, Answer]):
+    """One lane of writes.
+
+    A call is written as a whole; or, where `apart` is given, item by item: then a call's items succeed and fail on
+    their own, and two that `apart` gives the same key never share a batch.
+    """
+
+    def __init__(
+        self,
+        write: Write[Item, Answer],
+        *,
+        room: Elbowroom,
+        apart: Callable[[Item], Hashable] | None = None,
+        limit: int = BATCH,
+    ) -> None:
+        self._write = write
+        self._apart = apart
+        self._room = room
+        self._limit = limit
+        self._waiting: deque[_Unit[Item, Answer]] = deque()
+        self._lane: asyncio.Task[None] | None = None
+        self._aside: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def put(self, items: Sequence[Item]) -> list[Answer]:
+        """The answers, in order. If something fails its error is raised, once everything else is decided."""
+        answers: list[Answer] = []
+        # In turns: whoever brings 100,000 at once must not keep the others waiting behind all of them.
+        for start in range(0, len(items), self._limit):
+            answers += await self._turn(items[start : start + self._limit])
+        return answers
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        self._closed = True
+        while tasks := [task for task in (self._lane, *self._aside) if task is not None and not task.done()]:
+            await asyncio.wait(tasks)
+
+    async def _turn(self, items: Sequence[Item]) -> list[Answer]:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        parts = [items] if self._apart is None else [items[at : at + 1] for at in range(len(items))]
+        call: _Call[Answer] = _Call(len(parts))
+        units = [_Unit(part, call) for part in parts]
+        self._waiting.extend(units)
+        if self._lane is None or self._lane.done():
+            self._lane = asyncio.create_task(self._run())
+        await call.done
+        return [answer for unit in units for answer in unit.answers]
+
+    async def _run(self) -> None:
+        # The lane is a task of its own: a caller that is cancelled takes nobody's batch with it.
+        while batch := self._take():
+            await self._commit(batch)
+
+    def _take(self) -> list[_Unit[Item, Answer]]:
+        taken: list[_Unit[Item, Answer]] = []
+        later: list[_Unit[Item, Answer]] = []
+        seen: set[Hashable] = set()
+        size = 0
+        while self._waiting and size < self._limit:
+            unit = self._waiting.popleft()
+            if unit.call.done.done():
+                continue  # cancelled before it began
+            if self._apart is not None:
+                key = self._apart(unit.items[0])
+                if key in seen:
+                    later.append(unit)
+                    continue
+                seen.add(key)
+            taken.append(unit)
+            size += len(unit.items)
+        self._waiting.extendleft(reversed(later))
+        return taken
+
+    async def _commit(self, batch: list[_Unit[Item, Answer]], *, alone: bool = False) -> None:
+        items = [item for unit in batch for item in unit.items]
+        try:
+            answers = await self._write(items, alone=alone)
+        except (Refused, StoreBusy) as error:
+            if alone:
+                batch[0].fail(error)
+            else:
+                self._isolate(batch)
+        except BaseException as error:
+            for unit in batch:
+                unit.fail(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            assert len(answers) == len(items)
+            in_order = iter(answers)
+            for unit in batch:
+                unit.answer(list(islice(in_order, len(unit.items))))
+
+    def _isolate(self, batch: list[_Unit[Item, Answer]]) -> None:
+        """Go on in smaller parts, beside the lane: the next batch does not wait for what is wrong with this one."""
+        if len(batch) == 1:
+            return self._go(self._patiently(batch))
+        size = _PART if len(batch) > _PART else 1
+        for start in range(0, len(batch), size):
+            self._go(self._quickly(batch[start : start + size]))
+        return None
+
+    async def _quickly(self, batch: list[_Unit[Item, Answer]]) -> None:
+        async with self._room.quick:
+            await self._commit(batch)
+
+    async def _patiently(self, batch: list[_Unit[Item, Answer]]) -> None:
+        async with self._room.patient:
+            await self._commit(batch, alone=True)
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)

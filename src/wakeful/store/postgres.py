@@ -1,0 +1,270 @@
+"""Alarms in PostgreSQL: any number of processes, one database, and its clock.
+
+Every write is one statement or one transaction and leaves nothing behind in its session. Creates and settlements are
+group commits. A `clock` is for tests: without one the database's own clock judges leases and due times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
+from wakeful.clock import Clock
+from wakeful.errors import InvalidConfig
+from wakeful.store import Added, AlarmQuery, Claim, Claimed, FireQuery, Settled, Stats, TargetState, Worker
+from wakeful.store.batching import Elbowroom, GroupCommit, Refused
+from wakeful.store.postgres_database import Database
+from wakeful.store.postgres_hints import Hints
+from wakeful.store.postgres_migrate import Migrator
+from wakeful.store.postgres_rows import (
+    alarm_of,
+    event_columns,
+    event_of,
+    fire_of,
+    target_state_of,
+    uuid_of,
+    worker_of,
+    worker_values,
+)
+from wakeful.store.postgres_writes import LONG_LOCK_WAIT, Writes
+from wakeful.store.queries import Naming, queries
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres_database import Connection, Record
+
+    Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
+
+_TICK: Final = timedelta(seconds=1)
+_FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
+
+
+class PostgresStore:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        naming: Naming = Naming(),  # noqa: B008 - a frozen value
+        clock: Clock | None = None,
+        tick: timedelta = _TICK,
+        pool_size: int = 8,
+        pgbouncer: bool = False,
+    ) -> None:
+        if pool_size < _FEWEST_CONNECTIONS:
+            raise InvalidConfig(f"{pool_size} is too small", field="pool_size", fix=f"At least {_FEWEST_CONNECTIONS}.")
+        self.hints = asyncio.Event()
+        self._naming = naming
+        self._clock = clock
+        self._sql = queries("postgres", naming)
+        self._database = Database(dsn, pool_size=pool_size, pgbouncer=pgbouncer)
+        self._channel = f"wakeful:{naming.qualifier}alarms"
+        self._hints = Hints(
+            self._database,
+            channel=self._channel,
+            notify=self._sql["notify"],
+            heard=self.hints,
+            across=not pgbouncer,  # LISTEN is a session's, and there are none
+        )
+        self._across = not pgbouncer
+        self._writes = Writes(self._sql, tick=tick)
+        room = Elbowroom(pool_size)
+        self._adding = GroupCommit(self._add, room=room)
+        self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
+        self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
+
+    async def migrate(self) -> list[str]:
+        async with self._database.connection() as connection:
+            return await Migrator(self._naming).migrate(connection)
+
+    async def close(self) -> None:
+        for lane in (self._adding, self._settling, self._settling_slowly):
+            await lane.close()
+        await self._hints.close()
+        await self._database.close()
+
+    async def now(self) -> datetime:
+        moment: datetime = await self._value("now", self._moment())
+        return moment
+
+    async def secret(self) -> bytes:
+        await self._database.fetch(self._sql["new_secret"], LONG_LOCK_WAIT, secrets.token_bytes(32))
+        return bytes(await self._value("secret"))
+
+    async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
+        if not alarms:
+            return []
+        if connection is None:
+            return await self._adding.put(alarms)
+        with self._database.told():
+            added, soon = await self._writes.add(connection, alarms, now=self._moment(), alone=True)
+            if soon and self._across:
+                # Inside the caller's transaction: it is heard when that commits, and never if it does not.
+                await connection.fetch(self._sql["notify"], self._channel)
+            return added
+
+    async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
+        self._hints.listen()
+        free = {target: count for target, count in slots.items() if count > 0}
+        rows = await self._database.fetch(self._sql["claim"], self._moment(), lease, list(free), list(free.values()))
+        now, first = rows[0][0], rows[0][1]
+        # Nothing due: the moment stands alone in its row.
+        return Claimed([] if first is None else [alarm_of(row[1:]) for row in rows], now)
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        slow = [change.edited or change.row is not None for change in changes]
+        if not any(slow):
+            return await self._settling.put(changes)
+        if all(slow):
+            return await self._settling_slowly.put(changes)
+        plainly, slowly = await asyncio.gather(
+            self._settling.put([change for change, is_slow in zip(changes, slow, strict=True) if not is_slow]),
+            self._settling_slowly.put([change for change, is_slow in zip(changes, slow, strict=True) if is_slow]),
+        )
+        answers = {True: iter(slowly), False: iter(plainly)}
+        return [next(answers[is_slow]) for is_slow in slow]
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
+        ours = [claim for claim in claims if uuid_of(claim.id)]
+        columns = [claim.id for claim in ours], [claim.claim for claim in ours]
+        rows = await self._database.fetch(self._sql["renew"], self._moment(), *columns)
+        lost = {(str(row["id"]), row["claim"]) for row in rows}
+        return [claim for claim in claims if (claim.id, claim.claim) in lost or claim not in ours]
+
+    async def next_due(self, targets: Sequence[str], *, lease: timedelta) -> datetime | None:
+        self._hints.listen()
+        moment: datetime | None = await self._value("next_due", list(targets), lease)
+        return moment
+
+    async def get(self, id: str, *, owner: str = "") -> Alarm | None:
+        if (uuid := uuid_of(id)) is None:
+            return None
+        rows = await self._database.fetch(self._sql["get"], uuid, owner)
+        return alarm_of(rows[0]) if rows else None
+
+    async def find(self, query: AlarmQuery) -> list[Alarm]:
+        rows = await self._database.fetch(
+            self._sql["find"],
+            *(query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id, query.root_id),
+            *(query.text, query.since, query.until, *_cursor(query.cursor), query.limit),
+        )
+        return [alarm_of(row) for row in rows]
+
+    async def fires(self, query: FireQuery) -> list[Fire]:
+        alarm_id = uuid_of(query.alarm_id)
+        if query.alarm_id and alarm_id is None:
+            return []
+        rows = await self._database.fetch(
+            self._sql["fires"],
+            *(query.owner, alarm_id, query.statuses, query.target, query.since, query.until),
+            *(*_cursor(query.cursor), query.limit),
+        )
+        return [fire_of(row) for row in rows]
+
+    async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
+        ours = [key for key in keys if uuid_of(key[0])]
+        if not ours:
+            return {}
+        rows = await self._database.fetch(self._sql["fire_at"], [id for id, _ in ours], [moment for _, moment in ours])
+        fires = map(fire_of, rows)
+        return {(fire.alarm_id, fire.scheduled_for): fire for fire in fires}
+
+    async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        return await self._with_alarms(await self._database.fetch(self._sql["overdue"], self._moment(), limit))
+
+    async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        return await self._with_alarms(await self._database.fetch(self._sql["waiting"], owner, limit))
+
+    async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
+        return [alarm_of(row) for row in await self._database.fetch(self._sql["agenda"], owner, until, limit)]
+
+    async def stats(self, owner: str = "") -> Stats:
+        [row] = await self._database.fetch(self._sql["stats"], owner)
+        return Stats(**dict(row.items()))
+
+    async def events(
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
+    ) -> list[tuple[int, Event]]:
+        return [event_of(row) for row in await self._database.fetch(self._sql["events"], owner, alarm_id, after, limit)]
+
+    async def beat(self, worker: Worker) -> None:
+        id, host, pid, version, started_at, _, *rest = worker_values(worker)
+        values = (id, host, pid, version, started_at, *rest)
+        await self._database.fetch(self._sql["beat"], self._moment(), LONG_LOCK_WAIT, *values)
+
+    async def workers(self) -> list[Worker]:
+        return [worker_of(row) for row in await self._database.fetch(self._sql["workers"])]
+
+    async def target_states(self) -> dict[str, TargetState]:
+        states = map(target_state_of, await self._database.fetch(self._sql["target_states"]))
+        return {state.target: state for state in states}
+
+    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
+        values = (state.target, state.paused_at, state.paused_by, state.paused_reason)
+        more = (state.breaker_opened_at, state.last_error, state.updated_at)
+        events = event_columns([event] if event is not None else [])
+        await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *values, *more, *events)
+
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        gone = 0
+        for what in ("purge_fires", "purge_alarms", "purge_events"):  # in this order: an alarm goes after its fires
+            gone += len(await self._database.fetch(self._sql[what], before, limit))
+        return gone
+
+    async def _value(self, name: str, *args: Any) -> Any:
+        [row] = await self._database.fetch(self._sql[name], *args)
+        return row[0]
+
+    async def _add(self, items: Sequence[Alarm], *, alone: bool) -> list[Added]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Added], bool]:
+            return await self._writes.add(connection, items, now=self._moment(), alone=alone)
+
+        return await self._write(work)
+
+    async def _settle(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
+            return await self._writes.settle(connection, items, now=self._moment(), alone=alone, again=again)
+
+        return await self._write_or_refuse(work, alone=alone)
+
+    async def _settle_slowly(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
+            return await self._writes.settle_slowly(connection, items, now=self._moment(), alone=alone, again=again)
+
+        return await self._write_or_refuse(work, alone=alone)
+
+    async def _write_or_refuse(self, work: Work[Settled], *, alone: bool) -> list[Settled]:
+        try:
+            return await self._write(work)
+        except Refused as refused:
+            if not alone:
+                raise
+            return [Settled("refused", refused.message)]
+
+    async def _write(self, work: Work[T]) -> list[T]:
+        answers, soon = await self._database.run(work)
+        if soon:  # told after the commit: whoever hears of it finds it
+            self._hints.tell()
+        return answers
+
+    async def _with_alarms(self, rows: Iterable[Record]) -> list[tuple[Alarm, Fire]]:
+        fires = [fire_of(row) for row in rows]
+        found = await self._database.fetch(self._sql["same_id"], [fire.alarm_id for fire in fires]) if fires else []
+        alarms = {alarm.id: alarm for alarm in map(alarm_of, found)}
+        return [(alarms[fire.alarm_id], fire) for fire in fires if fire.alarm_id in alarms]
+
+    def _moment(self) -> datetime | None:
+        """Handed to every statement that judges by time; None: the database's own clock."""
+        return None if self._clock is None else whole_ms(self._clock.now())
+
+
+def _changed_id(change: Change) -> str:
+    return change.after.id
+
+
+def _cursor(cursor: tuple[datetime, str] | None) -> tuple[datetime | None, Any]:
+    return (None, None) if cursor is None else (cursor[0], uuid_of(cursor[1]))

@@ -1,0 +1,216 @@
+"""The connections to PostgreSQL: a pool that costs no round trip of its own, and what its errors mean to a caller.
+
+Nothing here hangs: connecting, waiting for a connection and every statement have a limit. A connection that is lost is
+opened anew and the work done again, a few times; so all work handed in here must be safe to repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from wakeful.clock import SystemClock
+from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
+from wakeful.store.batching import Refused
+
+try:
+    import asyncpg
+except ImportError as missing:
+    raise InvalidConfig("PostgreSQL needs the package asyncpg.", fix="pip install 'wakeful[postgres]'") from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from asyncpg.pool import PoolConnectionProxy
+
+    Record = asyncpg.Record
+    Direct = asyncpg.Connection[Record]
+    Connection = Direct | PoolConnectionProxy[Record]
+
+CONNECT_WITHIN: Final = 3.0
+ANSWER_WITHIN: Final = 8.0
+_PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something whose connection was lost
+_SETTINGS: Final = {
+    "application_name": "wakeful",
+    "jit": "off",  # compiling costs more than any of our statements
+    # Planned anew each time, with the sizes of today: a plan made while the table was empty would read all of it once
+    # it is full. Costs a fraction of a millisecond per batch.
+    "plan_cache_mode": "force_custom_plan",
+    "random_page_cost": "1.1",
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+_BUSY: Final = {"55P03", "40P01", "40001", "57014"}  # lock timeout, deadlock, serialization, cancelled
+# Too many connections, and 25006: it became a standby. The next connection may find the new primary.
+_LOST: Final = {"53300", "25006"}
+
+T = TypeVar("T")
+
+
+class Lost(StoreUnavailable):
+    """The connection went away, with or without the work having been done."""
+
+
+def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | InvalidConfig:
+    """What a driver's error means, in our words. `hide`: a password that must not be told."""
+    said = str(error).strip() or type(error).__name__
+    if hide:
+        said = said.replace(hide, "***")
+    match error:
+        case StoreUnavailable() | InvalidConfig():
+            return error
+        case asyncpg.PostgresError():
+            return _from_server(error.sqlstate or "", said)
+        case asyncpg.exceptions.ClientConfigurationError():
+            return InvalidConfig(f"PostgreSQL: {said}", field="database")
+        case asyncpg.exceptions.DataError() | UnicodeError():
+            return Refused(f"PostgreSQL does not take this: {said}")
+        case TimeoutError():
+            return StoreUnavailable("PostgreSQL did not answer in time")
+        case _:
+            return Lost(f"PostgreSQL is not reachable: {said}")
+
+
+def _from_server(state: str, said: str) -> StoreUnavailable:
+    if state in _BUSY:
+        return StoreBusy(f"PostgreSQL is busy: {said}")
+    if state in _LOST or state[:2] == "08" or state[:3] == "57P":
+        return Lost(f"PostgreSQL is not reachable: {said}")
+    if state[:2] in ("21", "22", "23"):
+        return Refused(f"PostgreSQL does not take this: {said}")
+    return StoreUnavailable(f"PostgreSQL answered with an error: {said} ({state})")
+
+
+DRIVER_ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    UnicodeError,
+)
+
+
+class Database:
+    def __init__(self, dsn: str, *, pool_size: int, pgbouncer: bool) -> None:
+        self._dsn = dsn
+        self._pool_size = pool_size
+        self._pgbouncer = pgbouncer
+        self._pool: asyncpg.Pool[Record] | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+        self._password = _password_in(dsn)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._pool is None:
+            return
+        pool, self._pool = self._pool, None
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN):
+                await pool.close()
+        except (TimeoutError, *DRIVER_ERRORS):
+            pool.terminate()
+
+    async def fetch(self, sql: str, *args: Any) -> list[Record]:
+        return await self.run(lambda connection, again: connection.fetch(sql, *args))
+
+    async def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
+        """Do it on a connection. `again` tells the work that an earlier try may have been done, unheard."""
+        for tried, pause in enumerate((*_PAUSES, None)):
+            try:
+                async with self.connection() as connection:
+                    return await work(connection, tried > 0)
+            except Lost:
+                if pause is None or self._closed:
+                    raise
+                await self._forget_connections()
+                await SystemClock().sleep(pause)
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
+        with self.told():
+            pool = await self._open()
+            connection = await pool.acquire(timeout=CONNECT_WITHIN + 1)
+            try:
+                yield connection
+            except asyncpg.exceptions.ReadOnlySQLTransactionError:
+                connection.terminate()
+                raise
+            finally:
+                await pool.release(connection, timeout=CONNECT_WITHIN)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        try:
+            yield
+        except DRIVER_ERRORS as error:
+            raise translated(error, hide=self._password) from error
+
+    async def listener(self) -> Direct:
+        """A connection of one's own, outside the pool."""
+        return await asyncpg.connect(self._dsn, **self._options())
+
+    async def _open(self) -> asyncpg.Pool[Record]:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await asyncpg.create_pool(
+                        self._dsn,
+                        min_size=0,
+                        max_size=self._pool_size,
+                        init=_prepare,
+                        reset=_nothing_to_reset,
+                        **self._options(),
+                    )
+        return self._pool
+
+    def _options(self) -> dict[str, Any]:
+        limits = {"timeout": CONNECT_WITHIN, "command_timeout": ANSWER_WITHIN}
+        if self._pgbouncer:
+            return {**limits, "statement_cache_size": 0}
+        return {**limits, "server_settings": _SETTINGS}
+
+    async def _forget_connections(self) -> None:
+        # What broke one connection broke the others: better to connect anew than to try them one by one.
+        if self._pool is not None:
+            await self._pool.expire_connections()
+
+
+def _password_in(dsn: str) -> str:
+    with suppress(ValueError):
+        return unquote(urlsplit(dsn).password or "")
+    return ""
+
+
+async def _nothing_to_reset(connection: Connection) -> None:
+    """No statement of ours leaves anything in a session, so giving a connection back needs no round trip."""
+
+
+async def _prepare(connection: Connection) -> None:
+    """Two things the driver has no option for. Leaky: without these attributes of it we do without."""
+    # It looks up array types once, and turns the session's jit off and on around that: behind pgbouncer these could be
+    # two sessions, and neither is ours.
+    caps = getattr(connection, "_server_caps", None)
+    if caps is not None:
+        connection._server_caps = caps._replace(jit=False)  # type: ignore[union-attr]
+    _notice_a_dead_peer(connection)
+
+
+def _notice_a_dead_peer(connection: Connection) -> None:
+    transport = getattr(connection, "_transport", None)
+    sock = transport.get_extra_info("socket") if transport is not None else None
+    if sock is None or sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,0 +1,153 @@
+"""The two batched writes: alarms come in, changes are settled. Both are one statement per batch, safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from wakeful.alarm import Alarm, Change, Row
+from wakeful.errors import StoreBusy
+from wakeful.store import Added, Settled
+from wakeful.store.batching import Refused
+from wakeful.store.postgres_database import DRIVER_ERRORS, Lost, translated
+from wakeful.store.postgres_rows import (
+    alarm_columns,
+    alarm_of,
+    dispatch_columns,
+    event_columns,
+    fire_columns,
+    guard_columns,
+    intent_columns,
+    without_unwritable,
+)
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres_database import Connection, Record
+
+LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
+LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
+_TRIES: Final = 3
+
+
+class Writes:
+    """Statements on a connection that is handed in. They answer also whether anything falls due within a tick."""
+
+    def __init__(self, sql: Mapping[str, str], *, tick: timedelta) -> None:
+        self._sql = sql
+        self._tick = tick
+
+    async def add(
+        self, connection: Connection, alarms: Sequence[Alarm], *, now: datetime | None, alone: bool
+    ) -> tuple[list[Added], bool]:
+        added: dict[str, Added] = {}
+        soon = False
+        left = alarms
+        for _ in range(_TRIES):
+            rows = await connection.fetch(self._sql["add"], now, _wait(alone), self._tick, *alarm_columns(left))
+            soon = soon or any(row["soon"] for row in rows)
+            added |= _as_added(left, rows)
+            left = [alarm for alarm in left if alarm.id not in added]
+            if left:
+                added |= await self._taken(connection, left)
+                # The one that had the key may be gone by now: then it is free again.
+                left = [alarm for alarm in left if alarm.id not in added]
+            if not left:
+                return [added[alarm.id] for alarm in alarms], soon
+        raise StoreBusy("an idempotency key kept changing hands")
+
+    async def _taken(self, connection: Connection, alarms: Sequence[Alarm]) -> dict[str, Added]:
+        """Who is there instead: the alarm itself, from an earlier try, or the one that has its key."""
+        ids = [alarm.id for alarm in alarms]
+        mine = {row.id: row for row in map(alarm_of, await connection.fetch(self._sql["same_id"], ids))}
+        keys = [alarm.owner_did for alarm in alarms], [alarm.idempotency_key for alarm in alarms]
+        others = map(alarm_of, await connection.fetch(self._sql["same_key"], *keys))
+        by_key = {(other.owner_did, other.idempotency_key): other for other in others}
+        taken: dict[str, Added] = {}
+        for alarm in alarms:
+            if (own := mine.get(alarm.id)) is not None:
+                taken[alarm.id] = Added(own)
+            elif (other := by_key.get((alarm.owner_did, alarm.idempotency_key))) is not None:
+                taken[alarm.id] = Added(other, deduped=True)
+        return taken
+
+    async def settle(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        if alone:
+            changes = [without_unwritable(change) for change in changes]
+        # In one order everywhere: two batches that share rows then wait for each other instead of blocking each other.
+        ordered = sorted(changes, key=lambda change: change.after.id)
+        events = [(change.after.id, event) for change in ordered for event in change.events]
+        rows = await connection.fetch(
+            self._sql["settle"],
+            *(now, _wait(alone), self._tick),
+            *guard_columns(ordered),
+            *dispatch_columns(ordered),
+            *fire_columns(ordered),
+            [id for id, _ in events],
+            *event_columns(event for _, event in events),
+        )
+        applied = {str(row["id"]) for row in rows}
+        verdicts: dict[str, Settled] = {}
+        if len(applied) < len(changes):
+            verdicts = await self._why_not(connection, [c for c in changes if c.after.id not in applied], again=again)
+        done = Settled("applied")
+        return [verdicts.get(change.after.id, done) for change in changes], any(row["soon"] for row in rows)
+
+    async def settle_slowly(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        """Changes that edit, or that bring a row for somebody's table: all of it in one transaction."""
+        edited = [change for change in changes if change.edited]
+        async with connection.transaction():
+            if edited:
+                columns = [*guard_columns(edited), *intent_columns(edited)]
+                await connection.fetch(self._sql["settle_edited"], _wait(alone), *columns)
+            settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
+            for change, verdict in zip(changes, settled, strict=True):
+                if change.row is not None and verdict.what == "applied":
+                    await _insert_row(connection, change.row)
+        return settled, soon
+
+    async def _why_not(self, connection: Connection, changes: Sequence[Change], *, again: bool) -> dict[str, Settled]:
+        rows = await connection.fetch(self._sql["held_claim"], [change.after.id for change in changes])
+        found = {str(row["id"]): row for row in rows}
+        return {change.after.id: _verdict(change, found.get(change.after.id), again=again) for change in changes}
+
+
+async def _insert_row(connection: Connection, row: Row) -> None:
+    table = ".".join(map(_quoted, row.table.split(".")))
+    columns = ", ".join(map(_quoted, row.values))
+    places = ", ".join(f"${index}" for index in range(1, len(row.values) + 1))
+    sql = f"insert into {table} ({columns}) values ({places}) on conflict ({_quoted(row.key)}) do nothing"
+    try:
+        await connection.execute(sql, *row.values.values())
+    except DRIVER_ERRORS as error:
+        meaning = translated(error)
+        if isinstance(meaning, Lost | StoreBusy) or isinstance(error, TimeoutError):
+            raise
+        raise Refused(f"{row.table}: {str(error).strip()}") from error
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _wait(alone: bool) -> str:
+    return LONG_LOCK_WAIT if alone else LOCK_WAIT
+
+
+def _as_added(alarms: Sequence[Alarm], rows: Sequence[Record]) -> dict[str, Added]:
+    inserted: set[UUID] = {row["id"] for row in rows}
+    return {alarm.id: Added(alarm) for alarm in alarms if UUID(alarm.id) in inserted} if inserted else {}
+
+
+def _verdict(change: Change, row: Record | None, *, again: bool) -> Settled:
+    after = change.after
+    if row is None:
+        return Settled("lost")
+    if again and (row["claim"], row["version"], row["updated_at"]) == (after.claim, after.version, after.updated_at):
+        return Settled("applied")  # by the try whose answer was lost with its connection
+    return Settled("edited" if row["claim"] == change.claim else "lost")

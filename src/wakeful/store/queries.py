@@ -1,0 +1,68 @@
+"""The SQL of a dialect, by name, and the names that wakeful's tables carry in somebody's database.
+
+One file per dialect, the same names in the same order: the diff of the two is the dialect guide.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from wakeful.errors import InvalidConfig
+
+Dialect = Literal["sqlite", "postgres"]
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_HEAD: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_SQL: Final = files("wakeful.store") / "sql"
+
+
+class Naming(Struct, frozen=True):
+    """Where the tables live: an optional schema (PostgreSQL) and an optional prefix."""
+
+    schema: str = ""
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        for field, value in (("schema", self.schema), ("prefix", self.prefix)):
+            if value and not _NAME.fullmatch(value):
+                raise InvalidConfig(
+                    f"{value!r} cannot name tables",
+                    field=field,
+                    fix="Use lower-case letters, digits and _, at most 41.",
+                )
+
+    @property
+    def qualifier(self) -> str:
+        """What stands before a table's name."""
+        return f"{self.schema}.{self.prefix}" if self.schema else self.prefix
+
+    def fill(self, sql: str) -> str:
+        return sql.replace("{t}", self.qualifier).replace("{p}", self.prefix)
+
+
+class Migration(Struct, frozen=True):
+    version: int
+    name: str
+    sql: str
+
+
+def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
+    """Every named statement of a dialect, its tables named for this database."""
+    parts = _HEAD.split((_SQL / f"{dialect}.sql").read_text())
+    return {name: naming.fill(body.strip().rstrip(";")) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def migrations(dialect: Dialect, naming: Naming) -> list[Migration]:
+    """The numbered schema steps of a dialect, in order and without a gap."""
+    found = sorted(entry.name for entry in (_SQL / "migrations").iterdir() if entry.name.endswith(f".{dialect}.sql"))
+    steps = [
+        Migration(
+            int(name[:4]), name.removesuffix(f".{dialect}.sql"), naming.fill((_SQL / "migrations" / name).read_text())
+        )
+        for name in found
+    ]
+    assert [step.version for step in steps] == list(range(1, len(steps) + 1)), f"migration gap in {found}"
+    return steps

@@ -1,0 +1,486 @@
+-- The statements of the PostgreSQL store, by name. sqlite.sql has the same names in the same order; what is there in pieces
+-- because SQLite has no arrays and only one writer is here a single statement and a single round trip.
+--
+-- Rows come as one array per column, so a batch of any size is the same statement. `moment` stands first in every write:
+-- it tells the time (the database's own, where none is handed in) and settles for this one transaction how long to wait
+-- for a lock, and that the commit is on disk before it is answered, whatever the server or the role is set to. No session
+-- keeps any of it: that is what makes each statement work behind pgbouncer.
+
+-- name: add
+-- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
+with moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('lock_timeout', $2, true),
+           set_config('synchronous_commit', 'on', true))
+insert into {t}alarms
+select alarm.*
+  from moment
+ cross join unnest(
+    $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::timestamptz[], $10::text[], $11::text[],
+    $12::timestamptz[], $13::text[], $14::text[], $15::json[], $16::text[], $17::text[], $18::integer[], $19::integer[],
+    $20::text[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[], $24::timestamptz[], $25::text[],
+    $26::timestamptz[], $27::integer[], $28::integer[], $29::integer[], $30::timestamptz[], $31::json[], $32::integer[],
+    $33::integer[], $34::text[], $35::text[], $36::text[], $37::timestamptz[], $38::boolean[], $39::text[], $40::text[],
+    $41::integer[]) as alarm
+    on conflict do nothing
+returning id,
+          status = 'active' and next_fire_at <= (select now from moment) + $3::interval as soon;
+
+-- name: same_key
+select alarm.*
+  from unnest($1::text[], $2::text[]) as wanted (owner_did, idempotency_key)
+  join {t}alarms as alarm on alarm.owner_did = wanted.owner_did
+   and alarm.idempotency_key = wanted.idempotency_key
+   and alarm.idempotency_key <> ''; -- says so that the partial index can be used
+
+-- name: same_id
+select *
+  from {t}alarms
+ where id = any($1::uuid[]);
+
+-- name: claim
+-- Rows another worker is claiming right now are skipped, not waited for. Each target is looked up on its own in the due
+-- index: a backlog on one is never read for another. The moment comes back even when nothing is due.
+with moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('synchronous_commit', 'on', true)),
+leased as (
+    update {t}alarms
+       set claimed_at = (select now from moment),
+           claim = claim + 1,
+           unsettled = unsettled + 1
+     where id = any(array( -- an array, not a join: always looked up by primary key, whatever the planner believes
+        select due.id
+          from unnest($3::text[], $4::integer[]) as slot (target, free)
+         cross join lateral (
+            select id
+              from {t}alarms
+             where status = 'active'
+               and target = slot.target
+               and next_fire_at <= (select now from moment)
+               and (claimed_at is null or claimed_at <= (select now from moment) - $2::interval)
+             order by next_fire_at
+             limit slot.free
+               for update skip locked) as due))
+    returning *)
+select moment.now,
+       leased.*
+  from moment
+  left join leased on true
+ order by leased.next_fire_at, leased.id;
+
+-- name: settle
+-- Dispatch columns only: what an owner edited meanwhile is not overwritten. Fires and events of a change are written only
+-- where the change was. A reader follows events by seq, so whoever writes some takes turns until commit: otherwise a lower
+-- seq could appear after a higher one was read, and be missed.
+with moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('lock_timeout', $2, true),
+           set_config('synchronous_commit', 'on', true)),
+applied as (
+    update {t}alarms as alarm
+       set status = change.status,
+           next_fire_at = change.next_fire_at,
+           occurrence_at = change.occurrence_at,
+           failure_count = change.failure_count,
+           last_error = change.last_error,
+           claimed_at = change.claimed_at,
+           claim = change.claim,
+           version = change.version,
+           unsettled = change.unsettled,
+           awaiting = change.awaiting,
+           fire_count = change.fire_count,
+           failed_in_a_row = change.failed_in_a_row,
+           paused_reason = change.paused_reason,
+           cancelled_at = change.cancelled_at,
+           last_fired_at = change.last_fired_at,
+           updated_at = change.updated_at
+      from moment
+     cross join unnest(
+        $4::uuid[], $5::integer[], $6::integer[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::integer[],
+        $11::text[], $12::timestamptz[], $13::integer[], $14::integer[], $15::integer[], $16::timestamptz[],
+        $17::integer[], $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[])
+        as change (
+            id, held_claim, held_version, status, next_fire_at, occurrence_at, failure_count, last_error, claimed_at,
+            claim, version, unsettled, awaiting, fire_count, failed_in_a_row, paused_reason, cancelled_at,
+            last_fired_at, updated_at)
+     where alarm.id = change.id
+       and alarm.claim = change.held_claim
+       and alarm.version = change.held_version
+    returning alarm.id,
+              alarm.status = 'active' and alarm.next_fire_at <= moment.now + $3::interval as soon),
+put_fires as (
+    insert into {t}fires
+    select fire.*
+      from unnest(
+        $23::uuid[], $24::timestamptz[], $25::text[], $26::text[], $27::text[], $28::text[], $29::integer[],
+        $30::integer[], $31::timestamptz[], $32::timestamptz[], $33::timestamptz[], $34::timestamptz[], $35::bigint[],
+        $36::text[], $37::text[], $38::json[], $39::timestamptz[], $40::integer[], $41::timestamptz[])
+        as fire (
+            alarm_id, scheduled_for, owner_did, target, status, reason, attempts, failures, started_at, delivered_at,
+            report_by, completed_at, duration_ms, result, last_error, log, through, count, updated_at)
+      join applied on applied.id = fire.alarm_id
+        on conflict (alarm_id, scheduled_for) do update
+       set owner_did = excluded.owner_did,
+           target = excluded.target,
+           status = excluded.status,
+           reason = excluded.reason,
+           attempts = excluded.attempts,
+           failures = excluded.failures,
+           started_at = excluded.started_at,
+           delivered_at = excluded.delivered_at,
+           report_by = excluded.report_by,
+           completed_at = excluded.completed_at,
+           duration_ms = excluded.duration_ms,
+           result = excluded.result,
+           last_error = excluded.last_error,
+           log = excluded.log,
+           through = excluded.through,
+           count = excluded.count,
+           updated_at = excluded.updated_at),
+turn as materialized (
+    select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
+     where cardinality($43::timestamptz[]) > 0),
+add_events as (
+    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+    select event.at, event.what, event.alarm_id, event.owner_did, event.fire_id, event.by, event.reason
+      from turn
+     cross join unnest(
+        $42::uuid[], $43::timestamptz[], $44::text[], $45::text[], $46::text[], $47::text[], $48::text[], $49::text[])
+           with ordinality
+        as event (change_id, at, what, alarm_id, owner_did, fire_id, by, reason, nr)
+      join applied on applied.id = event.change_id
+     order by event.nr)
+select id,
+       soon
+  from applied;
+
+-- name: settle_edited
+-- The owner's own columns, just before `settle` writes the others: everything but whose it is, its
+-- key, and when it was created.
+with moment as materialized (
+    select set_config('lock_timeout', $1, true),
+           set_config('synchronous_commit', 'on', true))
+update {t}alarms as alarm
+   set label = change.label,
+       kind = change.kind,
+       fire_at = change.fire_at,
+       cron_expr = change.cron_expr,
+       timezone = change.timezone,
+       conversation_id = change.conversation_id,
+       wake_message = change.wake_message,
+       payload = change.payload,
+       max_failures = change.max_failures,
+       target = change.target,
+       created_by = change.created_by,
+       created_via = change.created_via,
+       isolated = change.isolated,
+       parent_fire = change.parent_fire,
+       root_id = change.root_id,
+       generation = change.generation,
+       policy = change.policy
+  from moment
+ cross join unnest(
+    $2::uuid[], $3::integer[], $4::integer[], $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::text[],
+    $10::text[], $11::text[], $12::json[], $13::integer[], $14::text[], $15::text[], $16::text[], $17::boolean[],
+    $18::text[], $19::text[], $20::integer[], $21::json[])
+    as change (
+        id, held_claim, held_version, label, kind, fire_at, cron_expr, timezone, conversation_id, wake_message, payload,
+        max_failures, target, created_by, created_via, isolated, parent_fire, root_id, generation, policy)
+ where alarm.id = change.id
+   and alarm.claim = change.held_claim
+   and alarm.version = change.held_version;
+
+-- name: held_claim
+select id,
+       claim,
+       version,
+       updated_at
+  from {t}alarms
+ where id = any($1::uuid[]);
+
+-- name: renew
+-- A row that somebody holds just now is being settled or edited: it is passed over, not waited for, so that one locked row
+-- cannot let all the other leases run out. It is not lost; the next renewal tells.
+with moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('synchronous_commit', 'on', true)),
+held as materialized (
+    select alarm.id
+      from unnest($2::uuid[], $3::integer[]) as mine (id, claim)
+      join {t}alarms as alarm on alarm.id = mine.id
+       and alarm.claim = mine.claim
+       and alarm.status = 'active'
+       and alarm.claimed_at is not null
+     order by alarm.id
+       for update of alarm skip locked),
+renewed as (
+    update {t}alarms
+       set claimed_at = (select now from moment)
+     where id = any(array(select id from held)))
+select mine.id,
+       mine.claim
+  from unnest($2::uuid[], $3::integer[]) as mine (id, claim)
+ where not exists (
+    select
+      from {t}alarms as alarm
+     where alarm.id = mine.id
+       and alarm.claim = mine.claim
+       and alarm.status = 'active'
+       and alarm.claimed_at is not null);
+
+-- name: next_due
+-- `free`: in order of the index; only what is leased comes before it, and that is never much. `leased`: before the first
+-- free one every alarm is leased, so this looks at nothing else, however many are due.
+select min(least(free.next_fire_at, leased.ends_at))
+  from unnest($1::text[]) as wanted (target)
+  left join lateral (
+    select next_fire_at
+      from {t}alarms
+     where status = 'active'
+       and target = wanted.target
+       and claimed_at is null
+     order by next_fire_at
+     limit 1) as free on true
+ cross join lateral (
+    select min(greatest(next_fire_at, claimed_at + $2::interval)) as ends_at
+      from {t}alarms
+     where status = 'active'
+       and target = wanted.target
+       and next_fire_at <= coalesce(free.next_fire_at, 'infinity')
+       and claimed_at is not null) as leased;
+
+-- name: get
+select *
+  from {t}alarms
+ where id = $1::uuid
+   and ($2::text = '' or owner_did = $2);
+
+-- name: find
+-- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
+select *
+  from {t}alarms
+ where ($1::text = '' or owner_did = $1)
+   and (cardinality($2::text[]) = 0 or status = any($2))
+   and ($3::text = '' or kind = $3)
+   and ($4::text = '' or target = $4)
+   and ($5::text = '' or label = $5)
+   and ($6::text = '' or conversation_id = $6)
+   and ($7::text = '' or (root_id = $7 and root_id <> ''))
+   and ($8::text = '' or strpos(lower(label), lower($8)) > 0 or strpos(lower(wake_message), lower($8)) > 0)
+   and ($9::timestamptz is null or created_at >= $9)
+   and ($10::timestamptz is null or created_at < $10)
+   and ($11::timestamptz is null or (created_at, id) < ($11, $12::uuid))
+ order by created_at desc, id desc
+ limit $13;
+
+-- name: fires
+select *
+  from {t}fires
+ where ($1::text = '' or owner_did = $1)
+   and ($2::uuid is null or alarm_id = $2)
+   and (cardinality($3::text[]) = 0 or status = any($3))
+   and ($4::text = '' or target = $4)
+   and ($5::timestamptz is null or scheduled_for >= $5)
+   and ($6::timestamptz is null or scheduled_for < $6)
+   and ($7::timestamptz is null or (scheduled_for, alarm_id) < ($7, $8::uuid))
+ order by scheduled_for desc, alarm_id desc
+ limit $9;
+
+-- name: fire_at
+select fire.*
+  from unnest($1::uuid[], $2::timestamptz[]) as wanted (alarm_id, scheduled_for)
+  join {t}fires as fire on fire.alarm_id = wanted.alarm_id
+   and fire.scheduled_for = wanted.scheduled_for;
+
+-- name: overdue
+select fire.*
+  from {t}fires as fire
+  join {t}alarms as alarm on alarm.id = fire.alarm_id
+ where fire.report_by is not null
+   and fire.report_by <= (select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())))
+ order by fire.report_by, fire.alarm_id, fire.scheduled_for
+ limit $2;
+
+-- name: waiting
+select fire.*
+  from {t}fires as fire
+  join {t}alarms as alarm on alarm.id = fire.alarm_id
+ where fire.status = 'waiting'
+   and fire.owner_did = $1
+ order by fire.scheduled_for, fire.alarm_id
+ limit $2;
+
+-- name: agenda
+select *
+  from {t}alarms
+ where status = 'active'
+   and next_fire_at < $2
+   and ($1::text = '' or owner_did = $1)
+ order by next_fire_at, id
+ limit $3;
+
+-- name: stats
+with
+    own_alarms as (
+        select count(*) as total,
+               count(*) filter (where status = 'active') as pending,
+               count(*) filter (where status = 'paused') as paused,
+               count(*) filter (where status = 'cancelled') as cancelled
+          from {t}alarms
+         where $1::text = '' or owner_did = $1),
+    own_fires as (
+        select count(*) filter (where status in ('delivered', 'waiting')) as fired,
+               count(*) filter (where status = 'completed') as completed,
+               count(*) filter (where status = 'failed') as failed,
+               count(*) filter (where status = 'timed_out') as timeout_unknown,
+               coalesce(sum(count) filter (where status = 'skipped'), 0)::bigint as skipped,
+               round(avg(duration_ms) filter (where status = 'completed'))::bigint as avg_duration_ms
+          from {t}fires
+         where $1::text = '' or owner_did = $1)
+select *
+  from own_alarms
+ cross join own_fires;
+
+-- name: events
+select *
+  from {t}events
+ where seq > $3
+   and ($1::text = '' or owner_did = $1)
+   and ($2::text = '' or alarm_id = $2)
+ order by seq
+ limit $4;
+
+-- name: beat
+with moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('lock_timeout', $2, true),
+           set_config('synchronous_commit', 'on', true))
+insert into {t}workers
+select $3::text, $4::text, $5::integer, $6::text, $7::timestamptz, moment.now, $8::timestamptz, $9::json, $10::json
+  from moment
+    on conflict (id) do update
+   set host = excluded.host,
+       pid = excluded.pid,
+       version = excluded.version,
+       started_at = excluded.started_at,
+       seen_at = excluded.seen_at,
+       stopped_at = excluded.stopped_at,
+       targets = excluded.targets,
+       handlers = excluded.handlers;
+
+-- name: workers
+select *
+  from {t}workers
+ order by started_at, id;
+
+-- name: target_states
+select *
+  from {t}target_states
+ order by target;
+
+-- name: set_target_state
+with moment as materialized (
+    select set_config('lock_timeout', $1, true),
+           set_config('synchronous_commit', 'on', true)),
+turn as materialized (
+    select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
+      from moment
+     where cardinality($9::timestamptz[]) > 0),
+add_events as (
+    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+    select event.*
+      from turn
+     cross join unnest(
+        $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[]) as event)
+insert into {t}target_states
+select $2::text, $3::timestamptz, $4::text, $5::text, $6::timestamptz, $7::text, $8::timestamptz
+  from moment
+    on conflict (target) do update
+   set paused_at = excluded.paused_at,
+       paused_by = excluded.paused_by,
+       paused_reason = excluded.paused_reason,
+       breaker_opened_at = excluded.breaker_opened_at,
+       last_error = excluded.last_error,
+       updated_at = excluded.updated_at;
+
+-- name: new_secret
+with moment as materialized (
+    select set_config('lock_timeout', $1, true),
+           set_config('synchronous_commit', 'on', true))
+insert into {t}secrets (name, value)
+select 'report', $2::bytea
+  from moment
+    on conflict do nothing;
+
+-- name: secret
+select value
+  from {t}secrets
+ where name = 'report';
+
+-- name: purge_fires
+-- Only what has an end on record and is not what its alarm is working on. What is locked just now is left for next time.
+delete
+  from {t}fires
+ where (alarm_id, scheduled_for) in (
+    select fire.alarm_id,
+           fire.scheduled_for
+      from {t}fires as fire
+     where fire.updated_at < $1
+       and fire.status not in ('retrying', 'waiting')
+       and fire.report_by is null
+       and not exists (
+        select
+          from {t}alarms as alarm
+         where alarm.id = fire.alarm_id
+           and alarm.status in ('active', 'paused')
+           and alarm.occurrence_at = fire.scheduled_for)
+     limit $2
+       for update of fire skip locked)
+returning 1;
+
+-- name: purge_alarms
+delete
+  from {t}alarms
+ where id in (
+    select alarm.id
+      from {t}alarms as alarm
+     where alarm.updated_at < $1
+       and alarm.status in ('fired', 'failed', 'cancelled')
+       and not exists (
+        select
+          from {t}fires as fire
+         where fire.alarm_id = alarm.id)
+     limit $2
+       for update of alarm skip locked)
+returning 1;
+
+-- name: purge_events
+delete
+  from {t}events
+ where seq in (
+    select seq
+      from {t}events
+     where at < $1
+     limit $2)
+returning 1;
+
+-- name: now
+select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()));
+
+-- name: notify
+select pg_notify($1, '');
+
+-- name: tables
+-- The columns of the tables that could be in our way; relations of any kind, for a view named `alarms` is in it too.
+select relation.relname::text as name,
+       array_agg(attribute.attname::text order by attribute.attnum) as columns
+  from pg_class as relation
+  join pg_namespace as namespace on namespace.oid = relation.relnamespace
+  join pg_attribute as attribute on attribute.attrelid = relation.oid
+   and attribute.attnum > 0
+   and not attribute.attisdropped
+ where namespace.nspname = coalesce(nullif($1, ''), current_schema())
+   and relation.relname = any($2::text[])
+   and relation.relkind in ('r', 'p', 'v', 'm', 'f')
+ group by relation.relname;

@@ -1,0 +1,424 @@
+-- The statements of the SQLite store, by name. postgres.sql has the same names in the same order.
+--
+-- {rows} becomes `(?, …), (?, …)`, one group per row. One statement writes many rows because between statements the driver
+-- lets go of Python's interpreter lock, and a busy event loop may keep it for milliseconds each time.
+
+-- name: add
+-- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
+insert into {t}alarms
+values {rows}
+    on conflict do nothing
+returning id;
+
+-- name: same_key
+select *
+  from {t}alarms
+ where owner_did = ?1
+   and idempotency_key = ?2
+   and idempotency_key <> '';
+
+-- name: same_id
+select *
+  from {t}alarms
+ where id = ?1;
+
+-- name: claim
+-- One writer at a time, so nothing to skip: the whole database is our lock. The index is named, because statistics that
+-- the file's other users gather could talk the planner out of it.
+update {t}alarms
+   set claimed_at = :now,
+       claim = claim + 1,
+       unsettled = unsettled + 1
+ where rowid in (
+    select rowid
+      from {t}alarms indexed by {p}alarms_due_idx
+     where status = 'active'
+       and target = :target
+       and next_fire_at <= :now
+       and (claimed_at is null or claimed_at <= :now - :lease)
+     order by next_fire_at
+     limit :slots)
+returning *;
+
+-- name: settle
+-- Dispatch columns only: what an owner edited meanwhile is not overwritten.
+with change (
+    id, held_claim, held_version, next_fire_at, status, failure_count, last_error, claimed_at, updated_at, last_fired_at,
+    occurrence_at, claim, unsettled, version, awaiting, fire_count, failed_in_a_row, paused_reason, cancelled_at)
+  as (values {rows})
+update {t}alarms as alarm
+   set next_fire_at = change.next_fire_at,
+       status = change.status,
+       failure_count = change.failure_count,
+       last_error = change.last_error,
+       claimed_at = change.claimed_at,
+       updated_at = change.updated_at,
+       last_fired_at = change.last_fired_at,
+       occurrence_at = change.occurrence_at,
+       claim = change.claim,
+       unsettled = change.unsettled,
+       version = change.version,
+       awaiting = change.awaiting,
+       fire_count = change.fire_count,
+       failed_in_a_row = change.failed_in_a_row,
+       paused_reason = change.paused_reason,
+       cancelled_at = change.cancelled_at
+  from change
+ where alarm.id = change.id
+   and alarm.claim = change.held_claim
+   and alarm.version = change.held_version
+returning id;
+
+-- name: settle_edited
+-- Everything but whose it is, its key, and when it was created.
+with change (
+    held_claim, held_version, id, owner_did, user_id, label, kind, fire_at, cron_expr, timezone, next_fire_at,
+    conversation_id, wake_message, payload, status, idempotency_key, max_failures, failure_count, last_error, claimed_at,
+    created_at, updated_at, last_fired_at, target, occurrence_at, claim, unsettled, version, awaiting, policy, fire_count,
+    failed_in_a_row, created_by, created_via, paused_reason, cancelled_at, isolated, parent_fire, root_id, generation)
+  as (values {rows})
+update {t}alarms as alarm
+   set label = change.label,
+       kind = change.kind,
+       fire_at = change.fire_at,
+       cron_expr = change.cron_expr,
+       timezone = change.timezone,
+       next_fire_at = change.next_fire_at,
+       conversation_id = change.conversation_id,
+       wake_message = change.wake_message,
+       payload = change.payload,
+       status = change.status,
+       max_failures = change.max_failures,
+       failure_count = change.failure_count,
+       last_error = change.last_error,
+       claimed_at = change.claimed_at,
+       updated_at = change.updated_at,
+       last_fired_at = change.last_fired_at,
+       target = change.target,
+       occurrence_at = change.occurrence_at,
+       claim = change.claim,
+       unsettled = change.unsettled,
+       version = change.version,
+       awaiting = change.awaiting,
+       policy = change.policy,
+       fire_count = change.fire_count,
+       failed_in_a_row = change.failed_in_a_row,
+       created_by = change.created_by,
+       created_via = change.created_via,
+       paused_reason = change.paused_reason,
+       cancelled_at = change.cancelled_at,
+       isolated = change.isolated,
+       parent_fire = change.parent_fire,
+       root_id = change.root_id,
+       generation = change.generation
+  from change
+ where alarm.id = change.id
+   and alarm.claim = change.held_claim
+   and alarm.version = change.held_version
+returning id;
+
+-- name: held_claim
+select claim
+  from {t}alarms
+ where id = ?1;
+
+-- name: put_fires
+insert into {t}fires
+values {rows}
+    on conflict (alarm_id, scheduled_for) do update
+   set owner_did = excluded.owner_did,
+       target = excluded.target,
+       status = excluded.status,
+       reason = excluded.reason,
+       attempts = excluded.attempts,
+       failures = excluded.failures,
+       started_at = excluded.started_at,
+       delivered_at = excluded.delivered_at,
+       report_by = excluded.report_by,
+       completed_at = excluded.completed_at,
+       duration_ms = excluded.duration_ms,
+       result = excluded.result,
+       last_error = excluded.last_error,
+       log = excluded.log,
+       through = excluded.through,
+       count = excluded.count,
+       updated_at = excluded.updated_at;
+
+-- name: add_events
+insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+values {rows};
+
+-- name: renew
+with held (id, claim, now)
+  as (values {rows})
+update {t}alarms as alarm
+   set claimed_at = held.now
+  from held
+ where alarm.id = held.id
+   and alarm.claim = held.claim
+   and alarm.status = 'active'
+   and alarm.claimed_at is not null
+returning id, claim;
+
+-- name: first_free
+-- In order of the index; only what is leased comes before it, and that is never much.
+select next_fire_at
+  from {t}alarms indexed by {p}alarms_due_idx
+ where status = 'active'
+   and target = :target
+   and (claimed_at is null or claimed_at <= :now - :lease)
+ order by next_fire_at
+ limit 1;
+
+-- name: first_lease_end
+-- Before the first free one every alarm is leased: this looks at nothing else, however many are due.
+select min(max(claimed_at + :lease, next_fire_at))
+  from {t}alarms indexed by {p}alarms_due_idx
+ where status = 'active'
+   and target = :target
+   and next_fire_at < :before;
+
+-- name: get
+select *
+  from {t}alarms
+ where id = :id
+   and (:owner = '' or owner_did = :owner);
+
+-- name: find
+select *
+  from {t}alarms
+ where true
+
+-- name: find_owner
+   and owner_did = ?
+
+-- name: find_statuses
+   and status in (select value from json_each(?))
+
+-- name: find_kind
+   and kind = ?
+
+-- name: find_target
+   and target = ?
+
+-- name: find_label
+   and label = ?
+
+-- name: find_conversation_id
+   and conversation_id = ?
+
+-- name: find_root_id
+   and root_id = ?
+   and root_id <> '' -- says so that the partial index can be used
+
+-- name: find_text
+   and (instr(wakeful_fold(label), ?) or instr(wakeful_fold(wake_message), ?))
+
+-- name: find_since
+   and created_at >= ?
+
+-- name: find_until
+   and created_at < ?
+
+-- name: find_cursor
+   and (created_at, id) < (?, ?)
+
+-- name: find_end
+ order by created_at desc, id desc
+ limit ?;
+
+-- name: fires
+select *
+  from {t}fires
+ where true
+
+-- name: fires_owner
+   and owner_did = ?
+
+-- name: fires_alarm_id
+   and alarm_id = ?
+
+-- name: fires_statuses
+   and status in (select value from json_each(?))
+
+-- name: fires_target
+   and target = ?
+
+-- name: fires_since
+   and scheduled_for >= ?
+
+-- name: fires_until
+   and scheduled_for < ?
+
+-- name: fires_cursor
+   and (scheduled_for, alarm_id) < (?, ?)
+
+-- name: fires_end
+ order by scheduled_for desc, alarm_id desc
+ limit ?;
+
+-- name: fire_at
+select *
+  from {t}fires
+ where alarm_id = ?
+   and scheduled_for = ?;
+
+-- name: overdue
+select fire.*, alarm.*
+  from {t}fires as fire indexed by {p}fires_report_idx
+  join {t}alarms as alarm on alarm.id = fire.alarm_id
+ where fire.report_by is not null
+   and fire.report_by <= :now
+ order by fire.report_by, fire.alarm_id, fire.scheduled_for
+ limit :limit;
+
+-- name: waiting
+select fire.*, alarm.*
+  from {t}fires as fire indexed by {p}fires_waiting_idx
+  join {t}alarms as alarm on alarm.id = fire.alarm_id
+ where fire.status = 'waiting'
+   and fire.owner_did = :owner
+ order by fire.scheduled_for, fire.alarm_id
+ limit :limit;
+
+-- name: agenda
+select *
+  from {t}alarms
+ where status = 'active'
+   and next_fire_at < :until
+   and (:owner = '' or owner_did = :owner)
+ order by next_fire_at, id
+ limit :limit;
+
+-- name: stats
+with
+    own_alarms as (
+        select status
+          from {t}alarms
+         where :owner = '' or owner_did = :owner),
+    own_fires as (
+        select status, count, duration_ms
+          from {t}fires
+         where :owner = '' or owner_did = :owner)
+select count(*) as total,
+       count(*) filter (where status = 'active') as pending,
+       count(*) filter (where status = 'paused') as paused,
+       (select count(*) from own_fires where status in ('delivered', 'waiting')) as fired,
+       (select count(*) from own_fires where status = 'completed') as completed,
+       (select count(*) from own_fires where status = 'failed') as failed,
+       count(*) filter (where status = 'cancelled') as cancelled,
+       (select count(*) from own_fires where status = 'timed_out') as timeout_unknown,
+       (select coalesce(sum(count), 0) from own_fires where status = 'skipped') as skipped,
+       (select cast(round(avg(duration_ms)) as integer) from own_fires where status = 'completed') as avg_duration_ms
+  from own_alarms;
+
+-- name: events
+select *
+  from {t}events
+ where seq > :after
+   and (:owner = '' or owner_did = :owner)
+   and (:alarm_id = '' or alarm_id = :alarm_id)
+ order by seq
+ limit :limit;
+
+-- name: beat
+insert into {t}workers
+values {rows}
+    on conflict (id) do update
+   set host = excluded.host,
+       pid = excluded.pid,
+       version = excluded.version,
+       started_at = excluded.started_at,
+       seen_at = excluded.seen_at,
+       stopped_at = excluded.stopped_at,
+       targets = excluded.targets,
+       handlers = excluded.handlers;
+
+-- name: workers
+select *
+  from {t}workers
+ order by started_at, id;
+
+-- name: target_states
+select *
+  from {t}target_states
+ order by target;
+
+-- name: set_target_state
+insert into {t}target_states
+values {rows}
+    on conflict (target) do update
+   set paused_at = excluded.paused_at,
+       paused_by = excluded.paused_by,
+       paused_reason = excluded.paused_reason,
+       breaker_opened_at = excluded.breaker_opened_at,
+       last_error = excluded.last_error,
+       updated_at = excluded.updated_at;
+
+-- name: new_secret
+insert into {t}secrets (name, value)
+values ('report', ?1)
+    on conflict do nothing;
+
+-- name: secret
+select value
+  from {t}secrets
+ where name = 'report';
+
+-- name: old_fires
+-- Looked for by a reader, deleted by the writer: a long search must not hold the write lock.
+select rowid
+  from {t}fires as fire
+ where updated_at < :before
+   and status not in ('retrying', 'waiting')
+   and report_by is null
+   and not exists (
+    select 1
+      from {t}alarms as alarm
+     where alarm.id = fire.alarm_id
+       and alarm.status in ('active', 'paused')
+       and alarm.occurrence_at = fire.scheduled_for)
+ limit :limit;
+
+-- name: old_alarms
+select rowid
+  from {t}alarms as alarm
+ where updated_at < :before
+   and status in ('fired', 'failed', 'cancelled')
+   and not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id)
+ limit :limit;
+
+-- name: old_events
+select rowid
+  from {t}events
+ where at < :before
+ limit :limit;
+
+-- name: purge_fires
+-- What was found is looked at again: it may have changed since.
+delete
+  from {t}fires as fire
+ where rowid in (select value from json_each(:rowids))
+   and updated_at < :before
+   and status not in ('retrying', 'waiting')
+   and report_by is null
+   and not exists (
+    select 1
+      from {t}alarms as alarm
+     where alarm.id = fire.alarm_id
+       and alarm.status in ('active', 'paused')
+       and alarm.occurrence_at = fire.scheduled_for);
+
+-- name: purge_alarms
+delete
+  from {t}alarms as alarm
+ where rowid in (select value from json_each(:rowids))
+   and updated_at < :before
+   and status in ('fired', 'failed', 'cancelled')
+   and not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id);
+
+-- name: purge_events
+delete
+  from {t}events
+ where rowid in (select value from json_each(:rowids))
+   and at < :before;

@@ -1,0 +1,341 @@
+"""The store on one SQLite file: a writer thread that commits in groups, and two readers beside it.
+
+Across processes there is no hint: another process's dispatcher sees a new alarm at its next tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Lock, local
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
+from wakeful.clock import Clock, SystemClock
+from wakeful.errors import StoreUnavailable
+from wakeful.store import (
+    Added,
+    AlarmQuery,
+    Claim,
+    Claimed,
+    FireQuery,
+    Settled,
+    Stats,
+    TargetState,
+    Worker,
+)
+from wakeful.store import sqlite_writes as writes
+from wakeful.store.queries import Naming, migrations, queries
+from wakeful.store.rows import (
+    Row,
+    from_alarm,
+    from_event,
+    from_target_state,
+    from_worker,
+    length_ms,
+    to_alarm,
+    to_alarm_and_fire,
+    to_event,
+    to_fire,
+    to_moment,
+    to_ms,
+    to_target_state,
+    to_worker,
+)
+from wakeful.store.sqlite_file import check_path, describe, make, open_reader
+from wakeful.store.sqlite_schema import bring_up_to_date
+from wakeful.store.sqlite_search import alarm_search, fire_search
+from wakeful.store.sqlite_writer import Work, Writer
+
+T = TypeVar("T")
+_TICK: Final = timedelta(seconds=1)
+_CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
+_FAR: Final = 1 << 62
+
+
+class SqliteStore:
+    """Alarms in one file. Nothing is opened before the first verb."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        naming: Naming = Naming(),  # noqa: B008 - a frozen value
+        clock: Clock = SystemClock(),  # noqa: B008 - stateless
+        tick: timedelta = _TICK,
+    ) -> None:
+        self.hints = asyncio.Event()
+        self._path = os.path.abspath(path) if path not in ("", ":memory:") else path
+        self._naming = naming
+        self._clock = clock
+        self._tick = tick
+        self._sql = queries("sqlite", naming)
+        self._writer = Writer(self._path)
+        self._readers = _Readers(self._path)
+
+    async def migrate(self) -> list[str]:
+        make(check_path(self._path))
+        steps = migrations("sqlite", self._naming)
+        now = self._clock.now()
+        return await self._write(lambda db: bring_up_to_date(db, self._naming, steps, now), alone=True)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._readers.close()  # first: whoever closes last checkpoints, and that is the writer's work
+        self._writer.close()
+
+    async def now(self) -> datetime:
+        return whole_ms(self._clock.now())
+
+    async def secret(self) -> bytes:
+        def work(db: apsw.Connection) -> bytes:
+            db.execute(self._sql["new_secret"], (os.urandom(32),))
+            rows: list[Row] = db.execute(self._sql["secret"]).fetchall()
+            return bytes(rows[0][0])
+
+        return await self._write(work)
+
+    async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
+        if connection is not None:
+            raise StoreUnavailable("only PostgreSQL can write inside the caller's own transaction")
+        hint = self._hint(alarms)
+
+        async def some(chunk: Sequence[Alarm]) -> list[Row | None]:
+            rows = self._encoded(from_alarm, chunk)
+            return await self._write(lambda db: writes.add(db, self._sql, rows), then=hint)
+
+        there_first = await _in_chunks(some, alarms)
+        return [
+            Added(alarm) if row is None else Added(to_alarm(row), deduped=row[0] != alarm.id)
+            for alarm, row in zip(alarms, there_first, strict=True)
+        ]
+
+    async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
+        lease_ms = length_ms(lease)
+
+        def work(db: apsw.Connection) -> tuple[list[Row], int]:
+            now = to_ms(self._clock.now())
+            return writes.claim(db, self._sql, slots, lease=lease_ms, now=now), now
+
+        rows, now = await self._write(work)
+        return Claimed([to_alarm(row) for row in rows], to_moment(now))
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        hint = self._hint(change.after for change in changes)
+
+        async def some(chunk: Sequence[Change]) -> list[Settled]:
+            ready, refused = self._written(chunk)
+            answers = await self._write(lambda db: writes.settle(db, self._sql, ready), then=hint) if ready else []
+            for at, error in refused:
+                answers.insert(at, Settled("refused", error))
+            return answers
+
+        return await _in_chunks(some, changes)
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
+        def work(db: apsw.Connection) -> set[tuple[str, int]]:
+            return writes.renew(db, self._sql, claims, now=to_ms(self._clock.now()))
+
+        held = await self._write(work)
+        return [claim for claim in claims if (claim.id, claim.claim) not in held]
+
+    async def next_due(self, targets: Sequence[str], *, lease: timedelta) -> datetime | None:
+        now, lease_ms = to_ms(self._clock.now()), length_ms(lease)
+
+        def work(db: apsw.Connection) -> Iterable[int]:
+            for target in targets:
+                values = {"target": target, "now": now, "lease": lease_ms}
+                free = db.execute(self._sql["first_free"], values).fetchone()
+                before = free[0] if free else _FAR
+                ends = db.execute(self._sql["first_lease_end"], values | {"before": before}).fetchone()
+                yield from (row[0] for row in (free, ends) if row and row[0] is not None)
+
+        moments = await self._read(lambda db: list(work(db)))
+        return to_moment(min(moments)) if moments else None
+
+    async def get(self, id: str, *, owner: str = "") -> Alarm | None:
+        if not _storable(id, owner):
+            return None
+        rows = await self._rows("get", id=id, owner=owner)
+        return to_alarm(rows[0]) if rows else None
+
+    async def find(self, query: AlarmQuery) -> list[Alarm]:
+        sql, values = alarm_search(self._sql, query)
+        rows = await self._read(lambda db: db.execute(sql, values).fetchall())
+        return [to_alarm(row) for row in rows]
+
+    async def fires(self, query: FireQuery) -> list[Fire]:
+        sql, values = fire_search(self._sql, query)
+        rows = await self._read(lambda db: db.execute(sql, values).fetchall())
+        return [to_fire(row) for row in rows]
+
+    async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
+        asked = [(id, to_ms(at)) for id, at in keys if _storable(id)]
+
+        def work(db: apsw.Connection) -> list[Row]:
+            return [row for key in asked for row in db.execute(self._sql["fire_at"], key)]
+
+        found = [to_fire(row) for row in await self._read(work)] if asked else []
+        return {(fire.alarm_id, fire.scheduled_for): fire for fire in found}
+
+    async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        rows = await self._rows("overdue", now=to_ms(self._clock.now()), limit=limit)
+        return [to_alarm_and_fire(row) for row in rows]
+
+    async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        return [to_alarm_and_fire(row) for row in await self._rows("waiting", owner=owner, limit=limit)]
+
+    async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
+        rows = await self._rows("agenda", owner=owner, until=to_ms(until), limit=limit)
+        return [to_alarm(row) for row in rows]
+
+    async def stats(self, owner: str = "") -> Stats:
+        (row,) = await self._rows("stats", owner=owner)
+        return Stats(**dict(zip(Stats.__struct_fields__, row, strict=True)))
+
+    async def events(
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
+    ) -> list[tuple[int, Event]]:
+        rows = await self._rows("events", owner=owner, alarm_id=alarm_id, after=after, limit=limit)
+        return [to_event(row) for row in rows]
+
+    async def beat(self, worker: Worker) -> None:
+        def work(db: apsw.Connection) -> None:
+            writes.write_rows(db, self._sql["beat"], [from_worker(worker, seen_at=self._clock.now())])
+
+        await self._write(work)
+
+    async def workers(self) -> list[Worker]:
+        return [to_worker(row) for row in await self._rows("workers")]
+
+    async def target_states(self) -> dict[str, TargetState]:
+        states = [to_target_state(row) for row in await self._rows("target_states")]
+        return {state.target: state for state in states}
+
+    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
+        row = from_target_state(state)
+        events = [from_event(event)] if event is not None else []
+
+        def work(db: apsw.Connection) -> None:
+            writes.write_rows(db, self._sql["set_target_state"], [row])
+            writes.write_rows(db, self._sql["add_events"], events)
+
+        await self._write(work)
+
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        gone = 0
+        for what in ("fires", "alarms", "events"):  # fires first: an alarm goes after the last of its fires
+            found = await self._rows(f"old_{what}", before=to_ms(before), limit=limit)
+            for at in range(0, len(found), _CHUNK):
+                rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]
+                gone += await self._write(self._purge(what, rowids, to_ms(before)))
+        return gone
+
+    def _purge(self, what: str, rowids: list[int], before: int) -> Work[int]:
+        def work(db: apsw.Connection) -> int:
+            db.execute(self._sql[f"purge_{what}"], {"rowids": str(rowids), "before": before})
+            return db.changes()
+
+        return work
+
+    def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
+        """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
+        soonest = min((alarm.next_fire_at for alarm in alarms if alarm.status == "active"), default=None)
+        if soonest is None:
+            return None
+        due = soonest
+
+        def hint() -> None:
+            if due <= self._clock.now() + self._tick:
+                self.hints.set()
+
+        return hint
+
+    def _encoded(self, encode: Callable[[T], list[Any]], values: Iterable[T]) -> list[list[Any]]:
+        try:
+            return [encode(value) for value in values]
+        except writes.BAD_VALUE as error:
+            raise describe(error, self._path) from error
+
+    def _written(self, changes: Sequence[Change]) -> tuple[list[writes.Written], list[tuple[int, str]]]:
+        """The changes as rows, and which of them (by position) cannot be."""
+        ready, refused = [], []
+        for at, change in enumerate(changes):
+            try:
+                ready.append(writes.written(change))
+            except writes.BAD_VALUE as error:
+                refused.append((at, str(error)))
+        return ready, refused
+
+    async def _write(self, work: Work[T], *, then: Callable[[], None] | None = None, alone: bool = False) -> T:
+        return await self._writer.submit(work, then=then, alone=alone)
+
+    async def _read(self, work: Work[T]) -> T:
+        return await self._readers.read(work)
+
+    async def _rows(self, name: str, **values: Any) -> list[Row]:
+        return await self._read(lambda db: db.execute(self._sql[name], values).fetchall())
+
+
+class _Readers:
+    """Two threads with a connection each. They never write and never checkpoint."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="wakeful-reader")
+        self._mine = local()
+        self._all: list[apsw.Connection] = []
+        self._lock = Lock()
+        self._closed = False
+
+    async def read(self, work: Work[T]) -> T:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
+
+    def _run(self, work: Work[T]) -> T:
+        try:
+            return work(self._connection())
+        except Exception as error:
+            if isinstance(error, apsw.Error) and not isinstance(error, apsw.BusyError):
+                self._mine.db = None  # open anew next time
+            raise describe(error, self._path) from error
+
+    def _connection(self) -> apsw.Connection:
+        db: apsw.Connection | None = getattr(self._mine, "db", None)
+        if db is None:
+            db = self._mine.db = open_reader(self._path)
+            with self._lock:
+                self._all.append(db)
+        return db
+
+    def close(self) -> None:
+        self._closed = True
+        self._threads.shutdown(wait=True)
+        for db in self._all:
+            db.close(force=True)
+        self._all.clear()
+
+
+def _storable(*texts: str) -> bool:
+    """Whether a text could be in the database at all; what is not valid Unicode finds nothing."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _in_chunks(work: Callable[[Sequence[Any]], Awaitable[list[Any]]], values: Sequence[Any]) -> list[Any]:
+    """Do a long list in transactions of bounded length, one after the other: a lone caller gets in between."""
+    answers: list[Any] = []
+    for at in range(0, len(values), _CHUNK):
+        answers += await work(values[at : at + _CHUNK])
+    return answers

@@ -1,0 +1,128 @@
+"""Opening a SQLite file the way wakeful needs it, and saying plainly why it cannot be opened.
+
+Durability is decided here: a write-ahead log that is synced at every commit.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from wakeful.clock import stopwatch
+from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable, WakefulError
+
+BUSY_MS: Final = 5000
+SYNCHRONOUS: Final = "full"  # anything less, and a power cut takes back what was acknowledged
+_WAL_LIMIT: Final = 64 * 1024 * 1024  # bytes the log is cut back to after a burst
+_CACHE_KB: Final = 16_384
+
+
+def check_path(path: str) -> str:
+    """The file's absolute path; InvalidConfig where there can be no database."""
+    if not path or path == ":memory:":
+        raise InvalidConfig(f"{path!r} is not a file", field="database", fix="Name a file: alarms must outlive us.")
+    place = Path(os.path.abspath(path))  # absolute, so that no name is ever read as a URI
+    if place.is_dir():
+        raise InvalidConfig(f"{place} is a directory", field="database", fix="Name a file in it.")
+    if not place.parent.is_dir():
+        raise InvalidConfig(f"{place.parent} is not a directory", field="database", fix="Create it first.")
+    return str(place)
+
+
+def make(path: str) -> None:
+    """An empty file only its owner can read, its name safe from a power cut. An existing one keeps its mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise InvalidConfig(f"{path} cannot be created: {error.strerror}", field="database") from error
+    # SQLite syncs the directory for its journals only, not for the database itself.
+    directory = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def open_writer(path: str) -> apsw.Connection:
+    db = _open(path)
+    try:
+        if db.readonly("main"):
+            raise InvalidConfig(f"{path} cannot be written", field="database", fix="Check who may write to it.")
+        _use_wal(db)
+        _pragma(db, f"synchronous={SYNCHRONOUS}")
+        _pragma(db, f"journal_size_limit={_WAL_LIMIT}")
+        _pragma(db, f"cache_size=-{_CACHE_KB}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reader(path: str) -> apsw.Connection:
+    db = _open(path)
+    _pragma(db, "query_only=1")
+    _pragma(db, "wal_autocheckpoint=0")
+    db.create_scalar_function("wakeful_fold", _fold, 1, deterministic=True)
+    return db
+
+
+def _fold(*texts: Any) -> str:
+    """SQLite's own `lower` knows the letters of English only."""
+    return str(texts[0]).casefold()
+
+
+def describe(error: BaseException, path: str) -> WakefulError:
+    """What a caller is told instead of the driver's exception."""
+    told = _told(error, path)
+    if told is not error:
+        told.__cause__ = error
+    return told
+
+
+def _told(error: BaseException, path: str) -> WakefulError:
+    match error:
+        case WakefulError():
+            return error
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(f"{path} was locked by another program for {BUSY_MS // 1000} s", fix="Try again.")
+        case apsw.NotADBError():
+            return InvalidConfig(f"{path} is not a SQLite database", field="database", fix="Name another file.")
+        case apsw.SQLError() if "no such table" in str(error):
+            return StoreUnavailable(f"{path} has not our tables: {error}", fix="Run `wakeful db migrate`.")
+        case apsw.FullError():
+            return StoreUnavailable(f"{path}: the disk is full", fix="Make room; nothing was written.")
+        case _:
+            return StoreUnavailable(f"{path}: {type(error).__name__}: {error}")
+
+
+def _open(path: str) -> apsw.Connection:
+    db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    db.set_busy_timeout(BUSY_MS)
+    return db
+
+
+def _use_wal(db: apsw.Connection) -> None:
+    """Switching fails at once, whatever the busy timeout, while another process switches too: ask again."""
+    began = stopwatch()
+    while True:
+        try:
+            mode = _pragma(db, "journal_mode=wal")
+        except apsw.BusyError:
+            if stopwatch() - began > BUSY_MS / 1000:
+                raise
+            continue
+        if mode != "wal":
+            raise InvalidConfig(
+                f"the database keeps journal_mode={mode}", field="database", fix="Put it on a local disk."
+            )
+        return
+
+
+def _pragma(db: apsw.Connection, setting: str) -> object:
+    row = db.execute(f"pragma {setting}").fetchone()
+    return row[0] if row else None

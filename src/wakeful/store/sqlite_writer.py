@@ -1,0 +1,206 @@
+"""One thread, one connection: everything that writes to the SQLite file, many operations to a commit.
+
+While one transaction is on its way to the disk the next one collects. An operation is answered only after its commit,
+and one that fails takes nothing with it but itself. A lone operation waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+import apsw
+
+from wakeful.clock import stopwatch
+from wakeful.errors import StoreUnavailable
+from wakeful.store.sqlite_file import describe, open_writer
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+
+_FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
+_GAP: Final = 0.002  # and how long we then let them in, when we have more to do
+
+
+class Operation(Generic[T]):
+    """One caller's write on its way through the writer."""
+
+    __slots__ = ("alone", "future", "loop", "then", "work")
+
+    def __init__(self, work: Work[T], then: Callable[[], None] | None, *, alone: bool) -> None:
+        self.work = work
+        self.then = then
+        self.alone = alone
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self.loop.create_future()
+
+
+Answer = tuple[Operation[Any], Any, BaseException | None]
+
+
+class Writer:
+    """The queue before the one write connection, and the thread behind it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._queue: SimpleQueue[Operation[Any] | None] = SimpleQueue()
+        self._held_back: Operation[Any] | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._db: apsw.Connection | None = None
+        self.commits = 0  # for whoever wants to know how well operations share them
+
+    def submit(
+        self, work: Work[T], *, then: Callable[[], None] | None = None, alone: bool = False
+    ) -> asyncio.Future[T]:
+        """Have some work done inside a transaction; `then` runs on the caller's loop after the commit.
+
+        Alone: outside of any transaction, for work that begins and commits by itself.
+        """
+        operation = Operation(work, then, alone=alone)
+        with self._lock:
+            if self._closing.is_set():
+                raise StoreUnavailable("the store is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="wakeful-writer", daemon=True)
+                self._thread.start()
+            self._queue.put(operation)
+        return operation.future
+
+    def close(self) -> None:
+        """Finish what is queued, checkpoint, and end the thread. Blocks."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._closing.set()
+                self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while (operation := self._take()) is not None:
+            began = stopwatch()
+            if operation.alone:
+                self._run_alone(operation)
+            else:
+                self._run_together(operation)
+            # Others poll for the lock; without a gap we would take it again before they look.
+            if stopwatch() - began > _FULL / 2 and not self._queue.empty():
+                self._closing.wait(_GAP)
+        if self._db is not None:
+            with contextlib.suppress(apsw.Error):
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._forget_connection()
+
+    def _take(self) -> Operation[Any] | None:
+        if (operation := self._held_back) is not None:
+            self._held_back = None
+            return operation
+        return self._queue.get()
+
+    def _another(self) -> Operation[Any] | None:
+        """One more that is waiting and may share the transaction."""
+        try:
+            operation = self._queue.get_nowait()
+        except Empty:
+            return None
+        if operation is None:
+            self._queue.put(None)  # the end: nothing can follow it
+            return None
+        if operation.alone:
+            self._held_back = operation
+            return None
+        return operation
+
+    def _run_alone(self, operation: Operation[Any]) -> None:
+        try:
+            answer: Answer = (operation, operation.work(self._connection()), None)
+        except Exception as error:
+            self._give_up(error)
+            answer = (operation, None, error)
+        self._tell([answer])
+
+    def _run_together(self, first: Operation[Any]) -> None:
+        """One transaction for whatever waits. What breaks the transaction itself fails all of it."""
+        answers: list[Answer] = []
+        operation: Operation[Any] | None = first
+        try:
+            db = self._connection()
+            # Immediate: a deferred transaction that turns to writing fails instead of waiting.
+            db.execute("begin immediate")
+            began = stopwatch()
+            while operation is not None:
+                answers.append(self._attempt(db, operation))
+                operation = self._another() if stopwatch() - began < _FULL else None
+            db.execute("commit")
+            self.commits += 1
+        except Exception as error:
+            self._give_up(error)
+            waited = [answer[0] for answer in answers] + ([operation] if operation else [])
+            if isinstance(error, apsw.BusyError):
+                waited += self._everyone()  # they waited as well: not five more seconds for each
+            answers = [(failed, None, error) for failed in waited]
+        self._tell(answers)
+
+    def _attempt(self, db: apsw.Connection, operation: Operation[Any]) -> Answer:
+        if operation.future.cancelled():
+            return operation, None, None
+        try:
+            with db:  # a savepoint
+                result = operation.work(db)
+        except Exception as error:
+            if not db.in_transaction:
+                raise  # SQLite took the whole transaction back
+            return operation, None, error
+        return operation, result, None
+
+    def _everyone(self) -> Iterable[Operation[Any]]:
+        while (operation := self._another()) is not None:
+            yield operation
+
+    def _connection(self) -> apsw.Connection:
+        if self._db is None:
+            self._db = open_writer(self._path)
+        return self._db
+
+    def _give_up(self, error: Exception) -> None:
+        """Leave no transaction behind. Unless somebody was merely in the way, the next one gets a new connection."""
+        if self._db is None:
+            return
+        with contextlib.suppress(apsw.Error):
+            if self._db.in_transaction:
+                self._db.execute("rollback")
+        if self._db.in_transaction or not isinstance(error, apsw.BusyError):
+            self._forget_connection()
+
+    def _forget_connection(self) -> None:
+        if self._db is not None:
+            with contextlib.suppress(apsw.Error):
+                self._db.close(force=True)
+            self._db = None
+
+    def _tell(self, answers: list[Answer]) -> None:
+        """One message per loop and transaction, not per operation."""
+        loops: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
+        for operation, result, error in answers:
+            told = None if error is None else describe(error, self._path)
+            loops.setdefault(operation.loop, []).append((operation, result, told))
+        for loop, some in loops.items():
+            with contextlib.suppress(RuntimeError):  # its loop is gone, and with it whoever asked
+                loop.call_soon_threadsafe(_resolve, some)
+
+
+def _resolve(answers: list[Answer]) -> None:
+    for operation, result, error in answers:
+        if error is None and operation.then is not None:
+            operation.then()
+        if operation.future.done():
+            continue  # cancelled meanwhile
+        if error is None:
+            operation.future.set_result(result)
+        else:
+            operation.future.set_exception(error)

@@ -1,0 +1,89 @@
+"""Which network addresses a wake may be sent to: public ones, and what the operator allows beside them.
+
+An address is judged where it is connected to, after name resolution, with every way of writing an IPv4 address inside
+an IPv6 one unwrapped first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from wakeful.errors import InvalidConfig
+
+Allowed = bool | tuple[str, ...]
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# IPv6 prefixes that carry an IPv4 address, and how far from the right it stands.
+_WRAPPED: Final = tuple(
+    (ipaddress.IPv6Network(prefix), shift)
+    for prefix, shift in (
+        ("::ffff:0:0/96", 0),  # mapped
+        ("::ffff:0:0:0/96", 0),  # translated
+        ("64:ff9b::/96", 0),  # NAT64
+        ("2002::/16", 80),  # 6to4
+        ("::/96", 0),  # compatible, long deprecated
+    )
+)
+# What the standard library calls global, although nobody's public service lives there.
+_NOT_PUBLIC: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "fec0::/10", "3fff::/20", "5f00::/16")
+)
+# Where clouds answer with credentials. `allow_private = true` does not open these; naming them does.
+_METADATA: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in ("169.254.0.0/16", "fe80::/10", "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::/32")
+)
+
+
+def networks(allowed: Iterable[str]) -> tuple[_Network, ...]:
+    """The networks an operator names, or InvalidConfig."""
+    try:
+        return tuple(ipaddress.ip_network(text, strict=False) for text in allowed)
+    except ValueError as error:
+        fix = 'Give true, or networks such as ["10.0.0.0/8", "127.0.0.1/32"].'
+        raise InvalidConfig(f"{error}", field="allow_private", fix=fix) from None
+
+
+def refusal(address: str, allowed: Allowed = False) -> str | None:
+    """Why nothing may be sent to this address, or None when it may."""
+    try:
+        real = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+    except ValueError:
+        return f"address {address[:60]!r} is not an IP address"
+    if not isinstance(allowed, bool) and any(real in network for network in _networks(allowed)):
+        return None
+    kind = _kind(real)
+    if kind is None or (allowed is True and kind == "private"):
+        return None
+    shown = address if str(real) == address else f"{address} ({real})"
+    return f"address {shown} is {kind}, and not allowed by allow_private"
+
+
+def _kind(address: _Address) -> str | None:
+    """What keeps an address from being public; None when nothing does."""
+    if any(address in network for network in _METADATA):
+        return "private, link-local or a cloud's metadata"
+    if address.is_multicast:
+        return "not one machine's but multicast"
+    if not address.is_global or any(address in network for network in _NOT_PUBLIC):
+        return "private"
+    return None
+
+
+def _unwrapped(address: _Address) -> _Address:
+    if isinstance(address, ipaddress.IPv4Address) or int(address) <= 1:  # :: and ::1 are themselves
+        return address
+    for network, shift in _WRAPPED:
+        if address in network:
+            return ipaddress.IPv4Address(int(address) >> shift & 0xFFFFFFFF)
+    return address
+
+
+@lru_cache(maxsize=256)
+def _networks(allowed: tuple[str, ...]) -> tuple[_Network, ...]:
+    return networks(allowed)

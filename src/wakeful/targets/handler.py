@@ -1,0 +1,179 @@
+"""A handler: a Python function in this process. What it returns is the result, what it raises is the failure."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from wakeful.alarm import Completed, Failed, Outcome, Snoozed, Wake
+from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.errors import InvalidConfig
+from wakeful.schedule import duration
+from wakeful.targets.text import described, one_line, storable
+from wakeful.targets.threads import Threads
+
+_DONE: Final = Completed()
+
+
+class Snooze(Exception):
+    """Raised by a handler that wants the same wake again after a while: "15m", a timedelta, or seconds."""
+
+    def __init__(self, wait: str | float | timedelta) -> None:
+        self.wait = duration(wait.total_seconds() if isinstance(wait, timedelta) else wait)
+        super().__init__(f"snoozed for {self.wait}")
+
+
+class Handler:
+    """Settings:
+
+    function   async or plain; called with the Wake
+    timeout    seconds one call may take
+    threads    how many calls of a plain function may run at once
+
+    An async function that takes too long is cancelled. A plain function cannot be: its call is settled as failed, but
+    its thread stays taken until the function returns by itself. `overdue` counts such threads. They belong to this
+    handler alone, so no other handler waits for them, and they do not keep the process from ending.
+    """
+
+    def __init__(self, function: Callable[[Wake], Any], *, timeout: float = 900, threads: int = 32) -> None:
+        if timeout <= 0:
+            raise InvalidConfig(f"{timeout} is not more than 0 seconds", field="timeout")
+        if threads < 1:
+            raise InvalidConfig(f"{threads} is less than 1", field="threads")
+        self._function = function
+        self._call: Callable[[Wake], Awaitable[Any]] = function if _is_async(function) else self._in_a_thread
+        self._deadlines = _Deadlines(timeout)
+        self._late = f"no answer within {timeout:g} s"
+        self._threads = Threads(threads, f"wakeful-{getattr(function, '__name__', 'handler')}")
+        self._lock = threading.Lock()
+        self._in_threads: set[object] = set()
+        self._abandoned: set[object] = set()
+
+    @property
+    def overdue(self) -> int:
+        """Threads taken by calls that nobody waits for any more."""
+        return len(self._abandoned)
+
+    async def deliver(self, wake: Wake) -> Outcome:
+        running = self._deadlines.begin()
+        try:
+            result = await self._call(wake)
+        except Snooze as snooze:
+            return Snoozed(snooze.wait)
+        except asyncio.CancelledError as error:
+            if running.late:
+                return Failed(self._late)
+            if running.task.cancelling() > running.cancelling:
+                raise  # the delivery itself is cancelled
+            return Failed(described(error, ERROR_LIMIT))  # something the handler waited for was
+        except (Exception, SystemExit) as error:
+            return Failed(described(error, ERROR_LIMIT))
+        finally:
+            self._deadlines.end(running)
+        return _DONE if result is None else Completed(storable(_text(result), RESULT_LIMIT))
+
+    async def close(self) -> None:
+        self._deadlines.close()
+        self._threads.close()
+
+    async def _in_a_thread(self, wake: Wake) -> Any:
+        call = object()
+        try:
+            result = await self._threads.run(self._plain, wake, call)
+        except asyncio.CancelledError:
+            with self._lock:
+                if call in self._in_threads:
+                    self._abandoned.add(call)
+            raise
+        return await result if inspect.isawaitable(result) else result
+
+    def _plain(self, wake: Wake, call: object) -> Any:
+        with self._lock:
+            self._in_threads.add(call)
+        try:
+            return self._function(wake)
+        finally:
+            with self._lock:
+                self._in_threads.discard(call)
+                self._abandoned.discard(call)
+
+
+class _Running:
+    """One call under way."""
+
+    __slots__ = ("cancelling", "ends", "late", "task")
+
+    def __init__(self, task: asyncio.Task[Any], ends: float) -> None:
+        self.task = task
+        self.ends = ends
+        self.cancelling = task.cancelling()
+        self.late = False
+
+
+class _Deadlines:
+    """One timer for all calls of a handler: they get the same time, so the first to begin is the first to be late.
+
+    A timer for each call would cost more than most calls.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._calls: dict[_Running, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> _Running:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        running = _Running(task, loop.time() + self._seconds)
+        self._calls[running] = None
+        if self._timer is None or self._loop is not loop:
+            self._loop = loop
+            self._timer = loop.call_at(running.ends, self._sweep, loop)
+        return running
+
+    def end(self, running: _Running) -> None:
+        self._calls.pop(running, None)
+        if running.late:
+            running.task.uncancel()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        now = loop.time()
+        while (first := next(iter(self._calls), None)) is not None and first.ends <= now:
+            del self._calls[first]
+            first.late = True
+            first.task.cancel()
+        if first is not None:
+            self._timer = loop.call_at(first.ends, self._sweep, loop)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    called = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
+    return inspect.iscoroutinefunction(called)
+
+
+def _text(result: Any) -> str:
+    """A result as text: a string as it is, else JSON, else however it describes itself."""
+    if isinstance(result, str):
+        return result
+    try:
+        return msgspec.json.encode(result).decode()
+    except Exception:  # msgspec calls what the result defines: anything can happen there
+        try:
+            return repr(result)
+        except Exception as error:
+            return one_line(f"a {type(result).__name__} that cannot be shown ({described(error, 200)})", RESULT_LIMIT)

@@ -1,0 +1,268 @@
+"""Sending a wake by HTTP POST: one deadline for everything, no redirects, no more of a reply than is needed.
+
+The address is checked when the socket is made, after name resolution: whatever a name means at that moment counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec import Struct
+
+from wakeful.alarm import Failed
+from wakeful.errors import InvalidConfig
+from wakeful.targets.addresses import Allowed, networks, refusal
+from wakeful.targets.text import one_line, without
+from wakeful.targets.threads import Threads
+from wakeful.targets.urls import check_url
+
+REPLY_LIMIT: Final = 64 * 1024
+_QUOTED: Final = 300  # bytes of an unfriendly reply that are kept
+_CONNECTIONS: Final = 3  # kept-alive ones that turn out dead, before a fresh failure counts
+_tried: ContextVar[list[str | None]] = ContextVar(
+    "tried"
+)  # one entry per socket asked for: why it was refused, or None
+
+
+class AddressRefused(OSError):
+    """This address is not one that wakes may go to."""
+
+
+class Reply(Struct):
+    """What came back, as far as it came. Status 0: nothing did."""
+
+    status: int = 0
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    cut: bool = False  # there was more than we read
+    trouble: str = ""  # what ended it early
+    refused: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_json(self) -> bool:
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind == "application/json" or kind.endswith("+json")
+
+
+class Sender:
+    """One address to POST to, with its connections."""
+
+    def __init__(self, url: str, *, timeout: float, allow_private: Allowed, secrets: Sequence[str] = ()) -> None:
+        check_url(url)
+        if not 0 < timeout <= 86_400:
+            raise InvalidConfig(f"{timeout} is not from 0 to 86400 seconds", field="timeout")
+        self._allowed = allow_private if isinstance(allow_private, bool) else tuple(allow_private)
+        if not isinstance(self._allowed, bool):
+            networks(self._allowed)
+        self._url = url
+        self._timeout = timeout
+        self._secrets = tuple(sorted({*secrets, *_hidden_in(url)}, key=len, reverse=True))
+        self._session: aiohttp.ClientSession | None = None
+        self._threads = Threads(2, "wakeful-names")
+
+    async def post(self, headers: Mapping[str, str], body: bytes, *, skip_body_when_ok: bool = False) -> Reply:
+        """Send it once; a kept-alive connection that turns out dead is replaced at once, not reported."""
+        reply = Reply()
+        tried: list[str | None] = []
+        token = _tried.set(tried)
+        try:
+            async with asyncio.timeout(self._timeout):
+                for _ in range(_CONNECTIONS):
+                    reply = Reply()
+                    await self._post(reply, headers, body, skip_body_when_ok)
+                    if reply.status or tried:
+                        break
+        except TimeoutError:
+            what = "the reply did not end" if reply.status else "no answer"
+            reply.trouble = f"{what} within {self._timeout:g} s"
+        finally:
+            _tried.reset(token)
+        refusals = [reason for reason in tried if reason]
+        if reply.status == 0 and refusals and len(refusals) == len(tried):
+            reply.refused, reply.trouble = True, refusals[0]
+        return reply
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        self._threads.close()
+
+    def failure(self, reply: Reply, *, now: datetime, hide: Sequence[str] = (), who: str = "HTTP ") -> Failed | None:
+        """What a reply means where it is not a yes."""
+        if reply.status == 0:
+            return Failed(self._shown(reply.trouble, hide), retryable=not reply.refused, unhealthy=not reply.refused)
+        if reply.ok:
+            return None
+        error = f"{who}{reply.status}"
+        if 300 <= reply.status < 400:
+            error += ": redirects are not followed" + _whither(reply.headers.get("location", ""))
+        elif quoted := reply.body[: 4 * _QUOTED].decode("utf-8", "replace").strip():
+            # Secrets go before the cut: half a secret would not be recognised.
+            error += f": {without(quoted, (*hide, *self._secrets))[:_QUOTED]}"
+        return Failed(
+            self._shown(error, hide),
+            retryable=reply.status != 410,
+            retry_after=_retry_after(reply.headers.get("retry-after", ""), now),
+            unhealthy=reply.status >= 500 or reply.status == 429,
+        )
+
+    async def _post(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> None:
+        try:
+            async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:
+                reply.status, reply.headers = response.status, response.headers
+                if not (skip_body_when_ok and reply.ok):
+                    await _read(response, reply)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            reply.trouble = _said(error)
+            reply.refused = isinstance(error, aiohttp.InvalidURL)  # that will not mend by itself
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0,  # how many at once is the dispatcher's business
+                socket_factory=self._socket,
+                resolver=_Resolver(self._threads),
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # post() has the one deadline
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # a small reply could unpack to a huge one
+                read_bufsize=REPLY_LIMIT,
+                headers={"accept-encoding": "identity", "user-agent": user_agent()},
+            )
+        return self._session
+
+    def _socket(self, info: tuple[Any, ...]) -> socket.socket:
+        family, kind, proto, _, address = info
+        reason = refusal(address[0], self._allowed)
+        _tried.get([]).append(reason)
+        if reason is not None:
+            raise AddressRefused(reason)
+        return socket.socket(family, kind, proto)
+
+    def _shown(self, text: str, hide: Sequence[str]) -> str:
+        return one_line(without(text, (*hide, *self._secrets)), 2 * _QUOTED)
+
+
+class _Resolver(AbstractResolver):
+    """Names are looked up in this target's own threads: a name server that hangs holds up nobody else."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        infos = await self._threads.run(
+            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG
+        )
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=found,
+                proto=proto,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for found, _, proto, _, address in infos
+        ]
+
+    async def close(self) -> None:
+        return None
+
+
+@cache
+def user_agent() -> str:
+    return f"wakeful/{version('wakeful')}"
+
+
+def _hidden_in(url: str) -> list[str]:
+    """The parts of a URL that can be credentials: what is asked with, and long pieces of the path."""
+    parts = urlsplit(url)
+    values = [value for _, value in parse_qsl(parts.query)]
+    return [parts.query, *values, *(piece for piece in parts.path.split("/") if len(piece) >= 16)]
+
+
+async def _read(response: aiohttp.ClientResponse, reply: Reply) -> None:
+    """Read the reply up to the limit; what came before a break stays."""
+    while True:
+        chunk = await response.content.read(REPLY_LIMIT + 1 - len(reply.body))
+        reply.body += chunk
+        if not chunk:
+            return
+        if len(reply.body) > REPLY_LIMIT:
+            reply.body, reply.cut = reply.body[:REPLY_LIMIT], True
+            response.close()
+            return
+
+
+def _said(error: Exception) -> str:
+    """An error in our words: those of aiohttp hold the URL."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorError():
+            return _not_connected(error)
+        case aiohttp.ServerDisconnectedError():
+            return "the connection was closed before an answer came"
+        case aiohttp.ClientPayloadError():
+            return "the reply broke off"
+        case OSError():
+            return f"the connection failed: {error.strerror or type(error).__name__}"
+        case aiohttp.ClientResponseError():
+            return "the answer was not HTTP"
+        case aiohttp.InvalidURL():
+            return "the URL names no host that can be connected to"
+        case _:
+            return f"the request failed: {type(error).__name__}"
+
+
+def _not_connected(error: aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"TLS: {getattr(error.certificate_error, 'verify_message', 'the certificate is not valid')}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the host name could not be resolved"
+    what = "TLS" if isinstance(error, aiohttp.ClientSSLError) else "could not connect"
+    cause = error.os_error
+    return f"{what}: {(cause.reason if isinstance(cause, ssl.SSLError) else cause.strerror) or 'failed'}"
+
+
+def _whither(location: str) -> str:
+    """Where a redirect wanted to go: no more than the origin, the rest can hold secrets."""
+    try:
+        parts = urlsplit(location)
+        return f" (it points to {parts.scheme}://{parts.hostname})" if parts.scheme and parts.hostname else ""
+    except ValueError:
+        return ""
+
+
+def _retry_after(text: str, now: datetime) -> float | None:
+    """Seconds to wait, from seconds or an HTTP date; None when it says neither."""
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) <= 9:
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())

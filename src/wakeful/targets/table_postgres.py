@@ -1,0 +1,108 @@
+"""Rows into a PostgreSQL database that is not wakeful's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import asyncpg
+
+from wakeful.alarm import Outcome, Row
+from wakeful.alarm.model import ERROR_LIMIT
+from wakeful.errors import InvalidConfig
+from wakeful.targets.table import inserted, no_unique_key, not_inserted, quoted, verify_columns
+from wakeful.targets.text import one_line
+
+_CONNECTIONS: Final = 4
+_CLOSE_WITHIN: Final = 5  # seconds; then connections are dropped
+_COLUMNS: Final = """
+select attname, format_type(atttypid, atttypmod) as type
+  from pg_attribute
+ where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+"""
+# Only these can serve `on conflict`: one plain column, no condition, not deferrable.
+_UNIQUE_ON: Final = """
+select 1
+  from pg_index
+  join pg_attribute on attrelid = indrelid and attnum = indkey[0]
+ where indrelid = to_regclass($1) and indisunique and indimmediate and indisvalid and indpred is null
+   and indnkeyatts = 1 and attname = $2
+"""
+# The statement is wrong, or this row is: another try finds the same. Everything else may pass.
+_OUR_FAULT: Final = ("22", "23", "42")
+
+
+class PostgresWriter:
+    """A few connections, made when needed and again when they broke."""
+
+    def __init__(self, dsn: str, table: str, columns: tuple[str, ...], key: str, *, timeout: float) -> None:
+        self._dsn = dsn
+        self._table, self._columns, self._key = table, columns, key
+        self._timeout = timeout
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+        self._statement = ""
+
+    async def check(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                async with (await self._opened()).acquire() as connection:
+                    await self._prepare(connection)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
+            raise InvalidConfig(_said(error), field="database") from None
+
+    async def insert(self, row: Row) -> Outcome:
+        values = [None if value is None else str(value) for value in (row.values[column] for column in self._columns)]
+        try:
+            async with asyncio.timeout(self._timeout):
+                async with (await self._opened()).acquire() as connection:
+                    if not self._statement:
+                        await self._prepare(connection)
+                    done = await connection.execute(self._statement, *values)
+        except TimeoutError:
+            return not_inserted(f"not done within {self._timeout:g} s", unhealthy=True)
+        except InvalidConfig as error:
+            return not_inserted(str(error), unhealthy=True)
+        except asyncpg.PostgresError as error:
+            ours = (error.sqlstate or "").startswith(_OUR_FAULT)
+            return not_inserted(_said(error), unhealthy=not ours)
+        except (asyncpg.InterfaceError, OSError, ValueError) as error:
+            return not_inserted(_said(error), unhealthy=True)
+        return inserted(self._table, int(done.rpartition(" ")[2]))
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                async with asyncio.timeout(_CLOSE_WITHIN):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()
+
+    async def _opened(self) -> asyncpg.Pool:
+        async with self._opening:
+            if self._pool is None:
+                # No statement cache: it would not survive a pgbouncer in transaction mode.
+                self._pool = await asyncpg.create_pool(
+                    self._dsn, min_size=0, max_size=_CONNECTIONS, statement_cache_size=0
+                )
+            return self._pool
+
+    async def _prepare(self, connection: asyncpg.pool.PoolConnectionProxy) -> None:
+        """The insert, with every text turned into its column's type by the database."""
+        name = quoted(self._table)
+        types = {row["attname"]: row["type"] for row in await connection.fetch(_COLUMNS, name)}
+        verify_columns(self._table, self._columns, types)
+        if not await connection.fetch(_UNIQUE_ON, name, self._key):
+            raise no_unique_key(self._table, self._key)
+        columns = ", ".join(quoted(column) for column in self._columns)
+        values = ", ".join(f"${n}::text::{types[column]}" for n, column in enumerate(self._columns, 1))
+        self._statement = (
+            f"insert into {name} ({columns}) values ({values}) on conflict ({quoted(self._key)}) do nothing"
+        )
+
+
+def _said(error: Exception) -> str:
+    """The first line only: the next ones can show the row."""
+    first = (str(error).splitlines() or [""])[0]
+    return one_line(f"{type(error).__name__}: {first}", ERROR_LIMIT)

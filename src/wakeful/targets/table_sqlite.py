@@ -1,0 +1,91 @@
+"""Rows into an SQLite file that is not wakeful's own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import apsw
+
+from wakeful.alarm import Outcome, Row
+from wakeful.alarm.model import ERROR_LIMIT
+from wakeful.errors import InvalidConfig
+from wakeful.targets.table import inserted, no_unique_key, not_inserted, quoted, verify_columns
+from wakeful.targets.text import described
+from wakeful.targets.threads import Threads
+
+# Somebody else has the file, or it is away: the table is not to blame.
+_TROUBLE = (apsw.BusyError, apsw.LockedError, apsw.CantOpenError, apsw.IOError, apsw.FullError, apsw.ReadOnlyError)
+_UNIQUE_ON = """
+select 1
+  from pragma_index_list(?1) as list
+ where list."unique" and not list.partial
+   and (select group_concat(lower(name)) from pragma_index_info(list.name)) = lower(?2)
+"""
+
+
+class SqliteWriter:
+    """One connection in one thread; the file must exist, and its journal mode is left as it is."""
+
+    def __init__(self, path: str, table: str, columns: tuple[str, ...], key: str, *, timeout: float) -> None:
+        if "." in table:
+            raise InvalidConfig("a table of an SQLite file has no schema", field="table")
+        self._path = path.removeprefix("sqlite:///")
+        self._table, self._columns, self._key = table, columns, key
+        self._timeout = timeout
+        names = ", ".join(quoted(column) for column in columns)
+        marks = ", ".join("?" * len(columns))
+        self._insert = f"insert into {quoted(table)} ({names}) values ({marks}) on conflict ({quoted(key)}) do nothing"
+        self._threads = Threads(1, "wakeful-table")
+        self._database: apsw.Connection | None = None
+
+    async def check(self) -> None:
+        try:
+            await self._threads.run(self._check)
+        except apsw.Error as error:
+            raise InvalidConfig(described(error, ERROR_LIMIT), field="database") from None
+
+    async def insert(self, row: Row) -> Outcome:
+        values = tuple(row.values[column] for column in self._columns)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return inserted(self._table, await self._threads.run(self._write, values))
+        except TimeoutError:
+            return not_inserted(f"not done within {self._timeout:g} s", unhealthy=True)
+        except apsw.Error as error:
+            return not_inserted(described(error, ERROR_LIMIT), unhealthy=isinstance(error, _TROUBLE))
+
+    async def close(self) -> None:
+        if self._database is not None:
+            await self._threads.run(self._forget)
+        self._threads.close()
+
+    def _open(self) -> apsw.Connection:
+        if self._database is None:
+            self._database = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+            self._database.set_busy_timeout(min(5000, int(self._timeout * 900)))
+            self._database.execute("pragma synchronous = full")
+        return self._database
+
+    def _write(self, values: tuple[object, ...]) -> int:
+        try:
+            database = self._open()
+            database.execute(self._insert, values)
+            return database.changes()
+        except _TROUBLE:
+            self._forget()  # perhaps the file was replaced: the next one opens it anew
+            raise
+
+    def _check(self) -> None:
+        database = self._open()
+        found = {
+            str(name).lower(): name
+            for (name,) in database.execute("select name from pragma_table_info(?)", (self._table,))
+        }
+        verify_columns(self._table, tuple(column.lower() for column in self._columns), found)
+        if not list(database.execute(_UNIQUE_ON, (self._table, self._key))):
+            raise no_unique_key(self._table, self._key)
+
+    def _forget(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()

@@ -1,0 +1,39 @@
+"""Words from the world made safe to keep: what every store can hold and every terminal can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def storable(text: str, limit: int) -> str:
+    """The text as it is, but for NUL and broken surrogates, which no database takes."""
+    text = text[:limit]
+    if text.isprintable():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text with everything that does not print escaped: line breaks, terminal codes, direction marks."""
+    text = text[:limit]
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """The text with secrets blotted out. Very short ones are left: they would blot out half the language."""
+    for secret in secrets:
+        if len(secret) >= 6:
+            text = text.replace(secret, "[hidden]")
+    return text
+
+
+def described(error: BaseException, limit: int) -> str:
+    """An exception in one line: its name and what it says, if it can say it."""
+    name = type(error).__name__
+    try:
+        said = str(error)
+    except Exception:
+        return name
+    return one_line(f"{name}: {said}", limit) if said else name

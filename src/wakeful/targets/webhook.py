@@ -1,0 +1,145 @@
+"""A webhook: the wake as a signed HTTP POST, and what the receiver's answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
+from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.clock import Clock
+from wakeful.errors import InvalidSchedule
+from wakeful.schedule import duration
+from wakeful.targets.addresses import Allowed
+from wakeful.targets.http import REPLY_LIMIT, Reply, Sender
+from wakeful.targets.signing import key, sign
+from wakeful.targets.text import one_line, storable
+from wakeful.targets.urls import check_headers
+
+_HEADER_SAFE: Final = "".join(map(chr, range(0x21, 0x7F)))
+
+
+class Webhook:
+    """Settings:
+
+    url               where to: http or https, no user name, no fragment
+    secret            signs each wake (Standard Webhooks): `whsec_<base64>` or plain text; "" leaves it unsigned
+    previous_secret   signs too, while receivers change from the old secret to the new one
+    timeout           seconds for the whole exchange, from looking up the name to the end of the reply
+    reports           the receiver will say later how it went: a report is awaited after a 2xx
+    allow_private     False: public addresses only; true: private ones and loopback too; or a list of networks
+    headers           more headers to send
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        clock: Clock,
+        secret: str = "",
+        previous_secret: str = "",
+        timeout: float = 30,
+        reports: bool = False,
+        allow_private: Allowed = False,
+        headers: Mapping[str, str] = {},
+    ) -> None:
+        check_headers(headers)
+        self._keys = [key(text) for text in (secret, previous_secret) if text]
+        self._clock = clock
+        self._reports = reports
+        self._headers = dict(headers)
+        self._sender = Sender(
+            url, timeout=timeout, allow_private=allow_private, secrets=(secret, previous_secret, *hidden(headers))
+        )
+
+    async def deliver(self, wake: Wake) -> Outcome:
+        reply = await self._sender.post(self._signed(wake), wake.body)
+        failed = self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token,))
+        if failed is not None:
+            return failed
+        if reply.trouble and reply.is_json:
+            # The half that is missing could have said that the work failed.
+            return Failed(f"HTTP {reply.status}, but {reply.trouble}", unhealthy=True)
+        return self._understood(reply)
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+    def _signed(self, wake: Wake) -> dict[str, str]:
+        message_id = quote(wake.fire_id, safe=_HEADER_SAFE)
+        timestamp = int(self._clock.now().timestamp())
+        headers = {
+            **self._headers,
+            **varying(wake),
+            "webhook-id": message_id,
+            "webhook-timestamp": str(timestamp),
+            "idempotency-key": message_id,
+        }
+        if self._keys:
+            headers["webhook-signature"] = sign(self._keys, message_id, timestamp, wake.body)
+        return headers
+
+    def _understood(self, reply: Reply) -> Outcome:
+        """A yes, and what its body adds to it. A body we cannot make sense of takes nothing away from the yes."""
+        note = reply.trouble or (f"the reply was longer than {REPLY_LIMIT} bytes and not read" if reply.cut else "")
+        answer: Any = None
+        if not note and (reply.is_json or reply.body[:1] == b"{"):
+            try:
+                answer = msgspec.json.decode(reply.body or b"null")
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                note = "the reply was not valid JSON"
+        if isinstance(answer, dict):
+            found, note = _answered(answer)
+            if found is not None:
+                return found
+        detail = f"HTTP {reply.status}" + (f"; {note}" if note else "")
+        return Delivered(detail, awaits_report=self._reports)
+
+
+def varying(wake: Wake) -> dict[str, str]:
+    """The headers of any wake: what differs between attempts stands here, so that the body can stay the same."""
+    return {
+        "content-type": "application/json",
+        "wakeful-attempt": str(wake.attempt),
+        "wakeful-late-ms": str(wake.late_ms),
+        "wakeful-missed": str(wake.missed),
+    }
+
+
+def hidden(headers: Mapping[str, str]) -> Sequence[str]:
+    """The words of header values that must not turn up in an error text: a receiver can echo what it was sent."""
+    return [word for value in headers.values() for word in (value, *value.split())]
+
+
+def _answered(answer: dict[str, Any]) -> tuple[Outcome | None, str]:
+    """What a JSON object says about the work, or why that was not understood."""
+    match answer:
+        case {"outcome": "completed"}:
+            return Completed(storable(_text(answer.get("result", "")), RESULT_LIMIT)), ""
+        case {"outcome": "failed"}:
+            reason = _text(answer.get("reason", answer.get("result", ""))) or "the receiver answered: failed"
+            return Failed(one_line(reason, ERROR_LIMIT)), ""
+        case {"outcome": other}:
+            return None, f"its outcome {one_line(_text(other), 60)!r} is neither completed nor failed"
+        case {"snooze": wait}:
+            try:
+                return Snoozed(_wait(wait)), ""
+            except InvalidSchedule as error:
+                return None, f"its snooze was not understood: {one_line(error.message, 120)}"
+    return None, ""
+
+
+def _wait(wait: Any) -> timedelta:
+    if not isinstance(wait, str | int | float):
+        raise InvalidSchedule("it is neither a duration nor a number of seconds.")
+    return duration(wait)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,66 @@
+"""What a store must do, as tests: whoever has a third database proves their store with these.
+
+A test module imports the classes, and a conftest supplies three fixtures:
+
+    # conftest.py
+    pytest.register_assert_rewrite("wakeful.testing.conformance")
+
+    @pytest.fixture
+    def clock() -> ManualClock:                     # the store's clock in these tests
+        return ManualClock()
+
+    @pytest.fixture
+    async def store(clock):                         # migrated, empty, alone in its database
+        store = MyStore(..., clock=clock)
+        await store.migrate()
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    async def outbox(store) -> Outbox:              # a table of some other program in the same database:
+        ...                                         # outbox(fire_id text primary key, body text not null)
+
+    # test_my_store.py
+    from wakeful.testing.conformance import *       # noqa: F403
+
+The tests are coroutines: pytest-asyncio in `auto` mode runs them.
+"""
+
+from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
+from wakeful.testing.conformance.claiming import TestClaiming, TestLeases, TestNextDue
+from wakeful.testing.conformance.finding import TestFinding, TestFires, TestInbox, TestOverdue, TestOwners, TestStats
+from wakeful.testing.conformance.making import Outbox
+from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
+from wakeful.testing.conformance.upkeep import (
+    TestClosing,
+    TestEvents,
+    TestPurging,
+    TestSchema,
+    TestTargets,
+    TestWorkers,
+)
+
+__all__ = [
+    "Outbox",
+    "TestAdding",
+    "TestClaiming",
+    "TestClosing",
+    "TestEditing",
+    "TestEvents",
+    "TestFinding",
+    "TestFires",
+    "TestInbox",
+    "TestKeys",
+    "TestLeases",
+    "TestNextDue",
+    "TestOverdue",
+    "TestOwners",
+    "TestPurging",
+    "TestRows",
+    "TestSchema",
+    "TestSettling",
+    "TestStats",
+    "TestTargets",
+    "TestWhatIsKept",
+    "TestWorkers",
+]

@@ -1,0 +1,219 @@
+"""Claiming: due alarms and no others, oldest first, one live lease each."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from wakeful.store import Claim, Store
+from wakeful.testing.clock import ManualClock
+from wakeful.testing.conformance.making import (
+    DESK,
+    LEASE,
+    MS,
+    SECOND,
+    added,
+    an_alarm,
+    change,
+    claimed,
+    done,
+    new_id,
+    one_claimed,
+    settled,
+    stored,
+)
+
+
+class TestClaiming:
+    async def test_a_due_alarm_is_leased_and_numbered(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        answer = await store.claim({DESK: 5}, lease=LEASE)
+        [leased] = answer.alarms
+        assert answer.now == clock.now()
+        assert (leased.id, leased.claim, leased.unsettled, leased.claimed_at) == (alarm.id, 1, 1, clock.now())
+        assert await store.get(alarm.id) == leased
+
+    async def test_a_claim_is_not_a_change(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        await clock.advance(5)
+        leased = await one_claimed(store)
+        assert (leased.version, leased.updated_at) == (alarm.version, alarm.updated_at)
+
+    async def test_nothing_fires_early(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock, due=10))
+        await clock.advance(10 * SECOND - timedelta(microseconds=1))
+        assert await claimed(store) == []
+        await clock.advance(timedelta(microseconds=1))
+        assert len(await claimed(store)) == 1
+
+    async def test_the_oldest_come_first(self, store: Store, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock, due=due) for due in (3, 1, 5, 2, 4)]
+        await added(store, *alarms)
+        await clock.advance(60)
+        first = await claimed(store, 2)
+        rest = await claimed(store, 10)
+        assert [leased.next_fire_at - alarms[1].next_fire_at for leased in first + rest] == [
+            n * SECOND for n in range(5)
+        ]
+
+    async def test_no_more_than_the_free_slots_are_claimed(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock) for _ in range(10)))
+        assert len(await claimed(store, 3)) == 3
+        assert await claimed(store, 0) == []
+        assert len(await claimed(store, 100)) == 7
+
+    async def test_each_target_has_its_own_slots(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, target=target) for target in ("a", "b", "c") for _ in range(5)))
+        answer = await store.claim({"a": 2, "b": 4, "unknown": 9}, lease=LEASE)
+        assert sorted(alarm.target for alarm in answer.alarms) == ["a"] * 2 + ["b"] * 4
+
+    async def test_a_targets_backlog_does_not_hold_up_another(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, target="dead") for _ in range(1000)))
+        await clock.advance(1)
+        await added(store, an_alarm(clock, target="quick"))
+        answer = await store.claim({"dead": 1, "quick": 5}, lease=LEASE)
+        assert sorted(alarm.target for alarm in answer.alarms) == ["dead", "quick"]
+
+    async def test_no_targets_and_no_alarms_claim_nothing(self, store: Store) -> None:
+        assert (await store.claim({}, lease=LEASE)).alarms == []
+        assert await claimed(store) == []
+
+    @pytest.mark.parametrize("status", ["paused", "fired", "failed", "cancelled"])
+    async def test_only_active_alarms_are_claimed(self, store: Store, clock: ManualClock, status: str) -> None:
+        await added(store, an_alarm(clock, status=status))
+        assert await claimed(store) == []
+        assert await store.next_due([DESK], lease=LEASE) is None
+
+    async def test_claimers_at_the_same_time_never_share_an_alarm(self, store: Store, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock) for _ in range(60)]
+        await added(store, *alarms)
+        answers = await asyncio.gather(*(claimed(store, 10) for _ in range(12)))
+        leased = [alarm.id for answer in answers for alarm in answer]
+        assert len(leased) == len(set(leased))
+        rest = [alarm.id for alarm in await claimed(store)]  # a busy row may be passed over, but it is not lost
+        assert sorted(leased + rest) == sorted(alarm.id for alarm in alarms)
+
+
+class TestLeases:
+    async def test_a_leased_alarm_is_left_alone_until_its_lease_runs_out(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await added(store, an_alarm(clock))
+        first = await one_claimed(store)
+        await clock.advance(LEASE - MS)
+        assert await claimed(store) == []
+        await clock.advance(MS)
+        again = await one_claimed(store)
+        assert (again.id, again.claim, again.unsettled) == (first.id, 2, 2)
+
+    async def test_a_settled_alarm_that_is_due_again_can_be_claimed_at_once(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await added(store, an_alarm(clock))
+        leased = await one_claimed(store)
+        assert await settled(store, change(leased, claimed_at=None, unsettled=0)) == ["applied"]
+        assert (await one_claimed(store)).claim == 2
+
+    async def test_renewing_starts_the_lease_anew(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        leased = await one_claimed(store)
+        await clock.advance(LEASE - SECOND)
+        assert await store.renew([Claim(leased.id, leased.claim)]) == []
+        await clock.advance(LEASE - MS)
+        assert await claimed(store) == []
+        await clock.advance(MS)
+        assert (await one_claimed(store)).claim == 2
+
+    async def test_renewing_nothing_loses_nothing(self, store: Store) -> None:
+        assert await store.renew([]) == []
+
+    async def test_renewing_tells_which_leases_were_lost(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock) for _ in range(6)))
+        kept, taken, settled_one, paused, cancelled, stale = await claimed(store)
+        claims = [Claim(alarm.id, alarm.claim) for alarm in (kept, taken, settled_one, paused, cancelled)]
+        await settled(
+            store,
+            done(settled_one),
+            change(paused, status="paused", claim=paused.claim + 1, claimed_at=None, version=2),
+            change(cancelled, status="cancelled", claim=cancelled.claim + 1, claimed_at=None, version=2),
+        )
+        await clock.advance(LEASE)
+        await store.renew([claims[0]])
+        again = {alarm.id: alarm.claim for alarm in await claimed(store)}
+        assert again == {taken.id: 2, stale.id: 2}
+        gone = Claim(new_id(), 1)
+        assert await store.renew([*claims, gone]) == [*claims[1:], gone]
+
+    async def test_a_lost_lease_is_not_prolonged_by_renewing_it(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        first = await one_claimed(store)
+        await clock.advance(LEASE)
+        await one_claimed(store)
+        await clock.advance(LEASE - SECOND)
+        await store.renew([Claim(first.id, first.claim)])
+        await clock.advance(SECOND)
+        assert (await one_claimed(store)).claim == 3
+
+    async def test_a_lease_that_ran_out_unnoticed_can_still_be_renewed(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        leased = await one_claimed(store)
+        await clock.advance(3 * LEASE)
+        assert await store.renew([Claim(leased.id, leased.claim)]) == []
+        assert await claimed(store) == []
+
+    async def test_a_clock_set_back_gives_nobody_a_second_lease(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        await clock.advance(30)
+        await one_claimed(store)
+        clock.set_back(20)
+        assert await claimed(store) == []
+        assert (await stored(store, alarm)).claim == 1
+
+
+class TestNextDue:
+    async def test_it_is_the_earliest_moment_of_these_targets(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, due=due, target=t) for due, t in ((9, "a"), (5, "b"), (2, "c"), (7, "a"))))
+        assert await store.next_due(["a", "b"], lease=LEASE) == clock.now() + 5 * SECOND
+        assert await store.next_due(["a"], lease=LEASE) == clock.now() + 7 * SECOND
+
+    async def test_nothing_to_do_has_no_moment(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock, target="other"))
+        assert await store.next_due([DESK], lease=LEASE) is None
+        assert await store.next_due([], lease=LEASE) is None
+
+    async def test_what_is_overdue_is_due_in_the_past(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        await clock.advance(10)
+        assert await store.next_due([DESK], lease=LEASE) == clock.now() - 10 * SECOND
+
+    async def test_a_leased_alarm_is_due_when_its_lease_ends(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock), an_alarm(clock, due=3600))
+        await one_claimed(store)
+        assert await store.next_due([DESK], lease=LEASE) == clock.now() + LEASE
+        assert await store.next_due([DESK], lease=timedelta(hours=2)) == clock.now() + timedelta(hours=1)
+
+    async def test_a_free_alarm_before_the_end_of_a_lease_comes_first(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock), an_alarm(clock, due=5))
+        await one_claimed(store)
+        assert await store.next_due([DESK], lease=LEASE) == clock.now() + 5 * SECOND
+
+    async def test_a_lease_that_ran_out_is_due_already(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        await one_claimed(store)
+        await clock.advance(LEASE)
+        due = await store.next_due([DESK], lease=LEASE)
+        assert due is not None
+        assert due <= clock.now()
+
+    async def test_sleeping_until_it_and_claiming_misses_nothing(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, due=due) for due in (3, 1, 2, 2)))
+        seen = 0
+        while (due := await store.next_due([DESK], lease=timedelta(days=1))) is not None and seen < 4:
+            await clock.advance(max(timedelta(0), due - clock.now()))
+            seen += len(await claimed(store, 2, lease=timedelta(days=1)))
+        assert seen == 4

@@ -1,0 +1,273 @@
+"""Finding: the filters, the order, the pages, and never another owner's alarms."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from wakeful.alarm import Alarm, Fire
+from wakeful.store import AlarmQuery, FireQuery, Stats, Store
+from wakeful.testing.clock import ManualClock
+from wakeful.testing.conformance.making import (
+    MS,
+    SECOND,
+    a_fire,
+    added,
+    an_alarm,
+    an_event,
+    change,
+    done,
+    new_id,
+    settled,
+)
+
+
+async def found(store: Store, **query: Any) -> list[str]:
+    return [alarm.label for alarm in await store.find(AlarmQuery(**query))]
+
+
+async def with_fires(store: Store, alarm: Alarm, *fires: Fire) -> None:
+    await added(store, alarm)
+    await settled(store, change(alarm, *fires))
+
+
+class TestFinding:
+    @pytest.mark.parametrize(
+        "id", ["", "nothing", "0", new_id()[:-1], new_id() + "0", "'; drop table alarms", "☃", "\ud800"]
+    )
+    async def test_an_id_that_is_none_finds_nothing(self, store: Store, clock: ManualClock, id: str) -> None:
+        await added(store, an_alarm(clock))
+        assert await store.get(id) is None
+
+    async def test_the_newest_come_first(self, store: Store, clock: ManualClock) -> None:
+        for label in "abc":
+            await added(store, an_alarm(clock, label=label))
+            await clock.advance(1)
+        assert await found(store) == ["c", "b", "a"]
+        assert await found(store, limit=2) == ["c", "b"]
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {"statuses": ("paused",)},
+            {"statuses": ("paused", "failed")},
+            {"kind": "cron"},
+            {"target": "other"},
+            {"label": "it"},
+            {"conversation_id": "room"},
+            {"root_id": "01900000-0000-7000-8000-00000000ffff"},
+            {"text": "NEEDLE"},
+            {"text": "eedl", "kind": "cron", "target": "other", "owner": "ada"},
+        ],
+        ids=str,
+    )
+    async def test_a_filter_keeps_what_it_names(self, store: Store, clock: ManualClock, query: dict[str, Any]) -> None:
+        await added(
+            store,
+            an_alarm(clock, label="other"),
+            an_alarm(
+                clock,
+                label="it",
+                status="paused",
+                kind="cron",
+                target="other",
+                conversation_id="room",
+                root_id="01900000-0000-7000-8000-00000000ffff",
+                wake_message="a Needle in hay",
+            ),
+        )
+        assert await found(store, **query) == ["it"]
+
+    async def test_text_is_looked_for_in_label_and_message_as_it_stands(self, store: Store, clock: ManualClock) -> None:
+        labels = ["50% off", "50 off", "a_b", "axb", "back\\slash", "quo'te", "[x]*?"]
+        await added(store, *(an_alarm(clock, label=label) for label in labels))
+        await added(store, an_alarm(clock, label="message", wake_message="naïve ☃ Text"))
+        assert await found(store, text="50%") == ["50% off"]
+        assert await found(store, text="A_B") == ["a_b"]
+        assert await found(store, text="K\\S") == ["back\\slash"]
+        assert await found(store, text="O'T") == ["quo'te"]
+        assert await found(store, text="[x]*?") == ["[x]*?"]
+        assert await found(store, text="naïve ☃ text") == ["message"]
+        assert await found(store, text="absent") == []
+
+    async def test_since_is_included_and_until_is_not(self, store: Store, clock: ManualClock) -> None:
+        start = clock.now()
+        for label in "abcd":
+            await added(store, an_alarm(clock, label=label))
+            await clock.advance(1)
+        assert await found(store, since=start + SECOND, until=start + 3 * SECOND) == ["c", "b"]
+
+    async def test_pages_skip_nothing_and_repeat_nothing(self, store: Store, clock: ManualClock) -> None:
+        alarms = []
+        for _ in range(5):  # five moments, five alarms each: ties must not be lost at the edge of a page
+            alarms += [an_alarm(clock) for _ in range(5)]
+            await clock.advance(MS)
+        await added(store, *alarms)
+        seen: list[Alarm] = []
+        query = AlarmQuery(limit=4)
+        while page := await store.find(query):
+            seen += page
+            await clock.advance(1)
+            await added(store, an_alarm(clock))  # newer: before the first page, never in a later one
+            query = AlarmQuery(limit=4, cursor=(page[-1].created_at, page[-1].id))
+        assert seen == sorted(alarms, key=lambda alarm: (alarm.created_at, alarm.id), reverse=True)
+
+    async def test_the_agenda_is_what_is_active_and_due_before_a_moment(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, due=due, label=str(due)) for due in (30, 10, 20, 40)))
+        await added(store, an_alarm(clock, due=5, status="paused"), an_alarm(clock, due=6, owner_did="bob", label="6"))
+        until = clock.now() + 40 * SECOND
+        assert [a.label for a in await store.agenda(owner="ada", until=until, limit=9)] == ["10", "20", "30"]
+        assert [a.label for a in await store.agenda(owner="", until=until, limit=2)] == ["6", "10"]
+
+
+class TestFires:
+    async def test_the_latest_come_first_and_filters_keep_what_they_name(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        alarm, other = an_alarm(clock), an_alarm(clock, target="other")
+        start = clock.now()
+        fires = [
+            a_fire(alarm, scheduled_for=start + n * SECOND, status=s) for n, s in enumerate(("failed", "completed"))
+        ]
+        await with_fires(store, alarm, *fires)
+        await with_fires(store, other, a_fire(other, scheduled_for=start + 2 * SECOND))
+
+        async def statuses(**query: Any) -> list[str]:
+            return [fire.status for fire in await store.fires(FireQuery(**query))]
+
+        assert await statuses() == ["delivered", "completed", "failed"]
+        assert await statuses(limit=1) == ["delivered"]
+        assert await statuses(alarm_id=alarm.id) == ["completed", "failed"]
+        assert await statuses(alarm_id="no uuid") == []
+        assert await statuses(statuses=("failed", "delivered")) == ["delivered", "failed"]
+        assert await statuses(target="other") == ["delivered"]
+        assert await statuses(since=start + SECOND, until=start + 2 * SECOND) == ["completed"]
+
+    async def test_pages_skip_nothing_and_repeat_nothing(self, store: Store, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock) for _ in range(4)]
+        fires = []
+        for alarm in alarms:  # the same moments in each: ties at the edge of a page
+            own = [a_fire(alarm, scheduled_for=clock.now() + n * MS) for n in range(5)]
+            await with_fires(store, alarm, *own)
+            fires += own
+        seen: list[Fire] = []
+        query = FireQuery(limit=3)
+        while page := await store.fires(query):
+            seen += page
+            query = FireQuery(limit=3, cursor=(page[-1].scheduled_for, page[-1].alarm_id))
+        assert seen == sorted(fires, key=lambda fire: (fire.scheduled_for, fire.alarm_id), reverse=True)
+
+    async def test_fires_are_found_by_their_keys(self, store: Store, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock) for _ in range(3)]
+        for alarm in alarms:
+            await with_fires(store, alarm, a_fire(alarm))
+        keys = [(alarm.id, alarm.occurrence_at) for alarm in alarms]
+        assert list(await store.fires_at([keys[2], keys[0]])) == [keys[2], keys[0]]
+        assert await store.fires_at([(alarms[0].id, clock.now() + MS)]) == {}
+        assert await store.fires_at([]) == {}
+
+
+class TestInbox:
+    async def test_what_waits_comes_oldest_first_with_its_alarm(self, store: Store, clock: ManualClock) -> None:
+        for due in (3, 1, 2):
+            alarm = an_alarm(clock, due=due, label=str(due))
+            await with_fires(store, alarm, a_fire(alarm, status="waiting"))
+        fetched = an_alarm(clock)
+        await with_fires(store, fetched, a_fire(fetched, status="delivered"))
+        pairs = await store.waiting("ada", limit=10)
+        assert [alarm.label for alarm, _ in pairs] == ["1", "2", "3"]
+        assert all((fire.alarm_id, fire.status) == (alarm.id, "waiting") for alarm, fire in pairs)
+        assert len(await store.waiting("ada", limit=2)) == 2
+
+
+class TestOverdue:
+    async def test_a_report_that_is_late_is_found_at_its_moment_and_not_before(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        alarm = an_alarm(clock)
+        await with_fires(store, alarm, a_fire(alarm, report_by=clock.now() + 10 * SECOND))
+        await clock.advance(10 * SECOND - MS)
+        assert await store.overdue(limit=10) == []
+        await clock.advance(MS)
+        [(late, fire)] = await store.overdue(limit=10)
+        assert (late.id, fire.alarm_id, fire.status) == (alarm.id, alarm.id, "delivered")
+
+    async def test_a_fire_that_awaits_no_report_is_never_overdue(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await with_fires(store, alarm, a_fire(alarm, report_by=None))
+        await clock.advance(timedelta(days=1000))
+        assert await store.overdue(limit=10) == []
+
+    async def test_the_longest_overdue_comes_first(self, store: Store, clock: ManualClock) -> None:
+        for due in (3, 1, 2):
+            alarm = an_alarm(clock, label=str(due))
+            await with_fires(store, alarm, a_fire(alarm, report_by=clock.now() + due * SECOND))
+        await clock.advance(60)
+        assert [alarm.label for alarm, _ in await store.overdue(limit=2)] == ["1", "2"]
+
+
+class TestStats:
+    async def test_an_empty_store_counts_nothing(self, store: Store) -> None:
+        assert await store.stats() == Stats()
+
+    async def test_alarms_are_counted_by_state_and_fires_by_how_they_went(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        alarms = [an_alarm(clock, status=s) for s in ("active", "active", "paused", "fired", "failed", "cancelled")]
+        await added(store, *alarms)
+        outcomes: list[dict[str, Any]] = [
+            {"status": "retrying"},
+            {"status": "waiting"},
+            {"status": "delivered"},
+            {"status": "completed", "duration_ms": 100},
+            {"status": "completed", "duration_ms": 201},
+            {"status": "completed"},
+            {"status": "failed"},
+            {"status": "timed_out"},
+            {"status": "snoozed"},
+            {"status": "skipped", "count": 5},
+            {"status": "skipped", "count": 2},
+        ]
+        fires = [a_fire(alarms[0], scheduled_for=clock.now() + n * MS, **how) for n, how in enumerate(outcomes)]
+        await settled(store, change(alarms[0], *fires))
+        assert await store.stats() == Stats(
+            total=6,
+            pending=2,
+            paused=1,
+            fired=2,
+            completed=3,
+            failed=1,
+            cancelled=1,
+            timeout_unknown=1,
+            skipped=7,
+            avg_duration_ms=151,
+        )
+
+
+class TestOwners:
+    async def test_nobody_sees_what_belongs_to_another(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock, owner_did="ada")
+        await added(store, alarm)
+        waiting = change(alarm, a_fire(alarm, status="waiting"), events=[an_event(alarm)])
+        assert await settled(store, waiting) == ["applied"]
+        far = clock.now() + timedelta(days=9)
+        for owner, sees in (("ada", 1), ("bob", 0), ("ADA", 0), ("ad_", 0), ("%", 0)):
+            assert (await store.get(alarm.id, owner=owner) is not None) == bool(sees)
+            assert len(await store.find(AlarmQuery(owner=owner))) == sees
+            assert len(await store.fires(FireQuery(owner=owner))) == sees
+            assert len(await store.waiting(owner, limit=9)) == sees
+            assert len(await store.agenda(owner=owner, until=far, limit=9)) == sees
+            assert len(await store.events(owner=owner)) == sees
+            stats = await store.stats(owner)
+            assert (stats.total, stats.pending, stats.fired) == (sees, sees, sees)
+
+    async def test_no_owner_named_means_all_of_them(self, store: Store, clock: ManualClock) -> None:
+        for owner in ("ada", "bob"):
+            alarm = an_alarm(clock, owner_did=owner)
+            await added(store, alarm)
+            await settled(store, done(alarm))
+        assert len(await store.find(AlarmQuery())) == 2
+        assert len(await store.fires(FireQuery())) == 2
+        assert (await store.stats()).total == 2

@@ -1,0 +1,216 @@
+"""Upkeep: the schema, the secret, workers, target states, events, purging, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from wakeful.errors import StoreUnavailable
+from wakeful.store import AlarmQuery, FireQuery, Store, TargetState, Worker
+from wakeful.testing.clock import ManualClock
+from wakeful.testing.conformance.making import (
+    SECOND,
+    a_fire,
+    added,
+    an_alarm,
+    an_event,
+    change,
+    claimed,
+    done,
+    one_claimed,
+    settled,
+)
+
+DAY = timedelta(days=1)
+
+
+class TestSchema:
+    async def test_migrating_again_applies_nothing(self, store: Store) -> None:
+        assert await store.migrate() == []
+
+    async def test_the_store_goes_by_the_clock_it_was_given(self, store: Store, clock: ManualClock) -> None:
+        await clock.advance(5)
+        assert await store.now() == clock.now()
+
+    async def test_the_secret_is_made_once(self, store: Store) -> None:
+        secrets = await asyncio.gather(*(store.secret() for _ in range(8)))
+        assert len(set(secrets)) == 1
+        assert len(secrets[0]) == 32
+        assert await store.secret() == secrets[0]
+
+
+class TestWorkers:
+    async def test_a_beat_writes_the_row_and_says_when_by_the_stores_clock(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        worker = _worker("w1", clock.now())
+        await store.beat(worker)
+        await clock.advance(30)
+        await store.beat(replace(worker, targets=("a", "b", "c")))
+        assert await store.workers() == [replace(worker, targets=("a", "b", "c"), seen_at=clock.now())]
+
+    async def test_every_worker_is_on_record_by_when_it_started(self, store: Store, clock: ManualClock) -> None:
+        start = clock.now()
+        await store.beat(_worker("late", start + SECOND))
+        await store.beat(_worker("early", start))
+        await store.beat(replace(_worker("stopped", start - SECOND), stopped_at=start))
+        workers = await store.workers()
+        assert [worker.id for worker in workers] == ["stopped", "early", "late"]
+        assert workers[0].stopped_at == start
+
+
+class TestTargets:
+    async def test_nothing_is_known_of_a_target_at_first(self, store: Store) -> None:
+        assert await store.target_states() == {}
+
+    async def test_a_state_is_replaced_and_its_event_comes_with_it(self, store: Store, clock: ManualClock) -> None:
+        paused = TargetState(
+            target="desk", paused_at=clock.now(), paused_by="ops", paused_reason="moving ☃", updated_at=clock.now()
+        )
+        event = an_event(an_alarm(clock), "target paused", alarm_id="", by="ops", reason="moving ☃")
+        await store.set_target_state(paused, event=event)
+        assert await store.target_states() == {"desk": paused}
+        assert [told for _, told in await store.events()] == [event]
+        broken = TargetState(
+            target="desk", breaker_opened_at=clock.now(), last_error="HTTP 500", updated_at=clock.now() + SECOND
+        )
+        await store.set_target_state(broken)
+        await store.set_target_state(replace(broken, target="door"))
+        assert await store.target_states() == {"desk": broken, "door": replace(broken, target="door")}
+        assert len(await store.events()) == 1
+
+
+class TestEvents:
+    async def test_events_come_in_order_and_can_be_followed(self, store: Store, clock: ManualClock) -> None:
+        one, two = an_alarm(clock), an_alarm(clock, owner_did="bob")
+        await added(store, one, two)
+        for n in range(3):
+            await settled(
+                store, change(one, events=[an_event(one, f"a{n}")]), change(two, events=[an_event(two, f"b{n}")])
+            )
+
+        async def told(owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100) -> list[str]:
+            events = await store.events(owner=owner, alarm_id=alarm_id, after=after, limit=limit)
+            assert [seq for seq, _ in events] == sorted({seq for seq, _ in events})
+            return [event.what for _, event in events]
+
+        everything = await told()
+        assert sorted(everything) == ["a0", "a1", "a2", "b0", "b1", "b2"]
+        assert await told(owner="bob") == ["b0", "b1", "b2"]
+        assert await told(alarm_id=one.id) == ["a0", "a1", "a2"]
+        assert await told(limit=2) == everything[:2]
+        seen = (await store.events(limit=4))[-1][0]
+        assert await told(after=seen) == everything[4:]
+
+    async def test_every_field_of_an_event_comes_back(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        event = an_event(alarm, "paused", fire_id=alarm.fire_id, by="ops ☃", reason="it's late")
+        await settled(store, change(alarm, events=[event]))
+        [(_, told)] = await store.events()
+        assert told == event
+
+
+class TestPurging:
+    async def test_what_is_finished_goes_with_its_fires_and_events(self, store: Store, clock: ManualClock) -> None:
+        for _ in range(3):
+            await added(store, an_alarm(clock))
+            leased = await one_claimed(store)
+            await settled(store, replace(done(leased), events=(an_event(leased),)))
+        await clock.advance(10 * DAY)
+        assert await _purged(store, clock.now() - DAY) == 9
+        assert await store.find(AlarmQuery()) == []
+        assert await store.fires(FireQuery()) == []
+        assert await store.events() == []
+
+    async def test_nothing_goes_before_its_time(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        await settled(store, done(await one_claimed(store)))
+        assert await _purged(store, clock.now()) == 0  # strictly before
+        assert await _purged(store, clock.now() + SECOND) == 2
+
+    @pytest.mark.parametrize("status", ["active", "paused"])
+    async def test_an_alarm_that_still_has_a_future_stays(self, store: Store, clock: ManualClock, status: str) -> None:
+        alarm = an_alarm(clock, status=status)
+        await added(store, alarm)
+        await settled(store, change(alarm, a_fire(alarm, status="failed")))
+        assert await _purged(store, clock.now() + DAY) == 0
+
+    async def test_old_fires_of_a_series_go_and_the_series_stays(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock, kind="cron")
+        await added(store, alarm)
+        past = [a_fire(alarm, scheduled_for=clock.now() - n * DAY, status="completed") for n in (1, 2, 3)]
+        await settled(store, change(alarm, *past, a_fire(alarm, status="retrying")))
+        assert await _purged(store, clock.now() + DAY) == 3
+        assert [fire.status for fire in await store.fires(FireQuery())] == ["retrying"]
+        assert await store.get(alarm.id) == alarm
+
+    @pytest.mark.parametrize(
+        "pending", [{"status": "waiting"}, {"status": "retrying"}, {"status": "delivered", "report_by": 1}]
+    )
+    async def test_a_fire_somebody_still_waits_for_keeps_itself_and_its_alarm(
+        self, store: Store, clock: ManualClock, pending: dict[str, object]
+    ) -> None:
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        if "report_by" in pending:
+            pending = pending | {"report_by": clock.now()}
+        await settled(store, done(alarm, a_fire(alarm, **pending)))
+        assert await _purged(store, clock.now() + DAY) == 0
+        assert await store.get(alarm.id) is not None
+
+    async def test_at_most_so_many_go_at_once(self, store: Store, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock) for _ in range(10)]
+        await added(store, *alarms)
+        await settled(store, *(done(alarm) for alarm in await claimed(store)))
+        first = await store.purge(clock.now() + DAY, limit=4)
+        assert 4 <= first <= 8
+        assert first + await _purged(store, clock.now() + DAY) == 20
+
+    async def test_a_key_is_free_again_when_its_alarm_is_gone(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock, idempotency_key="k", status="cancelled"))
+        [before] = await store.add([an_alarm(clock, idempotency_key="k")])
+        assert before.deduped
+        await _purged(store, clock.now() + DAY)
+        [after] = await store.add([an_alarm(clock, idempotency_key="k")])
+        assert not after.deduped
+
+
+class TestClosing:
+    async def test_closing_finishes_what_was_asked(self, store: Store, clock: ManualClock) -> None:
+        calls = [asyncio.ensure_future(store.add([an_alarm(clock)])) for _ in range(20)]
+        await asyncio.wait(calls[:1], timeout=0)
+        await store.close()
+        assert all(len(answer) == 1 for answer in await asyncio.gather(*calls))
+
+    async def test_a_closed_store_says_so(self, store: Store, clock: ManualClock) -> None:
+        await store.close()
+        await store.close()
+        with pytest.raises(StoreUnavailable):
+            await store.add([an_alarm(clock)])
+        with pytest.raises(StoreUnavailable):
+            await store.find(AlarmQuery())
+
+
+def _worker(id: str, started_at: datetime) -> Worker:
+    return Worker(
+        id=id,
+        host="host ☃",
+        pid=123,
+        version="1.2.3",
+        started_at=started_at,
+        seen_at=started_at,
+        targets=("a", "b"),
+        handlers=("tidy",),
+    )
+
+
+async def _purged(store: Store, before: datetime) -> int:
+    """How many rows go until nothing is left to go."""
+    gone = 0
+    while rows := await store.purge(before, limit=7):
+        gone += rows
+    return gone

@@ -1,0 +1,95 @@
+"""What is delivered: the same bytes on every attempt."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import msgspec
+import pytest
+
+from wakeful.alarm import Wake, fire_id, from_unix_ms, parse_fire_id, report_token, unix_ms
+from wakeful.errors import NotFound
+
+from .world import BROKEN, alarm, at, once
+
+SECRET = b"s" * 32
+URL = "https://wake.example/v1/fires/{fire_id}/report?{other}"
+
+
+def test_the_body_is_the_same_on_every_attempt() -> None:
+    world = once(payload='{"b": 1,  "a": 2}')
+    first = Wake(world.alarm, attempt=1, report_url=URL, secret=SECRET)
+    world.attempt(BROKEN)
+    world.claim(at(9, 5))
+    second = Wake(world.alarm, attempt=2, late_ms=300_000, missed=4, report_url=URL, secret=SECRET)
+    assert first.body == second.body
+    assert first.fire_id == second.fire_id
+
+
+def test_the_body_changes_with_what_the_owner_edited_and_with_the_occurrence() -> None:
+    world = once()
+    first = Wake(world.alarm, secret=SECRET)
+    world.update(at(8, 30), wake_message="Look again")
+    assert Wake(world.alarm, secret=SECRET).body != first.body
+    world.update(at(8, 30), fire_at=at(10))
+    assert Wake(world.alarm, secret=SECRET).fire_id != first.fire_id
+
+
+def test_the_payload_is_echoed_verbatim() -> None:
+    payload = ' {"b":1, "a":  1.0,"a":2,"ü":"\\u00fc"} '
+    wake = Wake(alarm(fire_at=at(9), payload=payload))
+    assert b'"payload":' + payload.encode() in wake.body
+    assert wake.payload_json == payload
+    assert wake.payload == {"b": 1, "a": 2, "ü": "ü"}
+
+
+def test_the_body_is_flat_and_complete() -> None:
+    made = alarm(fire_at=at(9), label="l", conversation_id="c", created_by="u", created_via="mcp", isolated=True)
+    body = msgspec.json.decode(Wake(made, report_url=URL, secret=SECRET).body)
+    assert body == {
+        "fire_id": "a1@1767603600000",
+        "alarm_id": "a1",
+        "owner_did": "ada",
+        "user_id": "ada",
+        "conversation_id": "c",
+        "label": "l",
+        "message": "Look at the grants",
+        "payload": {},
+        "scheduled_for": "2026-01-05T09:00:00Z",
+        "isolated": True,
+        "created_by": "u",
+        "created_via": "mcp",
+        "created_at": "2026-01-05T08:00:00Z",
+        "origin": "wakeful",
+        "report": {
+            "url": "https://wake.example/v1/fires/a1@1767603600000/report?{other}",
+            "token": report_token(SECRET, "a1@1767603600000"),
+        },
+    }
+
+
+def test_the_token_opens_one_fire_only() -> None:
+    token = report_token(SECRET, "a1@1")
+    assert token == hmac.new(SECRET, b"report:a1@1", hashlib.sha256).hexdigest()
+    assert len({token, report_token(SECRET, "a1@2"), report_token(b"other", "a1@1")}) == 3
+
+
+def test_a_wake_speaks_for_its_alarm() -> None:
+    made = alarm(fire_at=at(9), label="l", conversation_id="c", isolated=True)
+    wake = Wake(made, attempt=2)
+    assert (wake.alarm_id, wake.owner_did, wake.user_id, wake.label) == ("a1", "ada", "ada", "l")
+    assert (wake.conversation_id, wake.message, wake.isolated) == ("c", "Look at the grants", True)
+    assert wake.scheduled_for == at(9)
+    assert repr(wake) == "Wake('a1@1767603600000', 'Look at the grants', attempt=2)"
+
+
+@pytest.mark.parametrize("text", ["", "a1", "@1", "a1@", "a1@-1", "a1@1.5", "a1@²", "a1@999999999999999"])
+def test_what_is_no_fire_id_is_not_found(text: str) -> None:
+    with pytest.raises(NotFound):
+        parse_fire_id(text)
+
+
+def test_a_fire_id_reads_back() -> None:
+    assert parse_fire_id(fire_id("a1", at(9))) == ("a1", at(9))
+    assert from_unix_ms(unix_ms(at(9))) == at(9)

@@ -1,0 +1,107 @@
+"""Phrases for what recurs, as cron."""
+
+from __future__ import annotations
+
+from datetime import time, timedelta
+
+import pytest
+
+from wakeful.errors import InvalidSchedule
+
+from .helpers import NOW, say
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expr"),
+    [
+        ("every day at 9am", "0 9 * * *"),
+        ("daily", "0 9 * * *"),
+        ("every weekday at 9am", "0 9 * * 1-5"),
+        ("at 17:30 on weekdays", "30 17 * * 1-5"),
+        ("weekends at 10am", "0 10 * * 0,6"),
+        ("mondays and thursdays at 3:15pm", "15 15 * * 1,4"),
+        ("every mon, wed and fri at 8", "0 8 * * 1,3,5"),
+        ("9am every Sunday", "0 9 * * 0"),
+        ("monday through friday at 9", "0 9 * * 1-5"),
+        ("saturdays through tuesdays", "0 9 * * 0,1,2,6"),
+        ("every 15 minutes", "*/15 * * * *"),
+        ("every 90 minutes", "@every 90m"),
+        ("every 45 minutes", "@every 45m"),
+        ("every 30 seconds", "*/30 * * * * *"),
+        ("every hour", "0 * * * *"),
+        ("hourly", "0 * * * *"),
+        ("every half hour", "*/30 * * * *"),
+        ("every 6 hours", "0 */6 * * *"),
+        ("every 5 hours", "@every 5h"),
+        ("every 2 hours from its start", "@every 2h"),
+        ("15th of every month at 10am", "0 10 15 * *"),
+        ("every month on the 1st and 15th", "0 9 1,15 * *"),
+        ("the last day of every month at 6pm", "0 18 L * *"),
+        ("every july 4th at noon", "0 12 4 7 *"),
+        ("once a year on december 25th", "0 9 25 12 *"),
+        ("first monday of every month at 9am", "0 9 * * MON#1"),
+        ("last friday of the month at 5pm", "0 17 * * 5L"),
+        ("2nd and last friday of each month", "0 9 * * FRI#2,5L"),
+        ("every year on the fourth thursday of november", "0 9 * 11 THU#4"),
+        ("every morning at 7:15", "15 7 * * *"),
+        ("every monday evening", "0 19 * * 1"),
+        ("every night at 10", "0 22 * * *"),
+        ("every day at midnight", "0 0 * * *"),
+        ("every day at 9am and 5pm", "0 9,17 * * *"),
+        ("every day at 9:00:30", "30 0 9 * * *"),
+    ],
+)
+def test_a_rhythm(phrase: str, expr: str) -> None:
+    understood = say(phrase)
+    assert (understood.kind, understood.cron_expr, understood.fire_at) == ("cron", expr, None)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "said"),
+    [
+        ("every other week", "every other week"),
+        ("every second friday", "every 2nd friday"),
+        ("every 4 days", "several days"),
+        ("every 3 months on the 4th", "several days or months"),
+        ("every day until friday", "ends_at"),
+        ("every day starting march 3rd", "starts_at"),
+        ("fridays for 3 times", "max_fires"),
+        ("every day except monday", "days it does fire on"),
+        ("every week", "which day"),
+        ("monthly", "which day"),
+        ("every day at 9am and 5:30pm", "different minutes"),
+        ("every 15 minutes at 9am", "no time of day"),
+        ("every day at 9am EST", "est"),
+        ("every feb 30", "never fire"),
+        ("every 0 minutes", "now"),
+        ("every time I hear that", "time i hear"),
+        ("monday through friday", "not clear"),
+        ("every day at 9am every day", "every day"),
+    ],
+)
+def test_what_is_no_rhythm_is_refused_with_what_to_use_instead(phrase: str, said: str) -> None:
+    with pytest.raises(InvalidSchedule, match=said):
+        say(phrase)
+
+
+def test_cron_and_its_kin_are_understood_too() -> None:
+    assert say(" 0  9 * * 1-5 ").cron_expr == "0 9 * * 1-5"
+    assert say("@daily").cron_expr == "@daily"
+    tokyo = say("CRON_TZ=Asia/Tokyo 0 9 * * *")
+    assert (tokyo.cron_expr, tokyo.timezone) == ("0 9 * * *", "Asia/Tokyo")
+
+
+def test_the_zone_said_is_the_zone_meant() -> None:
+    assert say("every day at 9am Asia/Tokyo").timezone == "Asia/Tokyo"
+    assert say("every day at 9am UTC").timezone == "UTC"
+
+
+def test_next_lists_the_fires_ahead() -> None:
+    every = say("every 90 minutes")
+    assert every.next(2) == [NOW + timedelta(minutes=90), NOW + timedelta(minutes=180)]
+    assert every.next(1, after=NOW + timedelta(hours=2)) == [NOW + timedelta(minutes=180)]
+    assert len(say("every day at 9am").next()) == 5
+
+
+def test_a_rhythm_without_a_time_takes_the_one_that_is_set() -> None:
+    assert say("every weekday", default_time=time(7, 30)).cron_expr == "30 7 * * 1-5"

@@ -1,0 +1,45 @@
+"""Schedules are shared values, and importing them is cheap."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from wakeful.schedule import schedule
+from wakeful.schedule.cron import Cron
+
+from .helpers import BERLIN, NOW
+
+
+def test_the_same_expression_and_zone_are_one_value() -> None:
+    assert schedule("0 9 * * 1-5", BERLIN) is schedule(" 0 9 * * 1-5", BERLIN)
+    assert schedule("0 9 * * 1-5", BERLIN) is not schedule("0 9 * * 1-5", "UTC")
+
+
+def test_many_alarms_on_one_expression_cost_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = 0
+    search = Cron.search
+
+    def counting(self: Cron, asked: object) -> object:
+        nonlocal searches
+        searches += 1
+        return search(self, asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Cron, "search", counting)
+    fires = {schedule("7 9 * * 1-5", BERLIN).after(NOW + n * timedelta(milliseconds=1)) for n in range(10_000)}
+    assert len(fires) == 1
+    assert searches == 1
+
+
+def test_importing_it_loads_neither_the_rest_of_wakeful_nor_the_phrases() -> None:
+    code = "import sys, wakeful.schedule; print(*[name for name in sys.modules if name.startswith(('wak', 'msgspec'))])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(loaded) <= {
+        "wakeful",
+        "wakeful.errors",
+        "wakeful.schedule",
+        *(f"wakeful.schedule.{room}" for room in ("cron", "expression", "interval", "zones")),
+    }

@@ -1,0 +1,54 @@
+"""The score on public test cases. The figures are kept in docs/when.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from .differences import DIFFERENCES, REFUSED
+from .scoring import Row, cron_verdicts, phrase_verdicts
+
+
+@pytest.fixture(scope="module")
+def cron() -> list[tuple[str, Row]]:
+    return list(cron_verdicts())
+
+
+@pytest.fixture(scope="module")
+def phrases() -> list[tuple[str, Row]]:
+    return list(phrase_verdicts())
+
+
+def test_every_row_of_the_clock_change_grid_is_right(cron: list[tuple[str, Row]]) -> None:
+    score = Counter(verdict for verdict, row in cron if row["source"] == "dst-grid")
+    assert score == {"grid": 139}
+
+
+def test_every_cron_row_that_differs_is_listed_with_its_reason(cron: list[tuple[str, Row]]) -> None:
+    differing = {(row["expr"], row["start"]) for verdict, row in cron if verdict in ("differs", "accepted")}
+    assert differing == set(DIFFERENCES)
+    assert {row["expr"] for verdict, row in cron if verdict == "refused"} == set(REFUSED)
+    assert not [row for verdict, row in cron if verdict in ("wrong", "grid wrong", "differs from source")]
+
+
+def test_at_most_four_in_a_hundred_cron_rows_differ(cron: list[tuple[str, Row]]) -> None:
+    assert sum(verdict in ("differs", "accepted") for verdict, _ in cron) <= 0.04 * len(cron)
+
+
+def test_phrases_are_right_or_refused_and_hardly_ever_wrong(phrases: list[tuple[str, Row]]) -> None:
+    score = Counter(verdict for verdict, _ in phrases)
+    answered = score["right"] + score["wrong"]
+    assert score["right"] >= 0.80 * (answered + score["refused"])
+    assert score["wrong"] <= 0.02 * answered
+
+
+def test_no_nonsense_is_accepted_and_nothing_that_recurs_is_taken_for_one_moment(
+    phrases: list[tuple[str, Row]],
+) -> None:
+    score = Counter(verdict for verdict, _ in phrases)
+    assert score["nonsense as once"] == score["nonsense as cron"] == score["recurring as once"] == 0
+
+
+def test_every_row_keeps_its_source_and_licence(cron: list[tuple[str, Row]], phrases: list[tuple[str, Row]]) -> None:
+    assert all(row["source"] and row["licence"] for _, row in cron + phrases)

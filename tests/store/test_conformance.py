@@ -1,0 +1,3 @@
+"""Both stores keep the one contract."""
+
+from wakeful.testing.conformance import *  # noqa: F403

@@ -1,0 +1,246 @@
+"""The schema in somebody's database: migrations, plans, versions, pgbouncer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from msgspec.structs import replace
+
+from wakeful.alarm import Event
+from wakeful.errors import InvalidConfig
+from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, TargetState, Worker
+from wakeful.store.postgres import PostgresStore
+from wakeful.store.queries import Naming, queries
+
+from .postgres_world import LEASE, World, completed, new_alarm
+
+
+@pytest.fixture
+async def world(pg_dsn: str, pg_schema: str) -> AsyncIterator[World]:
+    world = World(pg_dsn, pg_schema)
+    yield world
+    await world.close()
+
+
+@pytest.fixture
+async def store(world: World) -> PostgresStore:
+    store = world.store()
+    await store.migrate()
+    return store
+
+
+@pytest.fixture
+async def backlog(world: World, store: PostgresStore) -> World:
+    """50,000 alarms due on one target, a few on another."""
+    await store.add([new_alarm(target="quiet") for _ in range(5)])
+    await world.sql(
+        f"insert into {world.alarms} (id, owner_did, user_id, kind, next_fire_at, created_at, updated_at,"
+        " occurrence_at, target) select gen_random_uuid(), 'did:x', 'x', 'once',"
+        " now() - interval '1 hour' + n * interval '1 ms', now(), now(), now(), 'loud'"
+        " from generate_series(1, 50000) as n"
+    )
+    await world.sql(f"analyze {world.alarms}")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("claim", (None, LEASE, ["quiet", "other"], [10, 64])), ("next_due", (["quiet", "other", "loud"], LEASE))],
+)
+async def test_looking_for_due_alarms_reads_the_due_index_and_little_of_it(
+    backlog: World, name: str, args: tuple[object, ...]
+) -> None:
+    sql = queries("postgres", Naming(schema=backlog.schema))[name]
+    rows = await backlog.sql(f"explain (analyze, buffers, costs off, timing off) {sql}", *args)
+    plan = "\n".join(row[0] for row in rows)
+    assert "alarms_due_idx" in plan, plan
+    assert "Seq Scan" not in plan, plan
+    touched = sum(int(part.split("=")[1]) for part in rows[0:12][0][0].split() if part.startswith(("hit=", "read=")))
+    assert touched < 300, plan
+
+
+async def test_claims_are_oldest_first_in_a_backlog(backlog: World, store: PostgresStore) -> None:
+    claimed = (await store.claim({"loud": 64, "quiet": 64}, lease=LEASE)).alarms
+    loud = [alarm.next_fire_at for alarm in claimed if alarm.target == "loud"]
+    assert len(loud) == 64
+    assert len(claimed) == 69
+    assert loud == sorted(loud)
+    oldest = await backlog.sql(f"select next_fire_at from {backlog.alarms} where target = 'loud' order by 1 limit 64")
+    assert loud == [row[0] for row in oldest]
+
+
+async def test_behind_pgbouncer_nothing_is_left_in_a_session(world: World) -> None:
+    store = world.store(pgbouncer=True, pool_size=4)
+    await store.migrate()
+    await use_every_verb(store)
+    pool = store._database._pool
+    assert pool is not None
+    connections = [await pool.acquire() for _ in range(4)]
+    for connection in connections:
+        assert await connection.fetchval("select count(*) from pg_prepared_statements") == 0
+        assert await connection.fetchval("select count(*) from pg_listening_channels()") == 0
+        assert [row[0] for row in await connection.fetch("select name from pg_settings where source = 'session'")] == []
+        assert await connection.fetchval("select count(*) from pg_locks where locktype = 'advisory'") == 0
+        await pool.release(connection)
+
+
+@pytest.mark.parametrize("version", [16, 18])
+async def test_every_verb_works_on(version: int, request: pytest.FixtureRequest) -> None:
+    dsn = request.getfixturevalue("pg16_dsn" if version == 16 else "pg_dsn")
+    world = World(dsn, f"smoke_{version}")
+    try:
+        store = world.store()
+        assert await store.migrate() == ["0001-first"]
+        assert await store.migrate() == []
+        await use_every_verb(store)
+    finally:
+        await world.close()
+        await world.sql(f"drop schema smoke_{version} cascade")
+
+
+async def use_every_verb(store: PostgresStore) -> None:
+    """Each statement at least once; what they mean is the conformance suite's business."""
+    await store.add([new_alarm(), new_alarm(idempotency_key="k"), new_alarm(idempotency_key="k")])
+    now = await store.now()
+    assert await store.secret() == await store.secret()
+    due = await store.next_due(["t", "u"], lease=LEASE)
+    assert due is not None
+    assert due <= now
+    first, second = (await store.claim({"t": 10}, lease=LEASE)).alarms
+    assert await store.renew([Claim(first.id, 1), Claim(second.id, 7), Claim("nobody", 1)]) == [
+        Claim(second.id, 7),
+        Claim("nobody", 1),
+    ]
+    event = Event(at=now, what="paused", alarm_id=first.id, owner_did="did:x")
+    assert (
+        await store.settle([replace(completed(first), events=(event,)), replace(completed(second), edited=True)])
+        == [Settled("applied")] * 2
+    )
+    assert [found.id for found in await store.find(AlarmQuery(owner="did:x", statuses=("fired",), text="", limit=1))]
+    assert await store.get("not-a-uuid") is None
+    [fire] = await store.fires(FireQuery(alarm_id=first.id))
+    assert await store.fires_at([(first.id, fire.scheduled_for), ("x", now)]) == {(first.id, fire.scheduled_for): fire}
+    assert await store.overdue(limit=9) == []
+    assert await store.waiting("did:x", limit=9) == []
+    assert await store.agenda(owner="", until=now, limit=9) == []
+    assert (await store.stats("did:x")).completed == 2
+    assert [seen for _, seen in await store.events(alarm_id=first.id)] == [event]
+    await store.beat(Worker(id="w", host="h", pid=1, version="0", started_at=now, seen_at=now, targets=("t",)))
+    assert [worker.targets for worker in await store.workers()] == [("t",)]
+    state = TargetState(target="t", paused_at=now, updated_at=now)
+    await store.set_target_state(state, event=Event(at=now, what="target paused"))
+    assert await store.target_states() == {"t": state}
+    assert await store.purge(now + timedelta(days=1)) == 6
+
+
+MIGRATE = """
+import asyncio, sys
+from wakeful.store.postgres import PostgresStore
+from wakeful.store.queries import Naming
+
+async def main():
+    store = PostgresStore(sys.argv[1], naming=Naming(schema=sys.argv[2]))
+    print(*await store.migrate())
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_several_processes_may_migrate_at_once(world: World) -> None:
+    async def migrate() -> str:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", MIGRATE, world.dsn, world.schema), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+        assert process.returncode == 0
+        return said.decode().strip()
+
+    said = await asyncio.gather(*(migrate() for _ in range(4)))
+    assert sorted(said) == ["", "", "", "0001-first"]
+
+
+async def ledger(world: World, table: str = "wakeful_migrations") -> list[tuple[str, str]]:
+    rows = await world.sql(f"select service, version::text from {world.schema}.{table} order by 1, 2")
+    return [tuple(row) for row in rows]
+
+
+async def test_two_prefixes_in_one_schema_do_not_see_each_other(world: World) -> None:
+    one = world.store(naming=Naming(schema=world.schema, prefix="one_"))
+    two = world.store(naming=Naming(schema=world.schema, prefix="two_"))
+    assert await one.migrate() == await two.migrate() == ["0001-first"]
+    await one.add([new_alarm()])
+    assert (await one.stats()).total == 1
+    assert (await two.stats()).total == 0
+    assert await ledger(world, "one_wakeful_migrations") == [("wakeful:one_", "1")]
+
+
+@pytest.mark.parametrize("kind", ["integer", "text"])
+async def test_a_shared_ledger_is_used_where_there_is_one(world: World, kind: str) -> None:
+    await world.sql(f"create schema {world.schema}")
+    await world.sql(f"create table {world.schema}.migrations (service text, version {kind}, applied_at timestamptz)")
+    await world.sql(f"insert into {world.schema}.migrations values ('gated', '7', now())")
+    store = world.store()
+    assert await store.migrate() == ["0001-first"]
+    assert await store.migrate() == []
+    assert await ledger(world, "migrations") == [("gated", "7"), ("wakeful", "1")]
+
+
+async def test_a_table_named_migrations_with_other_columns_is_left_alone(world: World) -> None:
+    await world.sql(f"create schema {world.schema}")
+    await world.sql(f"create table {world.schema}.migrations (id integer)")
+    assert await world.store().migrate() == ["0001-first"]
+    assert await ledger(world) == [("wakeful", "1")]
+
+
+async def test_somebody_elses_table_named_alarms_stops_us_and_nothing_is_written(world: World) -> None:
+    await world.sql(f"create schema {world.schema}")
+    await world.sql(f"create table {world.schema}.alarms (id integer)")
+    with pytest.raises(InvalidConfig, match="schema"):
+        await world.store().migrate()
+    tables = await world.sql("select relname from pg_class where relnamespace = $1::regnamespace", world.schema)
+    assert [row[0] for row in tables] == ["alarms"]
+
+
+async def test_a_newer_schema_is_refused(world: World, store: PostgresStore) -> None:
+    await world.sql(f"insert into {world.schema}.wakeful_migrations values ('wakeful', 99, now())")
+    with pytest.raises(InvalidConfig, match="newer"):
+        await store.migrate()
+
+
+async def test_a_role_that_may_not_create_schemas_can_use_one_that_is_there(world: World) -> None:
+    role = f"{world.schema}_r"
+    await world.sql(f"create role {role} login")
+    await world.sql(f"create schema {world.schema} authorization {role}")
+    try:
+        store = world.store(dsn=world.dsn_as(role))
+        assert await store.migrate() == ["0001-first"]
+        await store.close()
+    finally:
+        await world.sql(f"drop owned by {role}")
+        await world.sql(f"drop role {role}")
+
+
+async def test_a_server_that_does_not_sync_is_warned_about(
+    pg_dsn: str, world: World, store: PostgresStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.dsn_as("postgres")  # only in a cluster of the tests' own
+    await store.migrate()
+    assert "fsync" not in caplog.text
+    admin = await asyncpg.connect(pg_dsn)
+    try:
+        await admin.execute("alter system set fsync = off")
+        await admin.execute("select pg_reload_conf()")
+        while await admin.fetchval("select current_setting('fsync')") != "off":
+            pass  # the reload is a signal: it comes between two statements
+        await world.store().migrate()
+        assert "fsync = off" in caplog.text
+    finally:
+        await admin.execute("alter system reset fsync")
+        await admin.execute("select pg_reload_conf()")
+        await admin.close()

@@ -1,0 +1,412 @@
+"""What is SQLite's own: the file, its locks, its migrations, and how many commits things take."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from msgspec.structs import replace
+
+from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
+from wakeful.store import AlarmQuery, sqlite_file
+from wakeful.store.queries import Naming, migrations, queries
+from wakeful.store.sqlite import SqliteStore
+from wakeful.testing import ManualClock
+from wakeful.testing.conformance.making import LEASE, added, an_alarm, claimed, done, settled
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "wakeful.db")
+
+
+@pytest.fixture
+async def file(path: str, clock: ManualClock) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path, clock=clock)
+    await store.migrate()
+    yield store
+    await store.close()
+
+
+@contextmanager
+def other_program(path: str) -> Iterator[apsw.Connection]:
+    db = apsw.Connection(path)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def ask(path: str, sql: str, *values: Any) -> list[Any]:
+    with other_program(path) as db:
+        return db.execute(sql, values).fetchall()
+
+
+async def migrated(path: str, **given: Any) -> list[str]:
+    store = SqliteStore(path, **given)
+    try:
+        return await store.migrate()
+    finally:
+        await store.close()
+
+
+async def pragma(store: SqliteStore, name: str) -> object:
+    return await store._writer.submit(lambda db: db.pragma(name))
+
+
+class TestTheFile:
+    async def test_only_its_owner_can_read_it(self, file: SqliteStore, path: str, clock: ManualClock) -> None:
+        await added(file, an_alarm(clock))
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            assert stat.S_IMODE(os.stat(name).st_mode) == 0o600
+
+    async def test_an_existing_file_keeps_its_mode(self, path: str) -> None:
+        ask(path, "create table other (x)")
+        os.chmod(path, 0o640)
+        await migrated(path)
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
+
+    async def test_every_commit_is_synced_to_a_log(self, file: SqliteStore) -> None:
+        assert await pragma(file, "journal_mode") == "wal"
+        assert await pragma(file, "synchronous") == 2
+        assert await pragma(file, "busy_timeout") == 5000
+
+    async def test_readers_neither_write_nor_checkpoint(self, file: SqliteStore) -> None:
+        assert await file._read(lambda db: db.pragma("query_only")) == 1
+        assert await file._read(lambda db: db.pragma("wal_autocheckpoint")) == 0
+        with pytest.raises(StoreUnavailable):
+            await file._read(lambda db: db.execute("delete from alarms"))
+
+    async def test_nothing_is_made_before_it_is_asked_for(self, path: str, clock: ManualClock) -> None:
+        store = SqliteStore(path)
+        with pytest.raises(StoreUnavailable):
+            await store.add([an_alarm(clock)])
+        with pytest.raises(StoreUnavailable):
+            await store.find(AlarmQuery())
+        assert not Path(path).exists()  # noqa: ASYNC240 - nobody waits for this loop
+        await store.migrate()
+        await added(store, an_alarm(clock))
+        await store.close()
+
+    async def test_a_file_without_our_tables_says_what_to_do(self, path: str) -> None:
+        ask(path, "create table other (x)")
+        store = SqliteStore(path)
+        with pytest.raises(StoreUnavailable, match="migrate"):
+            await store.find(AlarmQuery())
+        await store.close()
+
+    async def test_closing_leaves_one_file_with_everything_in_it(self, path: str, clock: ManualClock) -> None:
+        store = SqliteStore(path, clock=clock)
+        await store.migrate()
+        await added(store, *(an_alarm(clock) for _ in range(50)))
+        assert len(await store.find(AlarmQuery())) == 50
+        await store.close()
+        assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+        assert ask(path, "select count(*) from alarms") == [(50,)]
+
+    @pytest.mark.parametrize("bad", ["", ":memory:", ".", "no/such/directory/wakeful.db", "text.db"])
+    async def test_what_can_be_no_database_is_refused(self, tmp_path: Path, bad: str) -> None:
+        (tmp_path / "text.db").write_text(
+            "this is no database, it is a text that is long enough to be read as a header" * 9
+        )
+        store = SqliteStore(bad if bad in ("", ":memory:") else str(tmp_path / bad))
+        with pytest.raises(InvalidConfig):
+            await store.migrate()
+        await store.close()
+
+    async def test_a_file_we_may_not_write_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as directory, as_nobody(directory):
+            file = os.path.join(directory, "wakeful.db")
+            await migrated(file)
+            os.chmod(file, 0o444)
+            with pytest.raises(InvalidConfig, match="cannot be written"):
+                await migrated(file)
+
+
+@contextmanager
+def as_nobody(directory: str) -> Iterator[None]:
+    """Root may write to any file: step down for a moment."""
+    os.chmod(directory, 0o777)
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+class TestMigrations:
+    async def test_processes_that_start_at_once_apply_each_step_once(self, path: str) -> None:
+        program = (
+            "import asyncio, sys; from wakeful.store.sqlite import SqliteStore; sys.stdin.readline();"
+            "print(asyncio.run(SqliteStore(sys.argv[1]).migrate()))"
+        )
+        pipe = asyncio.subprocess.PIPE
+        processes = [
+            await asyncio.create_subprocess_exec(sys.executable, "-c", program, path, stdin=pipe, stdout=pipe)
+            for _ in range(4)
+        ]
+        answers = await asyncio.gather(*(process.communicate(b"\n") for process in processes))
+        told = [answer.decode().strip() for answer, _ in answers]
+        assert [process.returncode for process in processes] == [0, 0, 0, 0]
+        assert sorted(told) == [str([step.name for step in migrations("sqlite", Naming())])] + ["[]"] * 3
+        assert ask(path, "select count(*) from wakeful_migrations") == [(len(migrations("sqlite", Naming())),)]
+
+    async def test_a_shared_ledger_is_used_where_there_is_one(self, path: str, clock: ManualClock) -> None:
+        ask(
+            path,
+            "create table migrations (service text not null, version integer not null, applied_at text not null,"
+            " primary key (service, version)); insert into migrations values ('timed', 1, 'x'), ('timed', 99, 'x')",
+        )
+        await migrated(path, clock=clock)
+        assert ask(path, "select * from migrations where service = 'wakeful'") == [
+            ("wakeful", 1, "2030-01-01T00:00:00Z")
+        ]
+        assert ask(path, "select count(*) from sqlite_master where name like '%wakeful_migrations'") == [(0,)]
+        assert await migrated(path) == []
+
+    async def test_a_ledger_of_another_shape_is_left_alone(self, path: str) -> None:
+        ask(path, "create table migrations (version text primary key, applied_at text)")
+        await migrated(path)
+        assert ask(path, "select count(*) from migrations") == [(0,)]
+        assert ask(path, "select service, version from wakeful_migrations") == [("wakeful", 1)]
+
+    async def test_our_own_ledger_counts_also_when_a_shared_one_comes_later(self, path: str) -> None:
+        await migrated(path)
+        ask(path, "create table migrations (service text, version integer, applied_at text)")
+        assert await migrated(path) == []
+
+    @pytest.mark.parametrize("table", ["alarms", "fires", "events"])
+    async def test_somebody_elses_table_stops_us_before_we_write(self, path: str, table: str) -> None:
+        ask(path, f"create table {table} (id integer primary key, what text)")
+        before = ask(path, "select * from sqlite_master")
+        with pytest.raises(InvalidConfig, match="prefix"):
+            await migrated(path)
+        assert ask(path, "select * from sqlite_master") == before
+
+    async def test_with_a_prefix_we_live_beside_it(self, path: str, clock: ManualClock) -> None:
+        ask(path, "create table alarms (id integer primary key)")
+        stores = [SqliteStore(path, naming=Naming(prefix=prefix), clock=clock) for prefix in ("wk_", "other_")]
+        for store in stores:
+            assert await store.migrate() != []
+            await added(store, an_alarm(clock))
+            assert len(await claimed(store)) == 1
+        for store in stores:
+            assert await store.migrate() == []
+            assert (await store.stats()).total == 1
+            await store.close()
+        assert ask(path, "select service from wk_wakeful_migrations") == [("wakeful:wk_",)]
+
+    async def test_tables_of_a_newer_wakeful_are_left_alone(self, path: str) -> None:
+        await migrated(path)
+        ask(path, "insert into wakeful_migrations values ('wakeful', 1000, 'later')")
+        with pytest.raises(InvalidConfig, match="newer wakeful"):
+            await migrated(path)
+
+    async def test_a_step_that_fails_leaves_nothing_behind(self, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        steps = migrations("sqlite", Naming())
+        broken = replace(steps[0], sql=steps[0].sql + "; create table x (y nonsense) strict;")
+        monkeypatch.setattr("wakeful.store.sqlite.migrations", lambda *_: [broken])
+        with pytest.raises(StoreUnavailable):
+            await migrated(path)
+        assert ask(path, "select * from sqlite_master") == []
+        monkeypatch.undo()
+        assert await migrated(path) == ["0001-first"]
+
+
+class TestOtherPrograms:
+    async def test_a_locked_file_is_busy_for_all_who_wait_and_then_works_again(
+        self, path: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await migrated(path)
+        monkeypatch.setattr(sqlite_file, "BUSY_MS", 50)
+        store = SqliteStore(path, clock=clock)
+        with other_program(path) as db:
+            db.execute("begin immediate")
+            alarms = [an_alarm(clock) for _ in range(10)]
+            answers = await asyncio.gather(*(store.add([alarm]) for alarm in alarms), return_exceptions=True)
+            assert [type(answer) for answer in answers] == [StoreBusy] * 10
+            assert await store.find(AlarmQuery()) == []  # reading goes on meanwhile
+            db.execute("rollback")
+        await store.add(alarms)
+        assert len(await store.find(AlarmQuery())) == 10
+        await store.close()
+
+    async def test_another_program_that_writes_all_the_time_and_we_both_get_on(
+        self, file: SqliteStore, path: str, clock: ManualClock
+    ) -> None:
+        program = (
+            "import sqlite3, sys\n"
+            "db = sqlite3.connect(sys.argv[1], timeout=5, isolation_level=None)\n"
+            "db.execute('create table other (x)')\n"
+            "print('ready', flush=True)\n"
+            "for n in range(100):\n"
+            "    db.execute('begin immediate'); db.execute('insert into other values (1)'); db.execute('commit')\n"
+            "print('done', flush=True)\n"
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, path, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+        other = asyncio.ensure_future(process.stdout.readline())
+        ours = 0
+        while not other.done() or ours < 20:  # as much as we can, for as long as the other one needs
+            await asyncio.gather(*(file.add([an_alarm(clock) for _ in range(300)]) for _ in range(4)))
+            ours += 1
+        assert await other == b"done\n"
+        assert await process.wait() == 0
+        assert (await file.stats()).total == ours * 1200
+
+    async def test_two_stores_on_one_file_never_share_a_lease(
+        self, file: SqliteStore, path: str, clock: ManualClock
+    ) -> None:
+        other = SqliteStore(path, clock=clock)
+        await added(file, *(an_alarm(clock) for _ in range(200)))
+        answers = await asyncio.gather(*(claimed(store, 10) for store in (file, other) for _ in range(10)))
+        ids = [alarm.id for answer in answers for alarm in answer]
+        assert len(ids) == len(set(ids)) == 200
+        await other.close()
+
+
+class TestGroupCommit:
+    async def test_creates_at_the_same_time_share_their_commits(self, file: SqliteStore, clock: ManualClock) -> None:
+        before = file._writer.commits
+        await asyncio.gather(*(file.add([an_alarm(clock)]) for _ in range(64)))
+        assert file._writer.commits - before <= 8
+
+    async def test_operations_of_every_kind_share_a_commit(self, file: SqliteStore, clock: ManualClock) -> None:
+        await added(file, an_alarm(clock))
+        leased = await claimed(file)
+        hold = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        held = file._writer.submit(lambda db: asyncio.run_coroutine_threadsafe(hold.wait(), loop).result())
+        calls = [
+            asyncio.ensure_future(call)
+            for call in (
+                file.add([an_alarm(clock)]),
+                file.settle([done(leased[0])]),
+                file.claim({"none": 1}, lease=LEASE),
+                file.secret(),
+            )
+        ]
+        await asyncio.wait(calls[:1], timeout=0)
+        before = file._writer.commits
+        hold.set()
+        await asyncio.gather(held, *calls)
+        assert file._writer.commits - before <= 2
+
+    async def test_five_hundred_settlements_are_a_few_dozen_statements(
+        self, file: SqliteStore, clock: ManualClock
+    ) -> None:
+        """Between two statements a busy event loop may keep the interpreter lock for milliseconds."""
+        await added(file, *(an_alarm(clock) for _ in range(500)))
+        leased = await claimed(file, 500)
+        statements = []
+
+        def trace(_: object, sql: str, __: object) -> bool:
+            statements.append(sql)
+            return True
+
+        def watch(db: apsw.Connection) -> None:
+            db.exec_trace = trace
+
+        await file._writer.submit(watch)
+        assert await settled(file, *(done(alarm) for alarm in leased)) == ["applied"] * 500
+        assert 0 < len(statements) < 50
+
+    async def test_a_lone_create_does_not_wait_for_a_bulk_to_end(self, file: SqliteStore, clock: ManualClock) -> None:
+        calls = [asyncio.ensure_future(file.add([an_alarm(clock) for _ in range(count)])) for count in (10_000, 1)]
+        finished, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert finished == {calls[1]}
+        assert len(await calls[0]) == 10_000
+
+
+class TestFullDisk:
+    async def test_nothing_is_acknowledged_while_the_disk_is_full_and_then_it_goes_on(
+        self, path: str, clock: ManualClock
+    ) -> None:
+        disk = FullDisk()
+        try:
+            store = SqliteStore(path, clock=clock)
+            await store.migrate()
+            await added(store, an_alarm(clock))
+            disk.full = True
+            lost = [an_alarm(clock) for _ in range(20)]
+            answers = await asyncio.gather(*(store.add([alarm]) for alarm in lost), return_exceptions=True)
+            assert {type(answer) for answer in answers} == {StoreUnavailable}
+            assert all("disk is full" in str(answer) for answer in answers)
+            disk.full = False
+            await store.add(lost)
+            assert (await store.stats()).total == 21
+            await store.close()
+        finally:
+            disk.unregister()
+        assert ask(path, "pragma integrity_check") == [("ok",)]
+
+
+class FullDisk(apsw.VFS):
+    """The system's own files, until the disk is full."""
+
+    full = False
+
+    def __init__(self) -> None:
+        super().__init__("full-disk", base="unix", makedefault=True)
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        disk = self
+
+        class File(apsw.VFSFile):
+            def xWrite(self, data: bytes, offset: int) -> None:
+                if disk.full:
+                    raise apsw.FullError("database or disk is full")
+                super().xWrite(data, offset)
+
+        return File("unix", name, flags)
+
+
+class TestPlans:
+    @pytest.mark.parametrize("name", ["claim", "first_free", "first_lease_end"])
+    async def test_the_due_index_is_used(self, file: SqliteStore, path: str, name: str) -> None:
+        values = {"now": 1, "target": "x", "lease": 1, "slots": 1, "before": 1}
+        with other_program(path) as db:
+            plan = db.execute(f"explain query plan {queries('sqlite', Naming())[name]}", values).fetchall()
+        told = " / ".join(str(step[3]) for step in plan)
+        assert "USING INDEX alarms_due_idx (target=?" in told
+        assert not re.search(r"SCAN (?!LIST)", told)
+        assert "TEMP B-TREE" not in told
+
+    @pytest.mark.parametrize(("name", "index"), [("overdue", "fires_report_idx"), ("waiting", "fires_waiting_idx")])
+    async def test_pending_fires_are_found_by_their_index(
+        self, file: SqliteStore, path: str, name: str, index: str
+    ) -> None:
+        with other_program(path) as db:
+            sql = queries("sqlite", Naming())[name]
+            plan = db.execute(f"explain query plan {sql}", {"now": 1, "owner": "x", "limit": 1}).fetchall()
+        assert any(index in str(step[3]) for step in plan)
+
+    async def test_text_is_found_in_any_case_of_any_language(self, file: SqliteStore, clock: ManualClock) -> None:
+        await added(file, an_alarm(clock, label="ÜBER Straße"))
+        assert len(await file.find(AlarmQuery(text="über STRASSE"))) == 1
+
+    async def test_a_policy_with_a_field_of_a_newer_wakeful_can_be_read(
+        self, file: SqliteStore, path: str, clock: ManualClock
+    ) -> None:
+        alarm = an_alarm(clock)
+        await added(file, alarm)
+        ask(path, "update alarms set policy = ?", '{"jitter": 4.0, "mood": "good"}')
+        [leased] = await claimed(file, lease=timedelta(seconds=1))
+        assert leased.policy.jitter == 4.0

@@ -1,0 +1,515 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+import standardwebhooks
+
+from wakeful.alarm import Completed, Delivered, Failed, Snoozed
+from wakeful.clock import SystemClock
+from wakeful.errors import InvalidConfig
+from wakeful.targets import Target
+from wakeful.targets.urls import check_url
+from wakeful.targets.webhook import Webhook
+from wakeful.testing.receiver import Receiver
+from wakeful.testing.targets import TargetConformance, a_wake
+
+from .conftest import RawServer
+
+SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
+OLD = "whsec_" + base64.b64encode(b"the secret before it....").decode()
+JSON = {"content-type": "application/json"}
+Open = Callable[..., Webhook]
+
+
+@pytest.fixture
+async def webhook() -> AsyncIterator[Open]:
+    opened: list[Webhook] = []
+
+    def open(url: str, **settings: Any) -> Webhook:
+        usual: dict[str, Any] = {"allow_private": True, "clock": SystemClock(), "timeout": 20}
+        opened.append(Webhook(url=url, **(usual | settings)))
+        return opened[-1]
+
+    yield open
+    for each in opened:
+        await each.close()
+
+
+class TestAsATarget(TargetConformance):
+    @pytest.fixture
+    def target(self, webhook: Open, receiver: Receiver) -> Target:
+        return webhook(receiver.url, secret=SECRET)
+
+
+class TestWhatIsSent:
+    async def test_the_body_is_the_wake_byte_for_byte_on_every_attempt(self, webhook: Open, receiver: Receiver) -> None:
+        target = webhook(receiver.url)
+        payload = '{"b": 1,  "a": [1.50, "é"], "b": 2}'
+        for attempt in (1, 2):
+            await target.deliver(a_wake(payload=payload, attempt=attempt, late_ms=attempt * 7, missed=3))
+        first, again = receiver.wakes
+        assert first.body == again.body == a_wake(payload=payload).body
+        assert payload.encode() in first.body
+        assert [wake.headers["wakeful-attempt"] for wake in receiver.wakes] == ["1", "2"]
+        assert [wake.headers["wakeful-late-ms"] for wake in receiver.wakes] == ["7", "14"]
+        assert first.headers["wakeful-missed"] == "3"
+
+    async def test_id_and_idempotency_key_are_the_fire_id(self, webhook: Open, receiver: Receiver) -> None:
+        await webhook(receiver.url, headers={"X-Team": "night"}).deliver(a_wake())
+        headers = receiver.wakes[0].headers
+        assert headers["webhook-id"] == headers["idempotency-key"] == a_wake().fire_id
+        assert headers["content-type"] == "application/json"
+        assert headers["user-agent"].startswith("wakeful/")
+        assert headers["x-team"] == "night"
+
+    async def test_an_unsigned_webhook_carries_no_signature(self, webhook: Open, receiver: Receiver) -> None:
+        await webhook(receiver.url).deliver(a_wake())
+        assert "webhook-signature" not in receiver.wakes[0].headers
+
+    async def test_signatures_satisfy_the_reference_library_also_during_rotation(self, webhook: Open) -> None:
+        async with Receiver(secret=SECRET) as receiver:
+            await webhook(receiver.url, secret=SECRET, previous_secret=OLD).deliver(a_wake("é"))
+            [wake] = receiver.wakes
+        assert wake.verified
+        assert wake.headers["webhook-signature"].count("v1,") == 2
+        for secret in (SECRET, OLD):
+            decoded = standardwebhooks.Webhook(secret).verify(wake.body, dict(wake.headers))
+            assert decoded["message"] == "é"
+
+    async def test_an_id_cannot_break_out_of_its_header(self, webhook: Open, raw: RawServer) -> None:
+        await webhook(raw.url).deliver(a_wake(id="x\r\nevil: 1\r\n\r\né"))
+        assert b"\r\nevil" not in raw.heads[0]
+        assert b"webhook-id: x%0D%0Aevil:%201%0D%0A%0D%0A%C3%A9@" in raw.heads[0]
+
+    async def test_no_cookie_is_kept_and_nothing_asks_for_compression(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.always(200, headers={"set-cookie": "session=1; path=/"})
+        target = webhook(receiver.url)
+        await target.deliver(a_wake())
+        await target.deliver(a_wake())
+        assert "cookie" not in receiver.wakes[1].headers
+        assert receiver.wakes[1].headers["accept-encoding"] == "identity"
+
+    async def test_a_proxy_in_the_environment_is_not_used(
+        self, webhook: Open, receiver: Receiver, raw: RawServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, raw.url)
+        assert await webhook(receiver.url).deliver(a_wake()) == Delivered("HTTP 200")
+        assert raw.connections == 0
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+    async def test_any_2xx_is_delivered(self, webhook: Open, receiver: Receiver, status: int) -> None:
+        receiver.answer(status)
+        assert await webhook(receiver.url).deliver(a_wake()) == Delivered(f"HTTP {status}")
+
+    async def test_a_target_that_reports_is_waited_for(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.answer(202)
+        assert await webhook(receiver.url, reports=True).deliver(a_wake()) == Delivered("HTTP 202", awaits_report=True)
+
+    @pytest.mark.parametrize(
+        ("body", "outcome"),
+        [
+            ('{"outcome": "completed", "result": "3 new grants"}', Completed("3 new grants")),
+            ('{"outcome": "completed"}', Completed()),
+            ('{"outcome": "completed", "result": {"n": 3}}', Completed('{"n":3}')),
+            ('{"outcome": "completed", "result": "a\\u0000b"}', Completed("a\\x00b")),
+            ('{"outcome": "failed", "reason": "portal\\nclosed"}', Failed("portal\\nclosed")),
+            ('{"outcome": "failed"}', Failed("the receiver answered: failed")),
+            ('{"snooze": "15m"}', Snoozed(timedelta(minutes=15))),
+            ('{"snooze": 90}', Snoozed(timedelta(seconds=90))),
+            ('{"ok": true}', Delivered("HTTP 200")),
+            ("[1]", Delivered("HTTP 200")),
+            ("", Delivered("HTTP 200")),
+        ],
+    )
+    async def test_a_json_body_can_say_how_it_went(
+        self, webhook: Open, receiver: Receiver, body: str, outcome: object
+    ) -> None:
+        receiver.answer(200, headers=JSON, body=body)
+        assert await webhook(receiver.url).deliver(a_wake()) == outcome
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            '{"outcome": "perhaps"}',
+            '{"outcome": 7}',
+            '{"snooze": "soon"}',
+            '{"snooze": {}}',
+            '{"snooze": -1}',
+            '{"outcome": "completed"',
+            "{" * 60000,
+            "[" * 60000,
+            "ÿ{",
+        ],
+    )
+    async def test_a_body_that_makes_no_sense_takes_nothing_from_the_yes(
+        self, webhook: Open, receiver: Receiver, body: str
+    ) -> None:
+        receiver.answer(200, headers=JSON, body=body)
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert isinstance(outcome, Delivered)
+        assert outcome.detail.startswith("HTTP 200; ")
+        assert len(outcome.detail) < 300
+
+    async def test_gone_ends_it_at_once(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.answer(410, body="unsubscribed")
+        assert await webhook(receiver.url).deliver(a_wake()) == Failed("HTTP 410: unsubscribed", retryable=False)
+
+    @pytest.mark.parametrize("status", [429, 503])
+    async def test_retry_after_in_seconds_is_honoured(self, webhook: Open, receiver: Receiver, status: int) -> None:
+        receiver.answer(status, headers={"retry-after": "120"})
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert outcome == Failed(f"HTTP {status}", retry_after=120.0, unhealthy=True)
+
+    async def test_retry_after_as_a_date_is_honoured(self, webhook: Open, receiver: Receiver) -> None:
+        class Noon:
+            def now(self) -> datetime:
+                return datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+
+            async def sleep(self, seconds: float) -> None: ...
+
+        date = format_datetime(datetime(2030, 1, 1, 12, 5, tzinfo=UTC), usegmt=True)
+        receiver.answer(503, headers={"retry-after": date})
+        outcome = await webhook(receiver.url, clock=Noon()).deliver(a_wake())
+        assert outcome == Failed("HTTP 503", retry_after=300.0, unhealthy=True)
+
+    @pytest.mark.parametrize("value", ["soon", "-5", "1e9", "9" * 30, "Mon, 99 Foo 2030 99:99:99 GMT", "²"])
+    async def test_a_strange_retry_after_is_ignored(self, webhook: Open, raw: RawServer, value: str) -> None:
+        raw.reply = f"HTTP/1.1 503 No\r\nretry-after: {value}\r\ncontent-length: 0\r\n\r\n".encode()
+        outcome = await webhook(raw.url).deliver(a_wake())
+        assert outcome == Failed("HTTP 503", unhealthy=True)
+
+    @pytest.mark.parametrize(("status", "unhealthy"), [(400, False), (404, False), (500, True), (502, True)])
+    async def test_everything_else_failed_and_is_quoted_in_one_line(
+        self, webhook: Open, receiver: Receiver, status: int, unhealthy: bool
+    ) -> None:
+        receiver.answer(status, body="no\r\n\x1b[31m" + "x" * 1000)
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert outcome.error.startswith(f"HTTP {status}: no\\r\\n\\x1b[31mxxx")
+        assert len(outcome.error) < 330
+        assert outcome.retryable
+        assert outcome.unhealthy is unhealthy
+
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    async def test_a_redirect_is_not_followed(
+        self, webhook: Open, receiver: Receiver, raw: RawServer, status: int
+    ) -> None:
+        receiver.redirect(raw.url + "?token=planted", status)
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert outcome.error == f"HTTP {status}: redirects are not followed (it points to http://127.0.0.1)"
+        assert raw.connections == 0
+
+
+class TestAddresses:
+    # Every way to write this machine's address; the host part of a URL.
+    SPELLINGS = (
+        "127.0.0.1",
+        "127.1",
+        "0x7f000001",
+        "0177.0.0.1",
+        "2130706433",
+        "0",
+        "0.0.0.0",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[::]",
+        "①②⑦.⓪.⓪.①",
+        "127。0。0。1",
+        "LOCALHOST",
+        "localhost.",
+        "127.0.0.1.",
+    )
+
+    @pytest.mark.parametrize("host", SPELLINGS)
+    async def test_no_spelling_of_this_machine_is_connected_to(self, webhook: Open, raw: RawServer, host: str) -> None:
+        outcome = await webhook(f"http://{host}:{raw.port}/", allow_private=False).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert raw.connections == 0
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+    async def test_a_refused_address_is_named_and_not_tried_again(
+        self, webhook: Open, raw: RawServer, host: str
+    ) -> None:
+        outcome = await webhook(f"http://{host}:{raw.port}/", allow_private=False).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert not outcome.retryable
+        assert "127.0.0.1" in outcome.error
+        assert "is private" in outcome.error
+
+    async def test_a_name_is_judged_by_what_it_means_when_it_is_used(
+        self, webhook: Open, raw: RawServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """DNS rebinding: the name was public when somebody looked, and is this machine now."""
+        import socket
+
+        def lookup(host: str, port: int, *args: Any) -> list[Any]:
+            assert host == "rebound.example"
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+        outcome = await webhook(f"http://rebound.example:{raw.port}/", allow_private=False).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert "address 127.0.0.1 is private" in outcome.error
+        assert raw.connections == 0
+
+    async def test_one_good_address_among_refused_ones_is_used(
+        self, webhook: Open, raw: RawServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import socket
+
+        def lookup(host: str, port: int, *args: Any) -> list[Any]:
+            addresses = ["10.0.0.1", "169.254.169.254", "127.0.0.1"]
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+        target = webhook(f"http://some.example:{raw.port}/", allow_private=("127.0.0.0/8",))
+        assert await target.deliver(a_wake()) == Delivered("HTTP 200")
+
+    async def test_a_named_network_is_allowed(self, webhook: Open, raw: RawServer) -> None:
+        outcome = await webhook(raw.url, allow_private=("127.0.0.0/8",)).deliver(a_wake())
+        assert outcome == Delivered("HTTP 200")
+
+    async def test_metadata_services_stay_closed_even_where_private_addresses_are_allowed(self, webhook: Open) -> None:
+        outcome = await webhook("http://169.254.169.254/latest/meta-data", allow_private=True).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert not outcome.retryable
+
+
+class TestHostileReplies:
+    async def test_no_answer_ends_at_the_deadline(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.hang()
+        outcome = await webhook(receiver.url, timeout=0.2).deliver(a_wake())
+        assert outcome == Failed("no answer within 0.2 s", unhealthy=True)
+
+    async def test_a_json_reply_that_drips_ends_at_the_deadline_and_is_no_yes(
+        self, webhook: Open, receiver: Receiver
+    ) -> None:
+        receiver.drip(pause=0.02)
+        outcome = await webhook(receiver.url, timeout=0.3).deliver(a_wake())
+        assert outcome == Failed("HTTP 200, but the reply did not end within 0.3 s", unhealthy=True)
+
+    async def test_any_other_reply_that_drips_is_a_yes_at_the_deadline(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.drip(pause=0.02, content_type="text/event-stream")
+        outcome = await webhook(receiver.url, timeout=0.3).deliver(a_wake())
+        assert outcome == Delivered("HTTP 200; the reply did not end within 0.3 s")
+
+    async def test_an_endless_reply_is_not_read_to_its_end(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.endless()
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert outcome == Delivered("HTTP 200; the reply was longer than 65536 bytes and not read")
+
+    async def test_a_huge_reply_costs_little_memory(self, webhook: Open, raw: RawServer) -> None:
+        sent = 0
+
+        async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            writer.write(b"HTTP/1.1 500 No\r\ncontent-length: 1000000000\r\n\r\n")
+            while sent < 1_000_000_000:
+                writer.write(bytes(100_000))
+                await writer.drain()
+                sent += 100_000
+
+        raw.talk = pour
+        target = webhook(raw.url)
+        tracemalloc.start()
+        try:
+            outcome = await target.deliver(a_wake())
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert isinstance(outcome, Failed)
+        assert peak < 8_000_000
+        assert sent < 50_000_000
+
+    async def test_a_gzip_bomb_stays_packed(self, webhook: Open, receiver: Receiver) -> None:
+        bomb = gzip.compress(b'{"outcome": "completed", "result": "' + b" " * 20_000_000 + b'"}')
+        receiver.answer(200, headers=JSON | {"content-encoding": "gzip"}, body=bomb)
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert outcome == Delivered("HTTP 200; the reply was not valid JSON")
+
+    async def test_a_connection_cut_before_the_answer_failed(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.reset()
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert outcome.unhealthy
+        assert outcome.retryable
+
+    async def test_a_connection_cut_within_a_json_answer_failed(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.reset(after=b'{"outcome": "comp')
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert outcome.error.startswith("HTTP 200, but ")
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            b"",
+            b"\x00" * 1000,
+            b"SSH-2.0-OpenSSH_9.6\r\n",
+            b"HTTP/9.9 999 What\r\n\r\n",
+            b"HTTP/1.1 -1 What\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: application/json\r\n\r\nZZZ\r\n",
+            b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 5000 + b"\r\n",
+            b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n",
+            b"HTTP/1.1 500 \xff\xfe\r\nx\x00y: \xff\r\n\r\n",
+            b"HTTP/1.1 101 Switching\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+            b"HTTP/1.1 302 Go\r\nlocation: http://[::1/\r\ncontent-length: 0\r\n\r\n",
+        ],
+    )
+    async def test_garbage_is_a_failure_and_never_an_exception(
+        self, webhook: Open, raw: RawServer, reply: bytes
+    ) -> None:
+        raw.reply = reply
+        assert isinstance(await webhook(raw.url, timeout=5).deliver(a_wake()), Failed)
+
+    async def test_a_kept_connection_that_died_meanwhile_is_replaced_at_once(
+        self, webhook: Open, raw: RawServer
+    ) -> None:
+        """Otherwise a wake would be late by a whole backoff because the receiver closes idle connections."""
+
+        async def answer_once_then_close_on_the_next(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            writer.write(b"HTTP/1.1 204 OK\r\n\r\n")
+            await reader.readuntil(b"webhook-id")
+
+        raw.talk = answer_once_then_close_on_the_next
+        target = webhook(raw.url)
+        assert await target.deliver(a_wake()) == Delivered("HTTP 204")
+        assert await target.deliver(a_wake()) == Delivered("HTTP 204")
+        assert raw.connections == 2
+
+    async def test_a_target_that_is_away_is_unhealthy(self, webhook: Open, raw: RawServer) -> None:
+        import socket
+
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            outcome = await webhook(f"http://127.0.0.1:{closed.getsockname()[1]}/").deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert outcome.unhealthy
+        assert "could not connect" in outcome.error
+
+    async def test_speaking_plain_http_to_us_in_tls_fails_in_words(self, webhook: Open, raw: RawServer) -> None:
+        outcome = await webhook(raw.url.replace("http:", "https:"), timeout=5).deliver(a_wake())
+        assert isinstance(outcome, Failed)
+        assert outcome.unhealthy
+
+    async def test_a_name_that_means_nothing_fails_in_words(self, webhook: Open) -> None:
+        outcome = await webhook("http://nowhere.invalid/").deliver(a_wake())
+        assert outcome == Failed("the host name could not be resolved", unhealthy=True)
+
+    async def test_cancelling_the_delivery_cancels_the_request(self, webhook: Open, receiver: Receiver) -> None:
+        receiver.hang()
+        delivery = asyncio.create_task(webhook(receiver.url).deliver(a_wake()))
+        await receiver.wait_for(1)
+        delivery.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await delivery
+
+
+class TestSecrets:
+    async def test_nothing_secret_turns_up_in_an_error_text(self, webhook: Open, receiver: Receiver) -> None:
+        """A receiver can echo whatever it was sent."""
+        secrets = ["hunter2-header", "planted-query", "planted-old-secret", SECRET]
+        wake = a_wake()
+        settings: dict[str, Any] = {
+            "secret": SECRET,
+            "previous_secret": "planted-old-secret",
+            "headers": {"authorization": "Bearer hunter2-header"},
+            "timeout": 0.5,
+        }
+        target = webhook(receiver.url + "?token=planted-query", **settings)
+        for padding in (0, 285):
+            echo = "x" * padding + " ".join([*secrets, wake.report_token, "token=planted-query"])
+            receiver.answer(400, body=echo)
+        receiver.redirect("http://planted-query@example.com/planted-query?token=planted-query")
+        receiver.hang()
+        receiver.reset()
+        errors = [await target.deliver(wake) for _ in range(5)]
+        errors.append(await webhook("http://nowhere.invalid/?token=planted-query", **settings).deliver(wake))
+        for outcome in errors:
+            assert isinstance(outcome, Failed)
+            for secret in (*secrets, "hunter2-head", "planted-q", wake.report_token):
+                assert secret not in outcome.error
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "",
+            "example.com",
+            "ftp://example.com/",
+            "file:///etc/passwd",
+            "http://",
+            "http:///path",
+            "https://:80/",
+            "http://user:pw@example.com/",
+            "http://@example.com/",
+            "http://example.com/#x",
+            "http://example.com:99999/",
+            "http://example.com/\r\nx: y",
+            "http://exa mple.com/",
+            "http://[::1/",
+            "javascript:alert(1)",
+            "//example.com",
+            "http:\\\\example.com",
+            "http://example.com\x00/",
+        ],
+    )
+    def test_a_url_that_is_not_plain_http_is_refused(self, url: str) -> None:
+        with pytest.raises(InvalidConfig) as caught:
+            check_url(url)
+        assert caught.value.field == "url"
+        assert "pw" not in str(caught.value)
+
+    @pytest.mark.parametrize("url", ["http://example.com", "https://example.com:8443/a/b?c=d", "http://[2606::1]:80/"])
+    def test_a_plain_url_is_accepted(self, url: str) -> None:
+        check_url(url)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("Host", "evil"),
+            ("content-LENGTH", "1"),
+            ("Transfer-Encoding", "chunked"),
+            ("Connection", "close"),
+            ("Webhook-Id", "x"),
+            ("wakeful-attempt", "1"),
+            ("x\r\ny", "z"),
+            ("", "x"),
+            ("x", "a\r\nb: c"),
+            ("x", "a\x00"),
+            ("x y", "z"),
+        ],
+    )
+    def test_headers_that_are_ours_or_break_lines_are_refused(self, webhook: Open, name: str, value: str) -> None:
+        with pytest.raises(InvalidConfig) as caught:
+            webhook("http://example.com", headers={name: value})
+        assert caught.value.field == "headers"
+
+    @pytest.mark.parametrize(
+        "settings", [{"timeout": 0}, {"timeout": float("nan")}, {"allow_private": ("x",)}, {"secret": "whsec_?"}]
+    )
+    def test_a_wrong_setting_is_refused(self, webhook: Open, settings: dict[str, Any]) -> None:
+        with pytest.raises(InvalidConfig):
+            webhook("http://example.com", **settings)
