@@ -26,23 +26,6 @@ def run(world: World) -> Iterator[dict[str, Any]]:
     with world.fresh() as place:
         asyncio.run(_migrate(place))
         bare_together = bare.inserts(place, TOGETHER, at_once=CALLERS)
-    yield {
-        "bench": "create",
-        "store": world.store,
-        "how": "one at a time",
-        "per_s": round(one),
-        "bare_per_s": round(bare_one),
-        "ratio": round(one / bare_one, 2),
-    }
-    yield {
-        "bench": "create",
-        "store": world.store,
-        "how": "64 at once",
-        "per_s": round(together),
-        "bare_per_s": round(bare_together),
-        "ratio": round(together / bare_together, 2),
-        "times_one_at_a_time": round(together / one, 1),
-    }
     told = {"bench": "create", "store": world.store}
     yield told | {"how": "one at a time"} | _beside(one, bare_one)
     yield (

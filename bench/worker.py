@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import resource
 import sys
 import time
@@ -15,7 +14,7 @@ import wakeful
 
 async def drain(place: dict[str, Any], alarms: int, batch: int) -> dict[str, float]:
     done = 0
-    async with wakeful.open(**place, batch=batch, **json.loads(os.environ.get("BENCH_SETTINGS","{}"))) as clock:
+    async with wakeful.open(**place, batch=batch) as clock:
 
         @clock.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:

@@ -30,15 +30,16 @@ class Cluster:
 
     def crash(self) -> None:
         """Immediate shutdown: nothing more is written out, and the next start recovers from the log."""
-        process = psutil.Process(self._server.get_pid())
-        process.send_signal(signal.SIGQUIT)
         with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self._server.get_pid())
+            process.send_signal(signal.SIGQUIT)
             process.wait(10)
 
     def start(self) -> None:
         self._server.start()
 
     def stop(self) -> None:
+        self.crash()  # nobody will read it again: no need to wait until all of it is on disk
         self._server.cleanup()
 
 

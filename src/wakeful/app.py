@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from typing import Any, Final
 
 from wakeful.alarm import INBOX
@@ -106,7 +107,10 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     try:
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()
-        target: Target = getattr(import_module(module), cls)(**given, clock=clock)
+        made = getattr(import_module(module), cls)
+        if "clock" in signature(made).parameters:
+            given["clock"] = clock
+        target: Target = made(**given)
     except InvalidRequest as error:
         raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None
     except TypeError as error:

@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
 
 from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, Report
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, Served
 from wakeful.doors import wire
-from wakeful.errors import InvalidRequest
+from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.service import Cancelled, Entry, OnConflict, Service, Why
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Worker
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A target that can tell at the start that it will not work."""
+
+    async def check(self, database: str) -> None: ...
 
 
 class Wakeful:
@@ -272,7 +279,17 @@ class Wakeful:
 
     async def run(self) -> None:
         """Dispatch until cancelled; then finish or hand back what is in flight."""
+        await self.check_targets()
         await self.dispatcher.run()
+
+    async def check_targets(self) -> None:
+        """Refuse to start with a target that cannot work: a table that is missing, or has no unique key."""
+        for name, served in self._served.items():
+            if isinstance(served.target, Checked):
+                try:
+                    await served.target.check(self.settings.db)
+                except InvalidRequest as error:
+                    raise InvalidConfig(error.message, field=f"targets.{name}", fix=error.fix) from None
 
     async def run_due(self) -> int:
         """Deliver what is due now, and return: for tests and for programs with a loop of their own."""

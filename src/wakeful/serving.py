@@ -141,7 +141,7 @@ def _listen(settings: Settings) -> socket.socket:
         return socket.create_server(place[:2], family=family, backlog=2048)
     except OSError as error:
         raise InvalidConfig(
-            f"cannot listen on {settings.local_url}: {error.strerror}",
+            f"cannot listen on {settings.local_url}: {os.strerror(error.errno or 0)}",
             field="port",
             fix="Stop what listens there, or give another port (0 takes a free one).",
         ) from None

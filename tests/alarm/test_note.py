@@ -127,3 +127,13 @@ def test_a_failure_nobody_has_a_row_for_gets_one() -> None:
     world.note(held, Failed("timeout"), at(9), at(9) + 30 * SECOND + MINUTE)
     assert world.rows == [(at(9), "failed", "superseded")]
     assert world.fires[at(9)].last_error == "timeout"
+
+
+def test_a_row_that_stands_for_many_instants_is_not_made_the_record_of_one() -> None:
+    world = hourly()
+    held = world.claim(at(9))
+    world.pause(at(9, 1))
+    world.cancel(at(11, 30))
+    world.note(held, ARRIVED, at(9), at(11, 31))
+    assert world.rows == [(at(9), "skipped", "paused")]
+    assert (world.fires[at(9)].count, len(world.fires[at(9)].log)) == (3, 1)

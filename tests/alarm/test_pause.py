@@ -167,3 +167,12 @@ def test_a_time_that_was_put_off_can_be_chosen_again() -> None:
     world.update(at(8, 20), fire_at=at(9))
     assert world.attempt(DONE)
     assert (world.rows[0], world.fires[at(9)].attempts) == ((at(9), "completed", ""), 1)
+
+
+def test_an_instant_that_was_to_be_passed_over_counts_as_itself_once_an_edit_brings_it_back() -> None:
+    world = hourly()
+    world.snooze(4 * HOUR, at(8, 30))
+    world.update(at(8, 40), cron_expr="0 */2 * * *")
+    assert world.attempt(DONE)
+    fire = world.fires[at(10)]
+    assert (fire.status, fire.through, fire.count) == ("completed", None, 1)

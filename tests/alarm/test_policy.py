@@ -188,3 +188,10 @@ def test_a_run_too_long_to_count_is_counted_up_to_a_limit_and_still_covers_all()
     assert run.count == 10_000
     assert run.through == at(8, 0, 1) + 2 * DAY
     assert world.alarm.occurrence_at == at(8, 0, 3) + 2 * DAY
+
+
+def test_instants_during_an_attempt_that_failed_for_good_are_on_record_too() -> None:
+    world = hourly(max_failures=0)
+    world.attempt(BROKEN, at(9, 30), took=2 * HOUR)
+    assert world.rows == [(at(9), "failed", "exhausted"), (at(10), "skipped", "overlap")]
+    assert (world.fires[at(10)].count, world.alarm.occurrence_at) == (2, at(12))

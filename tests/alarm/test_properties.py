@@ -112,7 +112,7 @@ class Life(RuleBasedStateMachine):
         alarm = self.world.alarm
         last = alarm.policy.max_fires is not None and alarm.fire_count + 1 >= alarm.policy.max_fires
         for moment in self.spans[-1].instants(self.now, self.now + by):
-            if alarm.finished or (last and moment > alarm.occurrence_at):
+            if alarm.finished or (last and moment != alarm.occurrence_at):
                 self.excused.add(moment)
         self.now += by
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from wakeful.alarm import Failed, Policy, Report, Snoozed, Try, settle
+from wakeful.alarm import Failed, Policy, Report, Snoozed, Try, replace_with, settle
 from wakeful.errors import Conflict, NotFound
 
-from .world import ARRIVED, AWAITED, BROKEN, DONE, HOUR, MINUTE, SECOND, World, at, hourly, once
+from .world import ARRIVED, AWAITED, BROKEN, DONE, HOUR, MINUTE, SECOND, World, alarm, at, hourly, once
 
 COMPLETED, FAILED, WORKING = Report("completed", "done"), Report("failed", "no disk"), Report("working", "page 3")
 
@@ -345,3 +346,22 @@ def test_a_fire_that_was_skipped_or_snoozed_has_ended(said: Report) -> None:
     for world in (skipped, snoozed):
         with pytest.raises(Conflict):
             world.report(at(9), said, at(9, 31))
+
+
+def test_a_failed_alarm_is_not_woken_by_a_report_on_an_older_fire() -> None:
+    world = once()
+    world.attempt(AWAITED)
+    world.write(replace_with(world.alarm, world.fire, alarm(delay=HOUR, max_failures=0, now=at(9, 1)), now=at(9, 1)))
+    world.attempt(Failed("gone", retryable=False))
+    assert world.alarm.status == "failed"
+    world.alarm = replace(world.alarm, max_failures=5)
+    world.report(at(9), FAILED, at(10, 5))
+    assert (world.alarm.status, world.fires[at(9)].status) == ("failed", "failed")
+
+
+def test_a_leased_alarm_is_not_taken_back_to_an_older_fire_even_by_a_clock_set_back() -> None:
+    world = hourly()
+    world.attempt(AWAITED)
+    world.alarm = replace(world.alarm, claimed_at=at(10))
+    world.report(at(9), FAILED, at(9, 3))
+    assert (world.alarm.occurrence_at, world.fires[at(9)].status) == (at(10), "failed")

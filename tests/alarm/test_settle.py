@@ -266,6 +266,8 @@ def test_a_snooze_that_reaches_the_next_occurrence_gives_way_to_it() -> None:
     assert world.alarm.occurrence_at == at(10)
     world.attempt(Snoozed(30 * MINUTE))
     assert world.alarm.occurrence_at == at(10, 30, 1)
+    world.attempt(Snoozed(5 * HOUR))
+    assert world.alarm.occurrence_at == at(11)
     world.attempt(ARRIVED)
     assert world.alarm.occurrence_at == at(11)
 

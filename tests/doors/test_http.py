@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
+from starlette.types import Message
 
 import wakeful
 from tests.doors.world import Visitor
@@ -189,13 +189,13 @@ async def test_it_works_under_the_path_it_is_mounted_at(tmp_path: Path) -> None:
         assert (await _asgi(outer, "GET", place))[0]["status"] == 200
 
 
-async def _asgi(app: Starlette, method: str, path: str, body: bytes = b"") -> list[dict[str, Any]]:
-    sent = []
+async def _asgi(app: Starlette, method: str, path: str, body: bytes = b"") -> list[Message]:
+    sent: list[Message] = []
 
-    async def receive() -> dict[str, Any]:
+    async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: Message) -> None:
         sent.append(message)
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]

@@ -83,7 +83,7 @@ class Visitor:
 
 @asynccontextmanager
 async def serving(db: str, **settings: Any) -> AsyncIterator[Visitor]:
-    given = {"port": 0, "stop_within": timedelta(seconds=2)} | settings
+    given: dict[str, Any] = {"port": 0, "stop_within": timedelta(seconds=2)} | settings
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with build(Settings(db=db, **given)) as clock:
         running = asyncio.create_task(serve(clock, ready=ready.set_result))

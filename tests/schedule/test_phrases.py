@@ -109,6 +109,9 @@ def test_a_date(phrase: str, expected: str) -> None:
         ("quarter to 5", "2026-11-15 16:45"),
         ("20 minutes past 3pm", "2026-11-15 15:20"),
         ("seven thirty p.m.", "2026-11-15 19:30"),
+        ("at three twenty", "2026-11-15 15:20"),
+        ("five thirty on friday", "2026-11-20 17:30"),
+        ("12 noon", "2026-11-15 12:00"),
         ("at 5", "2026-11-15 17:00"),
         ("at 6", "2026-11-16 06:00"),
         ("at 11", "2026-11-15 11:00"),
@@ -124,6 +127,13 @@ def test_a_date(phrase: str, expected: str) -> None:
 )
 def test_a_time_of_day(phrase: str, expected: str) -> None:
     assert local(phrase) == expected
+
+
+def test_the_31st_plus_a_month_is_the_last_day_of_a_shorter_one() -> None:
+    january = datetime(2027, 1, 31, 12, tzinfo=UTC)
+    assert local("in 1 month", now=january) == "2027-02-28 13:00"
+    assert local("in 2 months", now=january) == "2027-03-31 13:00"
+    assert local("in 13 months", now=january) == "2028-02-29 13:00"
 
 
 def test_unix_seconds() -> None:

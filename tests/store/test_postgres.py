@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Row
+from wakeful.alarm import Alarm, Event, Row
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.store import AlarmQuery, Claim, FireQuery, Settled
 from wakeful.store import postgres_writes as writes
@@ -216,7 +216,7 @@ async def test_many_workers_never_claim_the_same_alarm(world: World, store: Post
 
     async def work(worker: PostgresStore) -> list[str]:
         mine: list[str] = []
-        while got := await claim_all(worker, slots=7):
+        while len(mine) <= 600 and (got := await claim_all(worker, slots=7)):
             mine += [alarm.id for alarm in got]
         return mine
 
@@ -329,3 +329,22 @@ async def test_a_commit_is_on_disk_even_where_the_role_is_set_otherwise(world: W
     finally:
         await lax.close()
         await world.sql(f"drop role {role}")
+
+
+async def test_a_reader_who_follows_events_by_number_misses_none(world: World, store: PostgresStore) -> None:
+    await store.add([new_alarm(), new_alarm()])
+    changes = [
+        replace(completed(alarm), events=(Event(at=alarm.created_at, what="seen", alarm_id=alarm.id),))
+        for alarm in await claim_all(store)
+    ]
+    slow = await world.connect()
+    transaction = slow.transaction()
+    await transaction.start()
+    await store._writes.settle(slow, changes[:1], now=None, alone=True, again=False)
+    # The first has its number and is not committed. The second must not be seen before it.
+    second = asyncio.create_task(store.settle(changes[1:]))
+    await asyncio.wait({second}, timeout=0.5)
+    assert await store.events() == []
+    await transaction.commit()
+    await second
+    assert [event.alarm_id for _, event in await store.events()] == [change.after.id for change in changes]

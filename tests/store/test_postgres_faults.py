@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from wakeful.alarm import Row
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreUnavailable
-from wakeful.store import AlarmQuery, Settled
+from wakeful.store import AlarmQuery, Settled, postgres_database
 from wakeful.store.postgres import PostgresStore
 
 from .postgres_world import LEASE, World, completed, new_alarm
 
 if TYPE_CHECKING:
-    from ..conftest import Cluster
+    from tests.conftest import Cluster
 
 HANG_UP_ON_ALL = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -142,12 +142,14 @@ async def test_a_server_that_became_a_standby_is_left_for_its_successor(world: W
 
 
 class Wire:
-    """Between a store and its database: loses the connection just when a certain answer comes by."""
+    """Between a store and its database: loses the connection just when a certain answer comes by, or goes silent."""
 
     def __init__(self, behind: Path) -> None:
         self._behind = behind
         self.lose = b""
         self.lost = 0
+        self.flows = asyncio.Event()
+        self.flows.set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, directory: Path) -> asyncio.AbstractServer:
@@ -165,6 +167,7 @@ class Wire:
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, spoils: bool) -> None:
         with suppress(ConnectionError):
             while data := await source.read(65536):
+                await self.flows.wait()
                 if spoils and self.lose and self.lose in data:
                     self.lose = b""
                     self.lost += 1
@@ -212,6 +215,21 @@ async def test_a_settlement_whose_answer_was_lost_is_known_to_be_applied(
     assert await store.settle([change]) == [Settled("applied")]
     assert connection.lost == 1
     assert await store.get(alarm.id) == change.after
+
+
+async def test_a_database_that_goes_silent_is_given_up_and_found_again(
+    wire: tuple[Wire, PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, store = wire
+    monkeypatch.setattr(postgres_database, "ANSWER_WITHIN", 0.5)
+    await store.add([new_alarm()])
+    connection.flows.clear()
+    began = stopwatch()
+    with pytest.raises(StoreUnavailable):
+        await store.add([new_alarm()])
+    assert stopwatch() - began < 5
+    connection.flows.set()
+    await store.add([new_alarm()])
 
 
 async def test_a_table_row_is_written_once_though_its_answer_was_lost(

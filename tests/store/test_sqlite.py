@@ -18,6 +18,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from wakeful.store import AlarmQuery, sqlite_file
 from wakeful.store.queries import Naming, migrations, queries
@@ -151,14 +152,18 @@ def as_nobody(directory: str) -> Iterator[None]:
 class TestMigrations:
     async def test_processes_that_start_at_once_apply_each_step_once(self, path: str) -> None:
         program = (
-            "import asyncio, sys; from wakeful.store.sqlite import SqliteStore; sys.stdin.readline();"
-            "print(asyncio.run(SqliteStore(sys.argv[1]).migrate()))"
+            "import asyncio, sys; from wakeful.store.sqlite import SqliteStore;"
+            "store = SqliteStore(sys.argv[1]); print('ready', flush=True); sys.stdin.readline();"
+            "print(asyncio.run(store.migrate()))"
         )
         pipe = asyncio.subprocess.PIPE
         processes = [
             await asyncio.create_subprocess_exec(sys.executable, "-c", program, path, stdin=pipe, stdout=pipe)
             for _ in range(4)
         ]
+        for process in processes:
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"ready\n"
         answers = await asyncio.gather(*(process.communicate(b"\n") for process in processes))
         told = [answer.decode().strip() for answer, _ in answers]
         assert [process.returncode for process in processes] == [0, 0, 0, 0]
@@ -232,13 +237,15 @@ class TestOtherPrograms:
         self, path: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await migrated(path)
-        monkeypatch.setattr(sqlite_file, "BUSY_MS", 50)
+        monkeypatch.setattr(sqlite_file, "BUSY_MS", 500)
         store = SqliteStore(path, clock=clock)
         with other_program(path) as db:
             db.execute("begin immediate")
             alarms = [an_alarm(clock) for _ in range(10)]
+            began = stopwatch()
             answers = await asyncio.gather(*(store.add([alarm]) for alarm in alarms), return_exceptions=True)
             assert [type(answer) for answer in answers] == [StoreBusy] * 10
+            assert stopwatch() - began < 10 * 0.5 / 2  # they waited together, not one after the other
             assert await store.find(AlarmQuery()) == []  # reading goes on meanwhile
             db.execute("rollback")
         await store.add(alarms)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -64,7 +65,8 @@ async def test_any_2xx_confirms_whatever_the_body_says(router: Router, receiver:
 
 async def test_a_confirmation_counts_before_its_body_has_ended(router: Router, receiver: Receiver) -> None:
     receiver.drip()
-    assert await router.deliver(a_wake()) == Delivered("HTTP 200")
+    async with asyncio.timeout(10):
+        assert await router.deliver(a_wake()) == Delivered("HTTP 200")
 
 
 async def test_an_error_quotes_the_first_300_bytes(router: Router, receiver: Receiver) -> None:

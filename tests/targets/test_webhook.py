@@ -91,7 +91,7 @@ class TestWhatIsSent:
 
     async def test_no_cookie_is_kept_and_nothing_asks_for_compression(self, webhook: Open, receiver: Receiver) -> None:
         receiver.always(200, headers={"set-cookie": "session=1; path=/"})
-        target = webhook(receiver.url)
+        target = webhook(receiver.url.replace("127.0.0.1", "localhost"))
         await target.deliver(a_wake())
         await target.deliver(a_wake())
         assert "cookie" not in receiver.wakes[1].headers
@@ -438,7 +438,7 @@ class TestSecrets:
             "timeout": 0.5,
         }
         target = webhook(receiver.url + "?token=planted-query", **settings)
-        for padding in (0, 285):
+        for padding in (0, 290):
             echo = "x" * padding + " ".join([*secrets, wake.report_token, "token=planted-query"])
             receiver.answer(400, body=echo)
         receiver.redirect("http://planted-query@example.com/planted-query?token=planted-query")
@@ -448,7 +448,7 @@ class TestSecrets:
         errors.append(await webhook("http://nowhere.invalid/?token=planted-query", **settings).deliver(wake))
         for outcome in errors:
             assert isinstance(outcome, Failed)
-            for secret in (*secrets, "hunter2-head", "planted-q", wake.report_token):
+            for secret in (*secrets, "hunter2", "planted-q", wake.report_token):
                 assert secret not in outcome.error
 
 

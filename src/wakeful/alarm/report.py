@@ -219,9 +219,9 @@ def _reopened(alarm: Alarm, fire: Fire, at: datetime, *, failures: int) -> Alarm
 
 def _free(alarm: Alarm, at: datetime) -> bool:
     """Whether nothing is lost when the alarm is taken back to an earlier fire until a moment."""
-    if alarm.status == "active" and alarm.kind == "cron" and alarm.claimed_at is None and alarm.failure_count == 0:
-        # What waits now must be what the schedule itself will name again afterwards.
-        return at < alarm.next_fire_at and following(alarm, at) == alarm.occurrence_at
+    if alarm.status == "active" and alarm.kind == "cron" and alarm.claimed_at is None:
+        # What waits now must be what the schedule itself names again afterwards: no retry, no snooze, nothing overdue.
+        return following(alarm, at) == alarm.occurrence_at
     return alarm.status == "fired"
 
 

@@ -204,7 +204,6 @@ class _Ending(Struct, frozen=True):
 
     def delivered(self, outcome: Delivered) -> Change:
         fire = _delivered(self.alarm, self.fire, outcome, now=self.now)
-        fire = replace(fire, failures=self.alarm.failure_count)
         return replace(self._succeeded(fire, awaiting=fire.report_by is not None), row=outcome.row)
 
     def waiting(self) -> Change:

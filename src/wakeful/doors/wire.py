@@ -109,7 +109,7 @@ def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
     path = [within, where.strip("`.")]
     if named := _NAMED.search(what):
         path.append(named[1])
-    return InvalidRequest(what, field=".".join(part for part in path if part))
+    return InvalidRequest(what, field=".".join(part for part in path if part) or "body")
 
 
 def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failures: int, via: str, by: str) -> Draft:

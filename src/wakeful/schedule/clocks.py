@@ -13,7 +13,7 @@ _ABOUT = r"(?:(?:about|around|approximately|circa) )?"
 _AT = rf"(?:for )?(?:(at|@) ?{_ABOUT}|{_ABOUT})"
 _END = r"(?: approximately| exactly| sharp)?(?![a-z0-9:])"
 
-_NAMED = re.compile(rf"{_AT}(?:the )?(noon|mid[ -]?day|midnight){_END}")
+_NAMED = re.compile(rf"{_AT}(?:the |12 )?(noon|mid[ -]?day|midnight){_END}")
 _COLON = re.compile(
     rf"{_AT}([0-9]{{1,2}}):([0-9]{{2}})(?::([0-9]{{2}})(?:\.([0-9]{{1,6}}))?)?(?: ?o'clock)?{_AMPM}?{_END}"
 )
@@ -47,7 +47,7 @@ class Clock(NamedTuple):
     micro: int = 0
     half: str = ""  # "a" or "p" when it was said
     certain: bool = False  # 24-hour writing: no half of the day to find
-    bare: bool = False  # a lone number: only a time beside a part of the day
+    bare: bool = False  # lone numbers: only a time beside a part of the day, or with minutes beside a day
     midnight: bool = False
     minus: int = 0  # minutes to take off: "quarter to"
     hours_only: bool = False  # "15h": could be a duration
@@ -109,10 +109,11 @@ def _h(found: re.Match[str]) -> Clock:
 
 def _compact(found: re.Match[str]) -> Clock | None:
     at, hour, space, minute, spelled, glued = found.groups()
-    if not (at or spelled or glued) or (space and not at):
+    bare = not (at or spelled or glued)
+    if bare and not space:
         return None
     half = spelled or glued or ""
-    return Clock(int(hour), int(minute), half=half, certain=not half and _is_24h(hour))
+    return Clock(int(hour), int(minute), half=half, certain=not half and _is_24h(hour), bare=bare)
 
 
 def _hour(found: re.Match[str]) -> Clock:
@@ -131,8 +132,8 @@ _READERS = (
     (_COLON, _colon),
     (_PAST, _past),
     (_COMPACT, _compact),
-    (_HOUR, _hour),
     (_NAMED, _named),
+    (_HOUR, _hour),
     (_DOTTED, _dotted),
     (_H, _h),
 )

@@ -343,6 +343,8 @@ def _sundays(low: int, high: int) -> tuple[int, int]:
 
 
 def _bits(low: int, high: int, step: int) -> int:
+    if step == 1:
+        return (2 << high) - (1 << low)
     bits = 0
     for value in range(low, high + 1, step):
         bits |= 1 << value

@@ -208,7 +208,7 @@ def _check_clock(said: _Said, part: str | None) -> None:
     if clock is None:
         if said.abbreviation and not part:
             raise Refused("a time zone needs a time of day")
-    elif clock.bare and part is None:
+    elif clock.bare and part is None and not (clock.minute and said.has_day):
         raise Refused(f'"{clock.hour}" alone is no time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am")
     elif clock.hours_only and not said.has_day:
         raise Refused(f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour or 1} hours", "at 15:00")

@@ -15,8 +15,10 @@ from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
+_CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|[LWlw](?![A-Za-z]))+")
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
-_ZONE_AFTER_COMMA = re.compile(r", ([A-Z][A-Za-z0-9_+\-]+)$")
+# Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
+_ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,11 @@ def _understand(text: str, timezone: str, now: datetime, default: time) -> Under
     if _is_cron(text):
         expr, timezone = split_zone(text, timezone)
         return _recurring(" ".join(expr.split()), timezone, now)
-    return _phrase(*_take_zone(text, timezone), now, default)
+    text, named = _take_zone(text)
+    understood = _phrase(text, named or timezone, now, default)
+    if named and understood.timezone != named:
+        raise Refused(f"two time zones are said, {named} and {understood.timezone}")
+    return understood
 
 
 def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understood:
@@ -102,21 +108,19 @@ def _is_cron(text: str) -> bool:
     """Whether it is meant as cron, so that its refusal can speak of fields."""
     if not _CRON_START.match(text):
         return False
-    return not text[0].isdigit() or "*" in text or "?" in text or len(text.split()) in (5, 6)
+    if not text[0].isdigit() or "*" in text or "?" in text:
+        return True
+    fields = text.split()
+    return len(fields) in (5, 6) and all(_CRON_FIELD.fullmatch(field) for field in fields)
 
 
-def _take_zone(text: str, timezone: str) -> tuple[str, str]:
-    """A zone named at the end counts instead of the one handed in."""
+def _take_zone(text: str) -> tuple[str, str]:
+    """The text without a zone named at its end, and that zone: it counts instead of the one handed in."""
     if found := _ZONE_AT_END.search(text):
-        name = found[1]
-    elif found := _ZONE_AFTER_COMMA.search(text):
-        name = found[1]
-        if not _known(name):
-            return text, timezone
-    else:
-        return text, timezone
-    zone(name)
-    return text[: found.start()], name
+        zone(found[1])
+    elif not ((found := _ZONE_AFTER_COMMA.search(text)) and _known(found[1])):
+        return text, ""
+    return text[: found.start()], found[1]
 
 
 def _known(name: str) -> bool:

@@ -42,6 +42,7 @@ _WORD_CLOCK = re.compile(
     rf"({'|'.join(_TEENS)}|({'|'.join(_TENS[:4])})(?:[ -]({'|'.join(_ONES)}))?)\b"
 )
 _ORDINAL_SECOND = re.compile(rf"\bsecond(?= (?:of|day|and last|and [a-z0-9]+ {WEEKDAY}|{WEEKDAY}s?)\b)")
+_MONTH_SECOND = re.compile(rf"\b({MONTH}) second\b")
 _NUMBER_WORDS = re.compile(
     rf"\b(?:({'|'.join(_TENS)})(?:[ -]({'|'.join((*_FIRST[:9], *_ONES))}))?|({_TEEN}|{'|'.join(_ONES)}))\b"
 )
@@ -57,16 +58,17 @@ def normal(text: str) -> str | None:
         return None
     if _ANY_NUMBER_WORD.search(text) or "teen" in text or "ninth" in text or "ty" in text or "tieth" in text:
         text = _ORDINAL_SECOND.sub("2nd", text)
+        text = _MONTH_SECOND.sub(r"\1 2nd", text)
         text = _WORD_CLOCK.sub(_clock_digits, text)
         text = _NUMBER_WORDS.sub(_digits, text)
     return text
 
 
 def _clock_digits(found: re.Match[str]) -> str:
-    """Seven thirty is no number: it is half past seven."""
+    """Seven thirty is no number: it may be half past seven."""
     hour, rest = _CARDINALS[found[1]], found[2]
     minute = _CARDINALS.get(rest) or _CARDINALS[found[3]] + _CARDINALS.get(found[4] or "", 0)
-    return f"{hour}:{minute:02}"
+    return f"{hour} {minute:02}"
 
 
 def _digits(found: re.Match[str]) -> str:

@@ -170,8 +170,8 @@ class PostgresStore:
         if not ours:
             return {}
         rows = await self._database.fetch(self._sql["fire_at"], [id for id, _ in ours], [moment for _, moment in ours])
-        fires = map(fire_of, rows)
-        return {(fire.alarm_id, fire.scheduled_for): fire for fire in fires}
+        found = {(fire.alarm_id, fire.scheduled_for): fire for fire in map(fire_of, rows)}
+        return {key: found[key] for key in ours if key in found}
 
     async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
         return await self._with_alarms(await self._database.fetch(self._sql["overdue"], self._moment(), limit))

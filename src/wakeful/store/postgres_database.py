@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 CONNECT_WITHIN: Final = 3.0
 ANSWER_WITHIN: Final = 8.0
+_GIVE_UP_WITHIN: Final = 1.0  # on a connection whose statement was given up: then it is closed instead of kept
 _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something whose connection was lost
 _SETTINGS: Final = {
     "application_name": "wakeful",
@@ -126,10 +127,13 @@ class Database:
             try:
                 async with self.connection() as connection:
                     return await work(connection, tried > 0)
-            except Lost:
-                if pause is None or self._closed:
+            except StoreUnavailable as error:
+                lost = isinstance(error, Lost)
+                if lost or isinstance(error.__cause__, TimeoutError):
+                    await self._forget_connections()
+                # Who waited long enough for an answer is told at once, without another try.
+                if not lost or pause is None or self._closed:
                     raise
-                await self._forget_connections()
                 await SystemClock().sleep(pause)
         raise AssertionError("unreachable")
 
@@ -137,14 +141,21 @@ class Database:
     async def connection(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
         with self.told():
             pool = await self._open()
-            connection = await pool.acquire(timeout=CONNECT_WITHIN + 1)
+            connection = await self._acquire(pool)
             try:
                 yield connection
             except asyncpg.exceptions.ReadOnlySQLTransactionError:
                 connection.terminate()
                 raise
             finally:
-                await pool.release(connection, timeout=CONNECT_WITHIN)
+                await pool.release(connection, timeout=_GIVE_UP_WITHIN)
+
+    async def _acquire(self, pool: asyncpg.Pool[Record]) -> PoolConnectionProxy[Record]:
+        try:
+            return await pool.acquire(timeout=CONNECT_WITHIN + 1)
+        except TimeoutError:
+            # Says nothing against the connections there are: they may only be busy.
+            raise StoreUnavailable("no connection to PostgreSQL became free in time") from None
 
     @contextmanager
     def told(self) -> Iterator[None]:

@@ -44,6 +44,7 @@ class Hints:
             self._ear = asyncio.create_task(self._hear())
 
     async def close(self) -> None:
+        self._across = False
         if self._teller is not None:
             await self._teller
         if self._ear is not None:

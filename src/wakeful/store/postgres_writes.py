@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from wakeful.alarm import Alarm, Change, Row
 from wakeful.errors import StoreBusy
@@ -89,12 +88,13 @@ class Writes:
             [id for id, _ in events],
             *event_columns(event for _, event in events),
         )
-        applied = {str(row["id"]) for row in rows}
-        verdicts: dict[str, Settled] = {}
-        if len(applied) < len(changes):
-            verdicts = await self._why_not(connection, [c for c in changes if c.after.id not in applied], again=again)
+        soon = any(row["soon"] for row in rows)
         done = Settled("applied")
-        return [verdicts.get(change.after.id, done) for change in changes], any(row["soon"] for row in rows)
+        if len(rows) == len(changes):
+            return [done] * len(changes), soon
+        applied = {str(row["id"]) for row in rows}
+        verdicts = await self._why_not(connection, [c for c in changes if c.after.id not in applied], again=again)
+        return [verdicts.get(change.after.id, done) for change in changes], soon
 
     async def settle_slowly(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
@@ -140,8 +140,10 @@ def _wait(alone: bool) -> str:
 
 
 def _as_added(alarms: Sequence[Alarm], rows: Sequence[Record]) -> dict[str, Added]:
-    inserted: set[UUID] = {row["id"] for row in rows}
-    return {alarm.id: Added(alarm) for alarm in alarms if UUID(alarm.id) in inserted} if inserted else {}
+    if len(rows) == len(alarms):
+        return {alarm.id: Added(alarm) for alarm in alarms}
+    inserted = {str(row["id"]) for row in rows}
+    return {alarm.id: Added(alarm) for alarm in alarms if alarm.id in inserted}
 
 
 def _verdict(change: Change, row: Record | None, *, again: bool) -> Settled:

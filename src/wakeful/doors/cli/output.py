@@ -21,6 +21,7 @@ from wakeful.schedule import describe, duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 
 _GAP: Final = "  "
+_WIDEST: Final = 52  # a fire's id is just as wide
 _ESCAPES: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the reading direction round
 
@@ -56,11 +57,10 @@ class Output:
         if self.json:
             click.echo(wire.encode(document))
             return
-        widest = max(map(len, fields), default=0)
-        for name, value in fields.items():
-            if value:
-                shown = clean(value)
-                click.echo(f"{name:<{widest}}{_GAP}{shown}" if self.terminal else f"{name}\t{shown}")
+        given = {name: clean(value) for name, value in fields.items() if value}
+        widest = max(map(len, given), default=0)
+        for name, value in given.items():
+            click.echo(f"{name:<{widest}}{_GAP}{value}" if self.terminal else f"{name}\t{value}")
 
 
 def clean(text: str) -> str:
@@ -75,8 +75,9 @@ def _visible(sign: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Aligned columns under a heading; the last one is cut where the terminal ends."""
-    lines = [[column.upper() for column in columns], *rows]
+    """Aligned columns under a heading; the last one is cut where the terminal ends, the others where they get wide."""
+    cut = [[*(_cut(cell, _WIDEST) for cell in row[:-1]), row[-1]] for row in rows]
+    lines = [[column.upper() for column in columns], *cut]
     sizes = [max(_width(line[index]) for line in lines) for index in range(len(columns) - 1)]
     room = max(20, width - sum(sizes) - len(_GAP) * len(sizes))
     return "\n".join(_line(line, sizes, room) for line in lines)

@@ -109,6 +109,7 @@ class TestFinding:
         query = AlarmQuery(limit=4)
         while page := await store.find(query):
             seen += page
+            assert len(seen) <= len(alarms)
             await clock.advance(1)
             await added(store, an_alarm(clock))  # newer: before the first page, never in a later one
             query = AlarmQuery(limit=4, cursor=(page[-1].created_at, page[-1].id))
@@ -156,6 +157,7 @@ class TestFires:
         query = FireQuery(limit=3)
         while page := await store.fires(query):
             seen += page
+            assert len(seen) <= len(fires)
             query = FireQuery(limit=3, cursor=(page[-1].scheduled_for, page[-1].alarm_id))
         assert seen == sorted(fires, key=lambda fire: (fire.scheduled_for, fire.alarm_id), reverse=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Attempt, Fire, Policy, Row
@@ -307,11 +308,18 @@ class TestRows:
         for n in refused:
             assert await store.get(leased[n].id) == leased[n]
 
-    async def test_names_are_names_and_nothing_else(self, store: Store, clock: ManualClock, outbox: Outbox) -> None:
+    @pytest.mark.parametrize(
+        "name",
+        ["fire_id, body) select ?, 'evil' --", "fire_id, body) select $1, 'evil' --", 'fire_id") values (1); --'],
+    )
+    async def test_names_are_names_and_nothing_else(
+        self, store: Store, clock: ManualClock, outbox: Outbox, name: str
+    ) -> None:
         await added(store, an_alarm(clock))
         leased = await one_claimed(store)
-        evil = Row(outbox.table, {'fire_id") values (1); drop table fires; --': "x"}, "fire_id")
+        evil = Row(outbox.table, {name: "x"}, "fire_id")
         assert await settled(store, replace(done(leased), row=evil)) == ["refused"]
+        assert await outbox.rows() == []
         assert await store.fires(FireQuery()) == []
 
 

@@ -1,0 +1,159 @@
+"""Real processes: how fast help comes, how serving starts and ends, what a terminal and a closed pipe see."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wakeful
+
+WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*args: str, **more: Any) -> subprocess.Popen[str]:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
+        given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path, "env": environ}
+        started.append(subprocess.Popen([*WAKEFUL, *args], text=True, **(given | more)))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def run(start: Start, *args: str, code: int = 0) -> tuple[str, str]:
+    process = start(*args)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == code, err
+    return out, err
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+HEAVY = ("aiohttp", "starlette", "uvicorn", "apsw", "asyncpg", "msgspec", "asyncio", "wakeful.alarm", "wakeful.config")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"]])
+def test_help_imports_nothing_heavy(args: list[str]) -> None:
+    code = f"""
+import sys
+from wakeful.doors.cli import main
+try:
+    main({args!r})
+except SystemExit:
+    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    assert "wakeful" in done.stdout
+
+
+def test_serve_says_where_answers_and_ends_with_0_on_sigterm(start: Start) -> None:
+    process = start("serve", "--port", "0")
+    said = re.fullmatch(
+        rf"wakeful {wakeful.__version__} on http://127\.0\.0\.1:(\d+), store wakeful\.db\n", line(process)
+    )
+    assert said is not None
+    with socket.create_connection(("127.0.0.1", int(said[1]))) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert client.makefile().readline() == "HTTP/1.1 200 OK\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_worker_delivers_what_the_command_line_sets_and_ends_with_0_on_sigint(start: Start) -> None:
+    worker = start("worker")
+    assert line(worker) == f"wakeful {wakeful.__version__} worker, store wakeful.db\n"
+    run(start, "at", "in 1 second", "hello")
+    while not (told := run(start, "history", "--status", "fired")[0]):
+        assert worker.poll() is None
+    assert told.split("\t")[1] == "waiting"
+    worker.send_signal(signal.SIGINT)
+    assert worker.wait(20) == 0
+
+
+HANGS = """
+import asyncio, sys
+import wakeful
+from wakeful.serving import log_to_stderr, work
+
+async def main():
+    async with wakeful.open("wakeful.db", stop_within="60s") as clock:
+        @clock.handler("slow")
+        async def slow(wake):
+            print("begun", flush=True)
+            await asyncio.Event().wait()
+        await clock.set(delay=0.001, wake_message="x", target="slow")
+        await work(clock)
+
+log_to_stderr("info")
+asyncio.run(main())
+"""
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGS], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    while "SIGTERM: stopping" not in line(process):
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(5) == 128 + signal.SIGTERM
+    process.communicate()
+
+
+def test_a_port_in_use_is_named(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        _, err = run(start, "serve", "--port", str(port), code=2)
+    assert f"error: port: cannot listen on http://127.0.0.1:{port}: Address already in use." in err
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_another_address_than_loopback_is_refused_without_tokens(start: Start, host: str) -> None:
+    _, err = run(start, "serve", "--host", host, code=2)
+    assert "without tokens. Bind to 127.0.0.1." in err
+
+
+def test_a_closed_pipe_ends_quietly(start: Start) -> None:
+    run(start, "at", "1h", "x" * 1000)
+    process = start("ls", "--all")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait(20) == 0
+
+
+def test_a_terminal_sees_an_aligned_table(start: Start) -> None:
+    run(start, "at", "2099-01-01T00:00:00Z", "one")
+    mine, theirs = pty.openpty()
+    process = start("ls", stdout=theirs)
+    os.close(theirs)
+    assert process.wait(20) == 0
+    shown = os.read(mine, 10_000).decode().splitlines()
+    os.close(mine)
+    assert shown[0].split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "LABEL", "MESSAGE"]
+    assert shown[1].index("active") == shown[0].index("STATUS")

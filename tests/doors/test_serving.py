@@ -1,0 +1,75 @@
+"""One process that stays, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.doors.world import serving
+from wakeful.app import Wakeful, build
+from wakeful.config import Settings
+from wakeful.errors import InvalidConfig
+from wakeful.serving import serve, shown, work
+
+
+def a_clock(tmp_path: Path, **settings: str | int) -> Wakeful:
+    given = {"db": str(tmp_path / "w.db"), "port": 0} | settings
+    return build(Settings(**given))  # type: ignore[arg-type]  # each value has its setting's type
+
+
+async def test_a_dispatcher_that_dies_takes_the_server_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dies(_: object) -> float:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
+    async with a_clock(tmp_path) as clock:
+        async with asyncio.timeout(10):
+            with pytest.raises(RuntimeError, match="a bug"):
+                await serve(clock)
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", clock.settings.port)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1"])
+async def test_it_serves_on_every_name_of_loopback(tmp_path: Path, host: str) -> None:
+    async with serving(str(tmp_path / "w.db"), host=host) as visit:
+        assert (await visit("GET", "/healthz")).status == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "no such name"])
+async def test_it_refuses_to_serve_elsewhere(tmp_path: Path, host: str) -> None:
+    async with a_clock(tmp_path, host=host) as clock:
+        with pytest.raises(InvalidConfig) as refusal:
+            await serve(clock)
+        assert refusal.value.field == "host"
+
+
+async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
+    async with a_clock(tmp_path) as clock:
+        ready = asyncio.Event()
+        working = asyncio.create_task(work(clock, ready=ready.set))
+        await ready.wait()
+        await clock.set("in 1 hour", "x")
+        working.cancel()
+        await asyncio.wait((working,))
+        assert working.cancelled()
+
+
+async def test_a_signal_stops_claiming_and_returns(tmp_path: Path) -> None:
+    async with a_clock(tmp_path) as clock, asyncio.timeout(10):
+        await work(clock, ready=lambda: clock.dispatcher.stop())
+
+
+@pytest.mark.parametrize(
+    ("db", "expected"),
+    [
+        ("wakeful.db", "wakeful.db"),
+        ("postgresql://me:hunter2@db.example:5432/clock?password=hunter2", "postgresql://db.example:5432/clock"),
+        ("postgresql:///clock?host=/tmp/pg", "postgresql:///clock"),
+        ("postgresql://me:hun@ter2@db.example/clock", "postgresql://db.example/clock"),
+    ],
+)
+def test_a_database_is_shown_without_its_password(db: str, expected: str) -> None:
+    assert shown(db) == expected

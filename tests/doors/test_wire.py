@@ -1,0 +1,135 @@
+"""What the doors have in common, and that the documentation knows all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from starlette.routing import Route
+
+from wakeful import errors
+from wakeful.app import build
+from wakeful.config import Settings
+from wakeful.doors import guard, http, wire
+from wakeful.doors.cli import main
+from wakeful.errors import InvalidRequest, WakefulError
+
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
+ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, WakefulError)]
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_every_error_has_a_status_at_every_door_and_is_documented(kind: type[WakefulError]) -> None:
+    status, exit_code = wire.DOORS[kind.code]
+    assert f"| `{kind.code}` | {status} | {exit_code} |" in page("errors.md")
+    problem = wire.problem(kind("it broke", field="f", fix="Mend it."))
+    assert problem == {
+        "type": f"urn:wakeful:{kind.code}",
+        "title": kind.__name__,
+        "status": status,
+        "code": kind.code,
+        "detail": "f: it broke. Mend it.",
+        "field": "f",
+        "fix": "Mend it.",
+    }
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["unauthorized", "foreign_origin", "method_not_allowed", "body_too_large", "unsupported_media_type", "misdirected"],
+)
+def test_every_refusal_that_only_http_knows_is_documented(code: str) -> None:
+    assert f'"{code}"' in Path(http.__file__).read_text() + Path(guard.__file__).read_text()
+    assert f"| `{code}` |" in page("errors.md")
+
+
+@pytest.mark.parametrize("setting", Settings.__struct_fields__)
+def test_every_setting_is_documented_with_its_variable(setting: str) -> None:
+    assert f"`{setting}`" in page("settings.md")
+    if setting != "targets":
+        assert f"`WAKEFUL_{setting.upper()}`" in page("settings.md")
+
+
+def commands(group: click.Group, path: str = "wakeful") -> Iterator[tuple[str, click.Command]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands(main)))
+def test_every_command_and_option_is_documented(name: str, command: click.Command) -> None:
+    section = page("cli.md").partition(f"### `{name}")[2].partition("\n### ")[0]
+    assert section
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert f"`{parameter.opts[0]}" in page("cli.md")
+
+
+async def test_every_route_is_documented(tmp_path: Path) -> None:
+    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
+        for route in clock.asgi().routes:
+            assert isinstance(route, Route)
+            for method in (route.methods or set()) - {"HEAD"}:
+                assert f"`{method} {route.path}" in page("http.md")
+
+
+@pytest.mark.parametrize("field", wire.CreateBody.__struct_fields__ + wire.PolicyBody.__struct_fields__)
+def test_every_field_of_an_alarm_is_documented(field: str) -> None:
+    assert f"`{field}`" in page("http.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        ("2026-01-01T00:00:00Z", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("2026-01-01T02:00:00+02:00", datetime(2026, 1, 1, tzinfo=UTC)),
+        (1767225600, datetime(2026, 1, 1, tzinfo=UTC)),
+        (1767225600.5, datetime(2026, 1, 1, microsecond=500_000, tzinfo=UTC)),
+    ],
+)
+def test_moments_are_read(value: Any, moment: datetime) -> None:
+    assert wire.moment(value, "f") == moment
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "soon",
+        "2026-01-01",
+        "2026-01-01T00:00:00",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-12:00",
+        1e300,
+        True,
+    ],
+)
+def test_what_is_no_moment_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        wire.moment(value, "since")
+    assert refusal.value.field == "since"
+
+
+@pytest.mark.parametrize("value", [30, 30.0, "30", "30s", timedelta(seconds=30)])
+def test_lengths_of_time_are_read(value: Any) -> None:
+    assert wire.span(value, "f") == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("value", [0, -1, "soon", "", True, float("inf"), float("nan"), 1e300])
+def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        wire.span(value, "for")
+    assert refusal.value.field == "for"

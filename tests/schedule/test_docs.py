@@ -1,0 +1,54 @@
+"""The page on saying when cannot lie: its phrases are parsed and its figures counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from wakeful.errors import InvalidSchedule
+
+from .helpers import say
+from .scoring import cron_verdicts, phrase_verdicts
+
+PAGE = (Path(__file__).parents[2] / "docs" / "when.md").read_text(encoding="utf-8")
+
+
+def phrases(kind: str) -> list[str]:
+    return [line for block in re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("phrase", phrases("accepted"))
+def test_what_the_page_says_is_understood_is(phrase: str) -> None:
+    assert say(phrase).kind == "once"
+
+
+@pytest.mark.parametrize("phrase", phrases("refused"))
+def test_what_the_page_says_is_refused_is(phrase: str) -> None:
+    with pytest.raises(InvalidSchedule):
+        say(phrase)
+
+
+@pytest.mark.parametrize(("phrase", "expr"), re.findall(r"^\| ([a-z0-9].*?) \| `(.*?)` \|$", PAGE, re.MULTILINE))
+def test_what_the_page_says_recurs_is_that_expression(phrase: str, expr: str) -> None:
+    assert say(phrase).cron_expr == expr
+
+
+def test_the_page_keeps_the_score_on_phrases() -> None:
+    score = Counter(verdict for verdict, _ in phrase_verdicts())
+    answered = score["right"] + score["wrong"]
+    asked = answered + score["refused"]
+    assert f"{asked} rows" in PAGE
+    assert f"{score['right'] / asked:.1%}".replace("%", " %") + " right" in PAGE
+    assert f"{score['refused'] / asked:.1%}".replace("%", " %") + " refused" in PAGE
+    assert f"{score['wrong'] / answered:.1%}".replace("%", " %") + " of\n" in PAGE
+
+
+def test_the_page_keeps_the_score_on_cron() -> None:
+    score = Counter(verdict for verdict, _ in cron_verdicts())
+    differ = score["differs"] + score["accepted"]
+    assert f"{score.total()} rows: all {score['grid']} of the clock-change grid" in PAGE
+    assert f"{differ} rows ({differ / score.total():.1%})".replace("%", " %") in PAGE
+    assert f"{score['refused']} more rows are refused" in PAGE
