@@ -53,14 +53,14 @@ def shared(alarms: int = 100_000) -> dict[str, Any]:
         searches += 1
         return search(self, asked)
 
-    Cron.search = counting  # type: ignore[method-assign] only while counting
+    Cron.search = counting  # type: ignore[method-assign]  # only while counting
     try:
         started = perf_counter()
         for n in range(alarms):
             schedule("0 9 * * 1-5", BERLIN).after(NOW + timedelta(milliseconds=n))
         seconds = perf_counter() - started
     finally:
-        Cron.search = search  # type: ignore[method-assign] as it was
+        Cron.search = search  # type: ignore[method-assign]  # as it was
     return {"bench": "when", "what": "reschedule", "alarms": alarms, "searches": searches, "seconds": round(seconds, 3)}
 
 

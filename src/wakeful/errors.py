@@ -29,9 +29,10 @@ class WakefulError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
+        """In sentences: where, what, and what to do instead."""
         where = f"{self.field}: " if self.field else ""
         then = f" {self.fix}" if self.fix else ""
-        return f"{where}{self.message}{then}"
+        return f"{where}{self.message.rstrip('.')}.{then}"
 
 
 class InvalidRequest(WakefulError):

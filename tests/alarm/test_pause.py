@@ -125,6 +125,7 @@ def test_a_series_put_off_past_its_next_occurrence_goes_on_with_the_first_one_af
     exact = hourly()
     exact.snooze(90 * MINUTE, at(8, 30))
     assert exact.alarm.occurrence_at == at(10)
+    assert exact.rows == [(at(9), "snoozed", "")]
 
 
 def test_an_overdue_occurrence_is_put_off() -> None:

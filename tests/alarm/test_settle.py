@@ -269,7 +269,7 @@ def test_a_snooze_that_reaches_the_next_occurrence_gives_way_to_it() -> None:
     world.attempt(Snoozed(5 * HOUR))
     assert world.alarm.occurrence_at == at(11)
     world.attempt(ARRIVED)
-    assert world.alarm.occurrence_at == at(11)
+    assert world.alarm.occurrence_at == at(12)
 
 
 def test_a_snooze_of_no_length_still_moves_on() -> None:

@@ -124,6 +124,24 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     process.communicate()
 
 
+def test_what_callers_say_is_not_logged(start: Start) -> None:
+    process = start("serve", "--port", "0", "--log-level", "debug")
+    while (said := re.match(r"wakeful .* on http://127\.0\.0\.1:(\d+),", line(process))) is None:
+        assert process.poll() is None
+    port = int(said[1])
+    body = '{"wake_message": "canary1", "when": "in 1 hour", "payload": {"token": "canary2"}, "label": "canary3"}'
+    for path, sent in (("/v1/alarms", body), ("/v1/alarms", body[:-1]), ("/v1/fires/x@1/report?canary5=1", body)):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        head += f"Authorization: Bearer canary4\r\nContent-Length: {len(sent)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall((head + sent).encode())
+            assert client.makefile().read().startswith("HTTP/1.1 ")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert "SIGTERM: stopping" in err
+    assert "canary" not in err
+
+
 def test_a_port_in_use_is_named(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
 import wakeful
-from tests.doors.world import Visitor
+from tests.doors.world import Visitor, serving
 from wakeful.alarm import report_token
 from wakeful.app import build
 from wakeful.config import Settings
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def visit(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[Visitor]:
+    on_postgres = request.param == "postgres"
+    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+    async with serving(**place) as visitor:
+        yield visitor
 
 
 async def test_a_new_alarm_is_answered_with_its_place_and_the_time(visit: Visitor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,11 @@ async def test_a_dispatcher_that_dies_takes_the_server_along(tmp_path: Path, mon
 
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
     async with a_clock(tmp_path) as clock:
-        async with asyncio.timeout(10):
-            with pytest.raises(RuntimeError, match="a bug"):
-                await serve(clock)
+        running = asyncio.create_task(serve(clock))
+        done, _ = await asyncio.wait((running,), timeout=10)
+        assert done, "it went on without a dispatcher"
+        with pytest.raises(RuntimeError, match="a bug"):
+            await running
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", clock.settings.port)
 
@@ -46,6 +49,26 @@ async def test_it_refuses_to_serve_elsewhere(tmp_path: Path, host: str) -> None:
         assert refusal.value.field == "host"
 
 
+async def test_it_does_not_open_every_owners_alarms_to_everyone(tmp_path: Path) -> None:
+    async with a_clock(tmp_path, owner="") as clock:
+        with pytest.raises(InvalidConfig) as refusal:
+            await serve(clock)
+        assert refusal.value.field == "owner"
+
+
+async def test_a_caller_who_never_ends_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db"), stop_within=timedelta(milliseconds=100)) as visit:
+        port = visit.clock.settings.port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST /v1/alarms HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 100")
+        visit.running.cancel()
+        done, _ = await asyncio.wait((visit.running,), timeout=10)
+        assert done
+        writer.close()
+
+
 async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
     async with a_clock(tmp_path) as clock:
         ready = asyncio.Event()
@@ -57,7 +80,7 @@ async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
         assert working.cancelled()
 
 
-async def test_a_signal_stops_claiming_and_returns(tmp_path: Path) -> None:
+async def test_a_worker_that_is_told_to_stop_returns(tmp_path: Path) -> None:
     async with a_clock(tmp_path) as clock, asyncio.timeout(10):
         await work(clock, ready=lambda: clock.dispatcher.stop())
 

@@ -152,7 +152,7 @@ def test_very_long_texts_are_refused_at_once(text: str) -> None:
     started = perf_counter()
     with pytest.raises(InvalidSchedule, match="longer than 300"):
         say(text)
-    assert perf_counter() - started < 0.5
+    assert perf_counter() - started < 2
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_texts_of_many_equal_pieces_take_no_longer(text: str) -> None:
     started = perf_counter()
     with pytest.raises(InvalidSchedule):
         say(text)
-    assert perf_counter() - started < 0.5
+    assert perf_counter() - started < 2
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_letters_and_digits_of_other_scripts_are_refused(text: str) -> None:
 
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidSchedule):
-        say(None)  # type: ignore[arg-type] what a door might hand in
+        say(None)  # type: ignore[arg-type]  # what a door might hand in
 
 
 def test_the_refusal_speaks_of_the_zone_that_was_handed_in() -> None:

@@ -239,6 +239,15 @@ async def test_one_locked_row_does_not_let_the_other_leases_run_out(world: World
     assert renewed.claimed_at > second.claimed_at
 
 
+async def test_a_lease_that_was_given_back_stays_given_back(store: PostgresStore) -> None:
+    await store.add([new_alarm()])
+    [alarm] = await claim_all(store)
+    free = replace(alarm, claimed_at=None, unsettled=0)
+    await store.settle([replace(completed(alarm), after=free, fires=())])
+    assert await store.renew([Claim(alarm.id, alarm.claim)]) == [Claim(alarm.id, alarm.claim)]
+    assert await store.get(alarm.id) == free
+
+
 async def test_the_databases_clock_judges(store: PostgresStore) -> None:
     claimed = await store.claim({"t": 1}, lease=LEASE)
     assert claimed.now.microsecond % 1000 == 0

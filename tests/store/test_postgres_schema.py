@@ -85,7 +85,8 @@ async def test_behind_pgbouncer_nothing_is_left_in_a_session(world: World) -> No
         assert await connection.fetchval("select count(*) from pg_prepared_statements") == 0
         assert await connection.fetchval("select count(*) from pg_listening_channels()") == 0
         assert [row[0] for row in await connection.fetch("select name from pg_settings where source = 'session'")] == []
-        assert await connection.fetchval("select count(*) from pg_locks where locktype = 'advisory'") == 0
+        held = "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
+        assert await connection.fetchval(held) == 0
         await pool.release(connection)
 
 

@@ -72,12 +72,19 @@ class Dispatcher:
         """Dispatch until cancelled or told to stop; then finish or hand back what is in flight."""
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
         upkeep = asyncio.create_task(self._upkeep.run(self._now), name="wakeful upkeep")
+        loop = asyncio.create_task(self._loop(), name="wakeful dispatcher")
+        parts = (loop, settler, upkeep)
         try:
-            await self._loop()
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._stopping = True
+            # The loop is asked, not cancelled: a claim on its way would leave alarms leased to nobody.
             # A second cancel cuts the farewell short: leases then end by themselves.
+            self.stop()
+            await asyncio.wait((loop,))
             await self._farewell(settler, upkeep)
+        for part in parts:
+            if not part.cancelled():
+                part.result()  # a part that broke breaks the whole: silence would be worse
 
     def stop(self) -> None:
         """Claim nothing more, and let run() return once what is in flight has come down."""

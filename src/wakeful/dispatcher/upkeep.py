@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ class Upkeep:
 
     async def run(self, now: Callable[[], datetime]) -> None:
         """Each duty when it is its turn. The store being away postpones a duty; it never ends the upkeep."""
-        duties: list[tuple[timedelta, Callable[[datetime], Awaitable[object]]]] = [
+        duties: list[tuple[timedelta, Callable[[datetime], Coroutine[Any, Any, object]]]] = [
             (self._settings.tick, self._look_and_tell),
             (self._settings.tick, self.sweep),
             (self._settings.lease / 3, self._renew),
@@ -52,6 +52,8 @@ class Upkeep:
                         await duty(now())
                     except StoreUnavailable as error:
                         log.debug("upkeep waits for the store: %s", error)
+                    except Exception:  # one duty that breaks must not end the others: leases hang on them
+                        log.exception("upkeep: %s broke", duty.__name__)
             await self._clock.sleep(max(0.001, (min(due) - now()).total_seconds()))
 
     async def sweep(self, now: datetime) -> int:

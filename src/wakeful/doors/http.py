@@ -28,7 +28,7 @@ from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.guard import Guard, Refusal, answer, body, refused
-from wakeful.errors import InvalidRequest, StoreUnavailable, WakefulError
+from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, WakefulError
 from wakeful.service import Service
 from wakeful.store import AlarmQuery, FireQuery, Store
 
@@ -43,6 +43,10 @@ _PLUS_LOST: Final = re.compile(r"(T[\d:.]+) (\d\d:\d\d)$")
 
 def application(service: Service, store: Store, settings: Settings) -> Starlette:
     """The door as an ASGI application: served by `wakeful serve`, or mounted in an application of one's own."""
+    if not settings.owner:  # to the service that means the operator, who sees all
+        raise InvalidConfig(
+            "it is empty, and no token says who asks", field="owner", fix="Name whose alarms these are."
+        )
     door = Door(service, store, settings)
     app = Starlette(
         routes=[

@@ -298,12 +298,6 @@ def fire_view(fire: Fire) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value not in (None, "", ())}
 
 
-def said(error: WakefulError) -> str:
-    """An error in sentences: where, what, and what to do instead."""
-    where = f"{error.field}: " if error.field else ""
-    return f"{where}{error.message.rstrip('.')}.{' ' if error.fix else ''}{error.fix}"
-
-
 def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
     """An error as RFC 9457 wants it; `status` is for refusals that only HTTP knows."""
     status = status or DOORS[error.code][0]
@@ -312,7 +306,7 @@ def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
         "title": type(error).__name__,
         "status": status,
         "code": error.code,
-        "detail": said(error),
+        "detail": str(error),
     }
     return shown | ({"field": error.field} if error.field else {}) | ({"fix": error.fix} if error.fix else {})
 

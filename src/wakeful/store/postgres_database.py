@@ -144,9 +144,6 @@ class Database:
             connection = await self._acquire(pool)
             try:
                 yield connection
-            except asyncpg.exceptions.ReadOnlySQLTransactionError:
-                connection.terminate()
-                raise
             finally:
                 await pool.release(connection, timeout=_GIVE_UP_WITHIN)
 
@@ -191,7 +188,8 @@ class Database:
         return {**limits, "server_settings": _SETTINGS}
 
     async def _forget_connections(self) -> None:
-        # What broke one connection broke the others: better to connect anew than to try them one by one.
+        # What broke one connection broke the others, also where the server only became a standby: better to connect
+        # anew, perhaps elsewhere, than to try them one by one.
         if self._pool is not None:
             await self._pool.expire_connections()
 

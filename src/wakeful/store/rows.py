@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -57,8 +58,7 @@ _POLICY: Final = _ALARM.index("policy")
 _ISOLATED: Final = _ALARM.index("isolated")
 
 # What a settlement writes unless intent changed too; the order of `change` in the query `settle`.
-_DISPATCH: Final = _positions(
-    _ALARM,
+_DISPATCH: Final = (
     "next_fire_at",
     "status",
     "failure_count",
@@ -76,6 +76,8 @@ _DISPATCH: Final = _positions(
     "paused_reason",
     "cancelled_at",
 )
+_DISPATCH_MOMENTS: Final = tuple(at for at, name in enumerate(_DISPATCH) if _ALARM.index(name) in _ALARM_MOMENTS)
+_dispatch: Final = attrgetter(*_DISPATCH)
 
 _FIRE: Final = Fire.__struct_fields__
 _FIRE_MOMENTS: Final = _positions(
@@ -127,8 +129,7 @@ def from_change(change: Change) -> list[Any]:
     """The parameters of `settle` or, where intent changed, of `settle_edited`."""
     if change.edited:
         return [change.claim, change.version, *from_alarm(change.after)]
-    alarm = _with_ms(astuple(change.after), _ALARM_MOMENTS)
-    return [change.after.id, change.claim, change.version, *[alarm[at] for at in _DISPATCH]]
+    return [change.after.id, change.claim, change.version, *_with_ms(_dispatch(change.after), _DISPATCH_MOMENTS)]
 
 
 def to_fire(row: Row) -> Fire:

@@ -49,7 +49,7 @@ from wakeful.store.rows import (
 )
 from wakeful.store.sqlite_file import check_path, describe, make, open_reader
 from wakeful.store.sqlite_schema import bring_up_to_date
-from wakeful.store.sqlite_search import alarm_search, fire_search
+from wakeful.store.sqlite_search import narrowed, search_values
 from wakeful.store.sqlite_writer import Work, Writer
 
 T = TypeVar("T")
@@ -167,14 +167,10 @@ class SqliteStore:
         return to_alarm(rows[0]) if rows else None
 
     async def find(self, query: AlarmQuery) -> list[Alarm]:
-        sql, values = alarm_search(self._sql, query)
-        rows = await self._read(lambda db: db.execute(sql, values).fetchall())
-        return [to_alarm(row) for row in rows]
+        return [to_alarm(row) for row in await self._rows("find", **search_values(query))]
 
     async def fires(self, query: FireQuery) -> list[Fire]:
-        sql, values = fire_search(self._sql, query)
-        rows = await self._read(lambda db: db.execute(sql, values).fetchall())
-        return [to_fire(row) for row in rows]
+        return [to_fire(row) for row in await self._rows("fires", **search_values(query))]
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         asked = [(id, to_ms(at)) for id, at in keys if _storable(id)]
@@ -281,7 +277,8 @@ class SqliteStore:
         return await self._readers.read(work)
 
     async def _rows(self, name: str, **values: Any) -> list[Row]:
-        return await self._read(lambda db: db.execute(self._sql[name], values).fetchall())
+        sql = narrowed(self._sql[name], values)
+        return await self._read(lambda db: db.execute(sql, values).fetchall())
 
 
 class _Readers:

@@ -1,47 +1,36 @@
-"""A query as SQL: fixed fragments by name, every value a parameter."""
+"""Queries with filters that may be absent: a line marked `-- when x` counts only where x is given.
+
+The text stays whole in its file, every value is a parameter, and an absent filter does not cost an index.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.rows import to_ms
 
-Search = tuple[str, list[Any]]
+_WHEN: Final = re.compile(r"\n[^\n]* -- when (\w+)(?=\n|$)")
 
 
-def alarm_search(sql: Mapping[str, str], query: AlarmQuery) -> Search:
-    text = query.text.casefold()
-    return _assembled(
-        sql,
-        "find",
-        query,
-        owner=[query.owner],
-        kind=[query.kind],
-        target=[query.target],
-        label=[query.label],
-        conversation_id=[query.conversation_id],
-        root_id=[query.root_id],
-        text=[text, text],
-    )
+def narrowed(sql: str, values: Mapping[str, Any]) -> str:
+    """The statement without the lines whose value is missing or empty."""
+    return _WHEN.sub(lambda line: line[0] if values[line[1]] not in ("", None) else "", sql)
 
 
-def fire_search(sql: Mapping[str, str], query: FireQuery) -> Search:
-    return _assembled(sql, "fires", query, owner=[query.owner], alarm_id=[query.alarm_id], target=[query.target])
-
-
-def _assembled(sql: Mapping[str, str], name: str, query: AlarmQuery | FireQuery, **plain: list[str]) -> Search:
-    filters: dict[str, list[Any]] = {part: values for part, values in plain.items() if values[0]}
-    if query.statuses:
-        filters["statuses"] = [msgspec.json.encode(query.statuses).decode()]
-    if query.since is not None:
-        filters["since"] = [to_ms(query.since)]
-    if query.until is not None:
-        filters["until"] = [to_ms(query.until)]
+def search_values(query: AlarmQuery | FireQuery) -> dict[str, Any]:
+    values = asdict(query)
+    values["statuses"] = msgspec.json.encode(query.statuses).decode() if query.statuses else ""
+    values["since"] = None if query.since is None else to_ms(query.since)
+    values["until"] = None if query.until is None else to_ms(query.until)
+    values["cursor"], values["cursor_id"] = (None, "") if query.cursor is None else query.cursor
     if query.cursor is not None:
-        filters["cursor"] = [to_ms(query.cursor[0]), query.cursor[1]]
-    parts = [sql[name], *(sql[f"{name}_{part}"] for part in filters), sql[f"{name}_end"]]
-    return "\n".join(parts), [*(value for values in filters.values() for value in values), query.limit]
+        values["cursor"] = to_ms(query.cursor[0])
+    if isinstance(query, AlarmQuery):
+        values["text"] = query.text.casefold()
+    return values

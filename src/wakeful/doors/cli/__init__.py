@@ -107,9 +107,9 @@ def _usage(error: click.ClickException) -> str:
 def tell(error: WakefulError) -> int:
     """Say on stderr what went wrong and what to do; the exit status for it."""
     from wakeful.doors.cli.output import clean
-    from wakeful.doors.wire import DOORS, said
+    from wakeful.doors.wire import DOORS
 
-    click.echo(f"error: {clean(said(error))}", err=True)
+    click.echo(f"error: {clean(str(error))}", err=True)
     return DOORS[error.code][1]
 
 

@@ -2,6 +2,7 @@
 --
 -- {rows} becomes `(?, …), (?, …)`, one group per row. One statement writes many rows because between statements the driver
 -- lets go of Python's interpreter lock, and a busy event loop may keep it for milliseconds each time.
+-- A line marked `-- when x` counts only where x is given: an `or` instead would keep SQLite from using the index.
 
 -- name: add
 -- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
@@ -182,80 +183,40 @@ select min(max(claimed_at + :lease, next_fire_at))
 select *
   from {t}alarms
  where id = :id
-   and (:owner = '' or owner_did = :owner);
+   and owner_did = :owner -- when owner
+;
 
 -- name: find
 select *
   from {t}alarms
  where true
-
--- name: find_owner
-   and owner_did = ?
-
--- name: find_statuses
-   and status in (select value from json_each(?))
-
--- name: find_kind
-   and kind = ?
-
--- name: find_target
-   and target = ?
-
--- name: find_label
-   and label = ?
-
--- name: find_conversation_id
-   and conversation_id = ?
-
--- name: find_root_id
-   and root_id = ?
-   and root_id <> '' -- says so that the partial index can be used
-
--- name: find_text
-   and (instr(wakeful_fold(label), ?) or instr(wakeful_fold(wake_message), ?))
-
--- name: find_since
-   and created_at >= ?
-
--- name: find_until
-   and created_at < ?
-
--- name: find_cursor
-   and (created_at, id) < (?, ?)
-
--- name: find_end
+   and owner_did = :owner -- when owner
+   and status in (select value from json_each(:statuses)) -- when statuses
+   and kind = :kind -- when kind
+   and target = :target -- when target
+   and label = :label -- when label
+   and conversation_id = :conversation_id -- when conversation_id
+   and root_id = :root_id and root_id <> '' -- when root_id
+   and (instr(wakeful_fold(label), :text) or instr(wakeful_fold(wake_message), :text)) -- when text
+   and created_at >= :since -- when since
+   and created_at < :until -- when until
+   and (created_at, id) < (:cursor, :cursor_id) -- when cursor
  order by created_at desc, id desc
- limit ?;
+ limit :limit;
 
 -- name: fires
 select *
   from {t}fires
  where true
-
--- name: fires_owner
-   and owner_did = ?
-
--- name: fires_alarm_id
-   and alarm_id = ?
-
--- name: fires_statuses
-   and status in (select value from json_each(?))
-
--- name: fires_target
-   and target = ?
-
--- name: fires_since
-   and scheduled_for >= ?
-
--- name: fires_until
-   and scheduled_for < ?
-
--- name: fires_cursor
-   and (scheduled_for, alarm_id) < (?, ?)
-
--- name: fires_end
+   and owner_did = :owner -- when owner
+   and alarm_id = :alarm_id -- when alarm_id
+   and status in (select value from json_each(:statuses)) -- when statuses
+   and target = :target -- when target
+   and scheduled_for >= :since -- when since
+   and scheduled_for < :until -- when until
+   and (scheduled_for, alarm_id) < (:cursor, :cursor_id) -- when cursor
  order by scheduled_for desc, alarm_id desc
- limit ?;
+ limit :limit;
 
 -- name: fire_at
 select *
@@ -286,38 +247,42 @@ select *
   from {t}alarms
  where status = 'active'
    and next_fire_at < :until
-   and (:owner = '' or owner_did = :owner)
+   and owner_did = :owner -- when owner
  order by next_fire_at, id
  limit :limit;
 
 -- name: stats
 with
     own_alarms as (
-        select status
+        select count(*) as total,
+               count(*) filter (where status = 'active') as pending,
+               count(*) filter (where status = 'paused') as paused,
+               count(*) filter (where status = 'cancelled') as cancelled
           from {t}alarms
-         where :owner = '' or owner_did = :owner),
+         where true
+           and owner_did = :owner -- when owner
+    ),
     own_fires as (
-        select status, count, duration_ms
+        select count(*) filter (where status in ('delivered', 'waiting')) as fired,
+               count(*) filter (where status = 'completed') as completed,
+               count(*) filter (where status = 'failed') as failed,
+               count(*) filter (where status = 'timed_out') as timeout_unknown,
+               coalesce(sum(count) filter (where status = 'skipped'), 0) as skipped,
+               cast(round(avg(duration_ms) filter (where status = 'completed')) as integer) as avg_duration_ms
           from {t}fires
-         where :owner = '' or owner_did = :owner)
-select count(*) as total,
-       count(*) filter (where status = 'active') as pending,
-       count(*) filter (where status = 'paused') as paused,
-       (select count(*) from own_fires where status in ('delivered', 'waiting')) as fired,
-       (select count(*) from own_fires where status = 'completed') as completed,
-       (select count(*) from own_fires where status = 'failed') as failed,
-       count(*) filter (where status = 'cancelled') as cancelled,
-       (select count(*) from own_fires where status = 'timed_out') as timeout_unknown,
-       (select coalesce(sum(count), 0) from own_fires where status = 'skipped') as skipped,
-       (select cast(round(avg(duration_ms)) as integer) from own_fires where status = 'completed') as avg_duration_ms
-  from own_alarms;
+         where true
+           and owner_did = :owner -- when owner
+    )
+select total, pending, paused, fired, completed, failed, cancelled, timeout_unknown, skipped, avg_duration_ms
+  from own_alarms
+ cross join own_fires;
 
 -- name: events
 select *
   from {t}events
  where seq > :after
-   and (:owner = '' or owner_did = :owner)
-   and (:alarm_id = '' or alarm_id = :alarm_id)
+   and owner_did = :owner -- when owner
+   and alarm_id = :alarm_id -- when alarm_id
  order by seq
  limit :limit;
 

@@ -1,0 +1,134 @@
+"""A process to be killed: python -m tests.faults.worker ORDERS, where ORDERS is the JSON of the struct below.
+
+It works (dispatches to a handler that writes down every wake) or writes (creates alarms and writes down every answer).
+At its halting point it stops itself as a whole, between two instructions, and waits for the end there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+import wakeful
+from wakeful.alarm import Alarm, Change, Wake
+from wakeful.app import build_store
+from wakeful.config import load
+from wakeful.front import Wakeful
+from wakeful.serving import log_to_stderr, work
+
+Point = Literal["", "claimed", "delivering", "settling", "settled", "creating", "created"]
+HALT = "halt"  # the message of the alarm at which a worker stops
+
+
+class Orders(msgspec.Struct, kw_only=True):
+    settings: dict[str, Any]
+    notes: str  # the file that every wake, or every answered create, is written to
+    halt: Point = ""
+    task: Literal["work", "write"] = "work"
+    gate: str = ""  # deliveries of "gated" wakes wait until this file exists
+    first_key: int = 0
+
+
+class Notes:
+    """Lines that survive the process: each is one write to a file opened for appending."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def add(self, *words: object) -> None:
+        os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
+
+
+def freeze() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class HaltingStore:
+    """A store that stops the process just before or just after one of its verbs."""
+
+    def __init__(self, store: Any, halt: Point) -> None:
+        self._store = store
+        self._halt = halt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim(self, *args: Any, **kwargs: Any) -> Any:
+        claimed = await self._store.claim(*args, **kwargs)
+        self._stop("claimed", claimed.alarms)
+        return claimed
+
+    async def settle(self, changes: Sequence[Change]) -> Any:
+        alarms = [change.after for change in changes]
+        self._stop("settling", alarms)
+        answers = await self._store.settle(changes)
+        self._stop("settled", alarms)
+        return answers
+
+    async def add(self, alarms: Sequence[Alarm], **kwargs: Any) -> Any:
+        self._stop("creating", alarms)
+        added = await self._store.add(alarms, **kwargs)
+        self._stop("created", alarms)
+        return added
+
+    def _stop(self, point: Point, alarms: Sequence[Alarm]) -> None:
+        if point == self._halt and any(alarm.wake_message == HALT for alarm in alarms):
+            freeze()
+
+
+async def deliver(wake: Wake, orders: Orders, notes: Notes) -> None:
+    notes.add(wake.fire_id, wake.attempt)
+    match wake.message:
+        case "halt" if orders.halt == "delivering":
+            freeze()
+        case "hanging":
+            await asyncio.Event().wait()
+        case "gated":
+            while not Path(orders.gate).exists():
+                await asyncio.sleep(0.01)
+        case "brief":
+            await asyncio.sleep(random.uniform(0, 0.02))
+
+
+async def create_for_ever(clock: Wakeful, orders: Orders, notes: Notes) -> None:
+    """Eight at a time, each under a key of its own; what is written down was answered."""
+    keys = itertools.count(orders.first_key)
+
+    async def create() -> None:
+        for key in keys:
+            halting = orders.halt != "" and key == orders.first_key + 40
+            message = HALT if halting else "later"
+            alarm = await clock.set(delay=3600, wake_message=message, target="desk", key=f"k{key}")
+            notes.add(alarm.id, key)
+
+    await asyncio.gather(*(create() for _ in range(8)))
+
+
+async def main(orders: Orders) -> None:
+    settings = load(flags=orders.settings)
+    notes = Notes(orders.notes)
+    store: Any = HaltingStore(build_store(settings), orders.halt)
+    async with Wakeful(store, settings=settings, targets={}) as clock:
+
+        @clock.handler("desk", concurrency=settings.concurrency)
+        async def desk(wake: wakeful.Wake) -> None:
+            await deliver(wake, orders, notes)
+
+        if orders.task == "work":
+            await work(clock)
+        else:
+            await create_for_ever(clock, orders, notes)
+
+
+if __name__ == "__main__":
+    log_to_stderr("info")
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Orders)))

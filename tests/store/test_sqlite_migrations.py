@@ -1,0 +1,106 @@
+"""Migrations in a file that may be somebody else's as well, and that several processes may start on at once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.store.queries import Naming, migrations
+from wakeful.store.sqlite import SqliteStore
+from wakeful.testing import ManualClock
+from wakeful.testing.conformance.making import added, an_alarm, claimed
+
+from .sqlite_file_tools import ask, migrated
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "wakeful.db")
+
+
+class TestMigrations:
+    async def test_processes_that_start_at_once_apply_each_step_once(self, path: str) -> None:
+        program = (
+            "import asyncio, sys; from wakeful.store.sqlite import SqliteStore;"
+            "store = SqliteStore(sys.argv[1]); print('ready', flush=True); sys.stdin.readline();"
+            "print(asyncio.run(store.migrate()))"
+        )
+        pipe = asyncio.subprocess.PIPE
+        processes = [
+            await asyncio.create_subprocess_exec(sys.executable, "-c", program, path, stdin=pipe, stdout=pipe)
+            for _ in range(4)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"ready\n"
+        answers = await asyncio.gather(*(process.communicate(b"\n") for process in processes))
+        told = [answer.decode().strip() for answer, _ in answers]
+        assert [process.returncode for process in processes] == [0, 0, 0, 0]
+        assert sorted(told) == [str([step.name for step in migrations("sqlite", Naming())])] + ["[]"] * 3
+        assert ask(path, "select count(*) from wakeful_migrations") == [(len(migrations("sqlite", Naming())),)]
+
+    async def test_a_shared_ledger_is_used_where_there_is_one(self, path: str, clock: ManualClock) -> None:
+        ask(
+            path,
+            "create table migrations (service text not null, version integer not null, applied_at text not null,"
+            " primary key (service, version)); insert into migrations values ('timed', 1, 'x'), ('timed', 99, 'x')",
+        )
+        await migrated(path, clock=clock)
+        assert ask(path, "select * from migrations where service = 'wakeful'") == [
+            ("wakeful", 1, "2030-01-01T00:00:00Z")
+        ]
+        assert ask(path, "select count(*) from sqlite_master where name like '%wakeful_migrations'") == [(0,)]
+        assert await migrated(path) == []
+
+    async def test_a_ledger_of_another_shape_is_left_alone(self, path: str) -> None:
+        ask(path, "create table migrations (version text primary key, applied_at text)")
+        await migrated(path)
+        assert ask(path, "select count(*) from migrations") == [(0,)]
+        assert ask(path, "select service, version from wakeful_migrations") == [("wakeful", 1)]
+
+    async def test_our_own_ledger_counts_also_when_a_shared_one_comes_later(self, path: str) -> None:
+        await migrated(path)
+        ask(path, "create table migrations (service text, version integer, applied_at text)")
+        assert await migrated(path) == []
+
+    @pytest.mark.parametrize("table", ["alarms", "fires", "events"])
+    async def test_somebody_elses_table_stops_us_before_we_write(self, path: str, table: str) -> None:
+        ask(path, f"create table {table} (id integer primary key, what text)")
+        before = ask(path, "select * from sqlite_master")
+        with pytest.raises(InvalidConfig, match="prefix"):
+            await migrated(path)
+        assert ask(path, "select * from sqlite_master") == before
+
+    async def test_with_a_prefix_we_live_beside_it(self, path: str, clock: ManualClock) -> None:
+        ask(path, "create table alarms (id integer primary key)")
+        stores = [SqliteStore(path, naming=Naming(prefix=prefix), clock=clock) for prefix in ("wk_", "other_")]
+        for store in stores:
+            assert await store.migrate() != []
+            await added(store, an_alarm(clock))
+            assert len(await claimed(store)) == 1
+        for store in stores:
+            assert await store.migrate() == []
+            assert (await store.stats()).total == 1
+            await store.close()
+        assert ask(path, "select service from wk_wakeful_migrations") == [("wakeful:wk_",)]
+
+    async def test_tables_of_a_newer_wakeful_are_left_alone(self, path: str) -> None:
+        await migrated(path)
+        ask(path, "insert into wakeful_migrations values ('wakeful', 1000, 'later')")
+        with pytest.raises(InvalidConfig, match="newer wakeful"):
+            await migrated(path)
+
+    async def test_a_step_that_fails_leaves_nothing_behind(self, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        steps = migrations("sqlite", Naming())
+        broken = replace(steps[0], sql=steps[0].sql + "; create table x (y nonsense) strict;")
+        monkeypatch.setattr("wakeful.store.sqlite.migrations", lambda *_: [broken])
+        with pytest.raises(StoreUnavailable):
+            await migrated(path)
+        assert ask(path, "select * from sqlite_master") == []
+        monkeypatch.undo()
+        assert await migrated(path) == ["0001-first"]
