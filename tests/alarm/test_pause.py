@@ -177,3 +177,21 @@ def test_an_instant_that_was_to_be_passed_over_counts_as_itself_once_an_edit_bri
     assert world.attempt(DONE)
     fire = world.fires[at(10)]
     assert (fire.status, fire.through, fire.count) == ("completed", None, 1)
+
+
+def test_a_series_put_off_past_its_end_fires_once_more_at_that_moment() -> None:
+    world = hourly(policy=Policy(ends_at=at(10)))
+    world.snooze(4 * HOUR, at(8, 30))
+    assert (world.alarm.status, world.alarm.occurrence_at) == ("active", at(12, 30))
+    assert world.rows == [(at(9), "snoozed", ""), (at(10), "skipped", "superseded")]
+    world.attempt(DONE)
+    assert world.alarm.status == "fired"
+
+
+def test_a_snooze_ends_when_it_says_and_jitter_belongs_to_the_schedule() -> None:
+    world = hourly(policy=Policy(jitter=600))
+    world.snooze(75 * MINUTE, at(8, 30))
+    assert (world.alarm.occurrence_at, world.alarm.next_fire_at) == (at(9, 45), at(9, 45))
+    series = hourly(policy=Policy(jitter=600))
+    series.snooze(90 * MINUTE, at(8, 30))
+    assert at(10) == series.alarm.occurrence_at < series.alarm.next_fire_at < at(10, 10)

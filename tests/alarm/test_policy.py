@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Policy, missed_before
+from wakeful.alarm import Policy, Snoozed, missed_before
 
-from .world import ARRIVED, AWAITED, BROKEN, DAY, DONE, HOUR, SECOND, World, alarm, at, hourly, once
+from .world import ARRIVED, AWAITED, BROKEN, DAY, DONE, HOUR, MINUTE, SECOND, World, alarm, at, hourly, once
 
 
 def test_no_attempt_starts_once_a_fire_has_expired() -> None:
@@ -195,3 +195,11 @@ def test_instants_during_an_attempt_that_failed_for_good_are_on_record_too() -> 
     world.attempt(BROKEN, at(9, 30), took=2 * HOUR)
     assert world.rows == [(at(9), "failed", "exhausted"), (at(10), "skipped", "overlap")]
     assert (world.fires[at(10)].count, world.alarm.occurrence_at) == (2, at(12))
+
+
+def test_a_snoozed_fire_uses_up_none_of_max_fires_and_hides_no_instant() -> None:
+    world = hourly(policy=Policy(max_fires=1))
+    world.attempt(Snoozed(5 * MINUTE), at(10, 30))
+    assert world.rows == [(at(9), "snoozed", ""), (at(10), "skipped", "missed")]
+    assert world.attempt(ARRIVED)
+    assert world.alarm.status == "fired"

@@ -121,12 +121,14 @@ def test_a_snooze_needs_a_length(wait: timedelta | None) -> None:
 
 def test_a_snooze_is_refused_where_nothing_can_come_again() -> None:
     in_flight, retrying, paused, cancelled = once(), once(), hourly(), hourly()
+    failed = hourly(max_failures=0)
     in_flight.claim(at(9))
     retrying.attempt(BROKEN)
     paused.attempt(AWAITED)
     paused.pause(at(9, 1))
     cancelled.attempt(AWAITED)
     cancelled.cancel(at(9, 1))
-    for world in (in_flight, retrying, paused, cancelled):
+    failed.attempt(BROKEN)
+    for world in (in_flight, retrying, failed, paused, cancelled):
         with pytest.raises(Conflict):
             world.report(at(9), snooze(MINUTE), at(9, 2))

@@ -59,8 +59,7 @@ async def test_workers_killed_at_any_moment_lose_nothing_and_repeat_only_what_wa
     leases: set[tuple[str, int]] = set()  # that were held when their worker was killed
     for _ in range(8):
         victim = scene.start(settings={"concurrency": IN_FLIGHT})
-        enough = len(scene.lines()) + chance.randint(1, 30)
-        await until(lambda: len(scene.lines()) >= enough, "it delivers")
+        await scene.more_lines(chance.randint(1, 30))
         await asyncio.sleep(chance.uniform(0, 0.05))
         victim.kill()
         leases |= {(id, alarm.claim) for id, alarm in (await scene.alarms()).items() if alarm.claimed_at is not None}
@@ -87,8 +86,7 @@ async def test_whatever_was_answered_is_there_after_a_kill(scene: Scene, halt: s
         if halt:
             await writer.frozen()
         else:
-            enough = len(scene.lines()) + chance.randint(1, 200)
-            await until(lambda: len(scene.lines()) >= enough, "it creates")
+            await scene.more_lines(chance.randint(1, 200))
         writer.kill()
         for id, key in scene.lines():
             assert answered.setdefault(key, id) == id, "two alarms for one key"

@@ -13,11 +13,11 @@ import random
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+import tests.mutants.plant  # noqa: F401 - first: it may plant a fault here too
 import wakeful
 from wakeful.alarm import Alarm, Change, Wake
 from wakeful.app import build_store
@@ -85,6 +85,11 @@ class HaltingStore:
             freeze()
 
 
+async def opened(gate: str) -> None:
+    while not os.path.exists(gate):  # noqa: ASYNC110, ASYNC240 - another process opens it, and soon
+        await asyncio.sleep(0.01)
+
+
 async def deliver(wake: Wake, orders: Orders, notes: Notes) -> None:
     notes.add(wake.fire_id, wake.attempt)
     match wake.message:
@@ -93,8 +98,7 @@ async def deliver(wake: Wake, orders: Orders, notes: Notes) -> None:
         case "hanging":
             await asyncio.Event().wait()
         case "gated":
-            while not Path(orders.gate).exists():
-                await asyncio.sleep(0.01)
+            await opened(orders.gate)
         case "brief":
             await asyncio.sleep(random.uniform(0, 0.02))
 

@@ -63,7 +63,9 @@ class Known(Struct):
     unanswered: int = 0  # claims since it was last settled or taken back
     cancelled: bool = False
     ended: set[datetime] = field(default_factory=set)  # occurrences that are over and may not fire again
-    excused: set[datetime] = field(default_factory=set)  # instants that need no row: the series was over, or it is purged
+    excused: set[datetime] = field(
+        default_factory=set
+    )  # instants that need no row: the series was over, or it is purged
     overtaken: set[datetime] = field(default_factory=set)  # rows about a future that an edit has changed
 
     # What happens
@@ -136,7 +138,7 @@ class Known(Struct):
         self._check_instants(now)
         for at, fire in fires.items():
             worked_on = at == alarm.occurrence_at and not alarm.finished
-            if not worked_on and fire.status not in _OPEN:
+            if not worked_on and fire.status not in _OPEN and at not in self.overtaken:
                 self.ended.add(at)
 
     def _check_lease(self) -> None:

@@ -166,6 +166,13 @@ async def test_several_processes_may_migrate_at_once(world: World) -> None:
     assert sorted(said) == ["", "", "", "0001-first"]
 
 
+async def test_migrations_at_the_same_moment_take_turns(world: World) -> None:
+    stores = [world.store(pool_size=4) for _ in range(6)]
+    await asyncio.gather(*(store.now() for store in stores))  # connected: they start together
+    applied = await asyncio.gather(*(store.migrate() for store in stores))
+    assert sorted(applied) == [[], [], [], [], [], ["0001-first"]]
+
+
 async def ledger(world: World, table: str = "wakeful_migrations") -> list[tuple[str, str]]:
     rows = await world.sql(f"select service, version::text from {world.schema}.{table} order by 1, 2")
     return [tuple(row) for row in rows]
@@ -199,13 +206,14 @@ async def test_a_table_named_migrations_with_other_columns_is_left_alone(world: 
     assert await ledger(world) == [("wakeful", "1")]
 
 
-async def test_somebody_elses_table_named_alarms_stops_us_and_nothing_is_written(world: World) -> None:
+@pytest.mark.parametrize("table", ["alarms", "events"])
+async def test_somebody_elses_table_of_our_name_stops_us_and_nothing_is_written(world: World, table: str) -> None:
     await world.sql(f"create schema {world.schema}")
-    await world.sql(f"create table {world.schema}.alarms (id integer)")
+    await world.sql(f"create table {world.schema}.{table} (id integer)")
     with pytest.raises(InvalidConfig, match="schema"):
         await world.store().migrate()
     tables = await world.sql("select relname from pg_class where relnamespace = $1::regnamespace", world.schema)
-    assert [row[0] for row in tables] == ["alarms"]
+    assert [row[0] for row in tables] == [table]
 
 
 async def test_a_newer_schema_is_refused(world: World, store: PostgresStore) -> None:

@@ -77,7 +77,11 @@ def resume(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "") -> C
 
 
 def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, by: str = "") -> Change:
-    """Put off the next fire. A series that would have come again by then goes on with its first instant after that."""
+    """Put off the next fire.
+
+    A series that would have come again by then goes on with its first instant from then on; with none left, it fires
+    once more at that moment.
+    """
     if wait <= timedelta(0):
         raise InvalidRequest("a snooze needs a length", field="for", fix='For example "1h".')
     if alarm.status != "active":
@@ -90,15 +94,13 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
             field="for",
             fix="Give a longer snooze; to fire sooner, edit when it fires.",
         )
-    slept = _slept(alarm, fire, until, now)
-    after = _taken_back(alarm, now)
     upcoming = following(alarm, alarm.next_fire_at)
-    if upcoming is None or until < upcoming:
-        after = replace(at_occurrence(after, until), next_fire_at=until)
-        return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *slept)
     run = skipped_run(alarm, upcoming, until - _MS, "superseded", now=now)
-    after = advance(after, until - _MS)
-    return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *slept, *_some(run))
+    resumes = following(alarm, until - _MS) if upcoming is not None and upcoming <= until else None
+    after = at_occurrence(_taken_back(alarm, now), resumes or until)
+    after = after if resumes else replace(after, next_fire_at=until)
+    rows = (*_slept(alarm, fire, until, now), *_some(run))
+    return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *rows)
 
 
 def update(

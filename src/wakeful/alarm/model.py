@@ -201,5 +201,7 @@ def from_unix_ms(ms: int) -> datetime:
 
 def whole_ms(moment: datetime) -> datetime:
     """The moment in UTC, cut to the millisecond: what a row can hold."""
-    moment = moment.astimezone(UTC)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    rest = moment.microsecond % 1000
+    return moment.replace(microsecond=moment.microsecond - rest) if rest else moment

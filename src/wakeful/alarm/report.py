@@ -181,10 +181,8 @@ def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: dat
         raise Conflict(
             "the attempt is still under way", field="fire_id", fix='Answer it with {"snooze": "15m"} instead.'
         )
-    if fire.status == "retrying":
-        raise Conflict(
-            f"it comes again at {alarm.next_fire_at.isoformat()}", field="fire_id", fix="Snooze the alarm instead."
-        )
+    if fire.status in ("retrying", "failed"):
+        raise Conflict(f"the fire is {fire.status}", field="fire_id", fix="Snooze the alarm, or retry the fire.")
     again = whole_ms(now + said.wait)
     told = _no_longer_awaited(alarm, fire, now)
     after = _reopened(told, replace(fire, scheduled_for=again), again, failures=0)

@@ -215,7 +215,9 @@ class _Ending(Struct, frozen=True):
         alarm, again = self.alarm, max(whole_ms(self.now + wait), self.past + _MS)
         fire = replace(self.fire, status="snoozed", reason="", result=f"snoozed until {again.isoformat()}")
         after = _released(alarm, self.now)
-        runs = passed_over(alarm, started=self.started, now=self.now)
+        # A snoozed fire uses up none of `max_fires`: the series is not at its last one yet.
+        uncounted = replace(alarm, fire_count=alarm.fire_count - 1)
+        runs = passed_over(uncounted, started=self.started, now=self.now)
         upcoming = following(alarm, self.past)
         if upcoming is not None and upcoming <= again:
             return _change(alarm, at_occurrence(after, upcoming), fire, *runs)

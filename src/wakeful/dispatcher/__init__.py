@@ -63,6 +63,7 @@ class Dispatcher:
         self._secret = b""
         self._offset = timedelta(0)  # the store's clock less ours, measured at each claim
         self._stopping = False
+        self._event_loop: asyncio.AbstractEventLoop  # kept: asking for it costs a system call each time
         self._bell = store.hints  # rung by whoever has news: the store, a landed flight, a stop
         self._flights = Flights(served, total=self._settings.total_concurrency, batch=self._settings.batch)
         self._settler = Settler(store, self._clock, self._landed)
@@ -70,6 +71,7 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Dispatch until cancelled or told to stop; then finish or hand back what is in flight."""
+        self._event_loop = asyncio.get_running_loop()
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
         upkeep = asyncio.create_task(self._upkeep.run(self._now), name="wakeful upkeep")
         loop = asyncio.create_task(self._loop(), name="wakeful dispatcher")
@@ -96,6 +98,7 @@ class Dispatcher:
 
         For tests and one-off runs: it returns when nothing is due any more.
         """
+        self._event_loop = asyncio.get_running_loop()
         settler = asyncio.create_task(self._settler.run())
         done = 0
         try:
@@ -129,8 +132,8 @@ class Dispatcher:
         """Claim what is due and start it; how long there is nothing more to do."""
         slots = self._flights.slots(self._now())
         claimed = await self._claim(slots) if slots else []
-        per_target = Counter(alarm.target for alarm in claimed)
-        if any(per_target[target] >= room for target, room in slots.items()) and self._flights.slots(self._now()):
+        self._flights.fed(slots, Counter(alarm.target for alarm in claimed))
+        if any(target in self._flights.hungry for target in self._flights.slots(self._now())):
             return 0.0  # there may be more where that came from, and room for it
         now = self._now()
         moments = [now + self._settings.tick]
@@ -184,7 +187,7 @@ class Dispatcher:
         if flight.change is not None:
             self._settler.add(flight)
         else:
-            flight.task = asyncio.create_task(self._deliver(flight))
+            flight.task = self._event_loop.create_task(self._deliver(flight))
 
     async def _deliver(self, flight: Flight) -> None:
         alarm = flight.alarm

@@ -44,6 +44,7 @@ class Flights:
         self.served = served
         self.paused: frozenset[str] = frozenset()
         self.breakers: dict[str, Breaker] = {}
+        self.hungry: set[str] = set()
         self._total = total
         self._batch = batch
         self._flying: set[Flight] = set()
@@ -65,23 +66,30 @@ class Flights:
             self._by_target[flight.alarm.target] -= 1
 
     def slots(self, now: datetime) -> dict[str, int]:
-        """How many alarms each target can start at once: a batch in all, shared out evenly.
+        """How many alarms each target can start at once, at most a batch each.
 
+        Where there is not room for all of them, targets that had little to do lately get little; the rest share evenly.
         A few places are each target's own, whatever the others hold: hanging targets cannot crowd out the rest.
         """
-        room = {name: free for name in self.served if (free := self._room(name, now)) > 0}
-        left = min(self._batch, max(0, self._total - len(self._flying)))
+        room = {name: min(free, self._batch) for name in self.served if (free := self._room(name, now)) > 0}
+        left = max(0, self._total - len(self._flying))
+        if sum(room.values()) <= left:
+            return room
+        asked = {name: most if name in self.hungry else min(most, RESERVED) for name, most in room.items()}
         shared: dict[str, int] = {}
         # The smallest first: what it leaves of its share goes to the others.
-        for waiting, (name, free) in zip(
-            range(len(room), 0, -1), sorted(room.items(), key=lambda r: r[1]), strict=True
-        ):
-            own = min(free, max(0, RESERVED - self._by_target[name]))
-            share = min(free, -(-left // waiting))
+        for waiting, name in zip(range(len(asked), 0, -1), sorted(asked, key=asked.__getitem__), strict=True):
+            share = min(asked[name], -(-left // waiting))
             left -= share
+            own = min(room[name], max(0, RESERVED - self._by_target[name]))
             if most := max(own, share):
                 shared[name] = most
         return shared
+
+    def fed(self, slots: Mapping[str, int], claimed: Counter[str]) -> None:
+        """Remember who took all it was offered: there may be more where that came from."""
+        for name, offered in slots.items():
+            (self.hungry.add if claimed[name] >= offered else self.hungry.discard)(name)
 
     def open_targets(self, now: datetime) -> list[str]:
         """The targets with room for at least one more."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("wakeful.store")
 _SHARED: Final = ["service", "version", "applied_at"]
+_OURS: Final = ("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets")
 _LOCK: Final = "select pg_advisory_xact_lock(hashtextextended('wakeful migrations', 0))"
 _PATIENCE: Final = 120.0  # for the lock and for the migration: another process may be at a long one
 
@@ -39,9 +40,7 @@ class Migrator:
         async with connection.transaction():
             await connection.execute(f"set local lock_timeout = '{_PATIENCE:.0f}s'; set local synchronous_commit = on")
             # One at a time, whatever they call their schema: creating one is a race too.
-            await connection.fetch(
-                "select pg_advisory_xact_lock(hashtextextended('wakeful migrations', 0))", timeout=_PATIENCE
-            )
+            await connection.fetch(_LOCK, timeout=_PATIENCE)
             await self._create_schema(connection)
             ledger, applied = await self._ledger(connection)
             if applied and max(applied) > newest:
@@ -76,9 +75,9 @@ class Migrator:
         if name in tables:
             rows = await connection.fetch(f"select version::text from {where} where service = $1", self._service)
             applied = {int(row[0]) for row in rows}
-        if not applied and f"{self._naming.prefix}alarms" in tables:
+        if not applied and (foreign := [table for table in _OURS if f"{self._naming.prefix}{table}" in tables]):
             raise InvalidConfig(
-                f"the database has a table {self._naming.qualifier}alarms that is not wakeful's",
+                f"the database has a table {self._naming.qualifier}{foreign[0]} that is not wakeful's",
                 field="database",
                 fix="Set `schema` or `prefix` so that wakeful's tables have names of their own.",
             )
@@ -90,7 +89,7 @@ class Migrator:
         return where, applied
 
     async def _tables(self, connection: Connection) -> Mapping[str, list[str]]:
-        names = ["migrations", self._own_ledger, f"{self._naming.prefix}alarms"]
+        names = ["migrations", self._own_ledger, *(f"{self._naming.prefix}{table}" for table in _OURS)]
         rows = await connection.fetch(self._sql["tables"], self._naming.schema, names)
         return {row["name"]: row["columns"] for row in rows}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +29,10 @@ def to_ms(moment: datetime) -> int:
 
 def to_moment(ms: int) -> datetime:
     return _EPOCH + ms * _MS
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // _MS
 
 
 def length_ms(length: timedelta) -> int:
@@ -56,28 +59,6 @@ _ALARM_MOMENTS: Final = _positions(
 )
 _POLICY: Final = _ALARM.index("policy")
 _ISOLATED: Final = _ALARM.index("isolated")
-
-# What a settlement writes unless intent changed too; the order of `change` in the query `settle`.
-_DISPATCH: Final = (
-    "next_fire_at",
-    "status",
-    "failure_count",
-    "last_error",
-    "claimed_at",
-    "updated_at",
-    "last_fired_at",
-    "occurrence_at",
-    "claim",
-    "unsettled",
-    "version",
-    "awaiting",
-    "fire_count",
-    "failed_in_a_row",
-    "paused_reason",
-    "cancelled_at",
-)
-_DISPATCH_MOMENTS: Final = tuple(at for at, name in enumerate(_DISPATCH) if _ALARM.index(name) in _ALARM_MOMENTS)
-_dispatch: Final = attrgetter(*_DISPATCH)
 
 _FIRE: Final = Fire.__struct_fields__
 _FIRE_MOMENTS: Final = _positions(
@@ -117,6 +98,22 @@ def to_alarm(row: Row) -> Alarm:
     return Alarm(**dict(zip(_ALARM, values, strict=True)))
 
 
+def to_alarms(text: str) -> list[Alarm]:
+    """A JSON array of alarms, moments as unix seconds: how a claim reads many at once."""
+    try:
+        return _read_alarms(text)
+    except msgspec.ValidationError:  # one that this version cannot read must not hide the others
+        return [_to_alarm_leniently(each) for each in msgspec.json.decode(text)]
+
+
+def _to_alarm_leniently(given: dict[str, Any]) -> Alarm:
+    try:
+        return msgspec.convert(given, Alarm, strict=False)
+    except msgspec.ValidationError:
+        policy = _known_fields(given["policy"])
+        return msgspec.convert(given | {"policy": policy}, Alarm, strict=False)
+
+
 def from_alarm(alarm: Alarm) -> list[Any]:
     values = _with_ms(astuple(alarm), _ALARM_MOMENTS)
     policy = alarm.policy
@@ -129,7 +126,28 @@ def from_change(change: Change) -> list[Any]:
     """The parameters of `settle` or, where intent changed, of `settle_edited`."""
     if change.edited:
         return [change.claim, change.version, *from_alarm(change.after)]
-    return [change.after.id, change.claim, change.version, *_with_ms(_dispatch(change.after), _DISPATCH_MOMENTS)]
+    after = change.after
+    return [  # in the order of `change` in that query
+        after.id,
+        change.claim,
+        change.version,
+        (after.next_fire_at - _EPOCH) // _MS,
+        after.status,
+        after.failure_count,
+        after.last_error,
+        _ms(after.claimed_at),
+        (after.updated_at - _EPOCH) // _MS,
+        _ms(after.last_fired_at),
+        (after.occurrence_at - _EPOCH) // _MS,
+        after.claim,
+        after.unsettled,
+        after.version,
+        _ms(after.awaiting),
+        after.fire_count,
+        after.failed_in_a_row,
+        after.paused_reason,
+        _ms(after.cancelled_at),
+    ]
 
 
 def to_fire(row: Row) -> Fire:
@@ -201,6 +219,7 @@ def from_target_state(state: TargetState) -> list[Any]:
     return _with_ms(astuple(state), _STATE_MOMENTS)
 
 
+_read_alarms: Final = msgspec.json.Decoder(list[Alarm], strict=False).decode
 _read_policy: Final = msgspec.json.Decoder(Policy).decode
 _read_log: Final = msgspec.json.Decoder(tuple[Attempt, ...]).decode
 _read_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -211,10 +230,17 @@ _encode: Final = msgspec.json.Encoder().encode
 def _policy(text: str) -> Policy:
     try:
         return _read_policy(text)
-    except msgspec.ValidationError:
-        # During an upgrade a newer wakeful may have written a field this one does not know.
-        given = msgspec.json.decode(text)
-        return msgspec.convert({name: given[name] for name in Policy.__struct_fields__ if name in given}, Policy)
+    except msgspec.DecodeError:
+        return _known_fields(text)
+
+
+def _known_fields(given: Any) -> Policy:
+    """What can be read of a policy that a newer wakeful, or somebody's hand, has written."""
+    try:
+        fields = msgspec.json.decode(given) if isinstance(given, str) else given
+        return msgspec.convert({name: fields[name] for name in Policy.__struct_fields__ if name in fields}, Policy)
+    except (msgspec.MsgspecError, TypeError):
+        return DEFAULT_POLICY
 
 
 def _json(value: object) -> str:

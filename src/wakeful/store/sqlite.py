@@ -10,6 +10,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from itertools import islice
 from threading import Lock, local
 from typing import Any, Final, TypeVar
 
@@ -40,6 +41,7 @@ from wakeful.store.rows import (
     length_ms,
     to_alarm,
     to_alarm_and_fire,
+    to_alarms,
     to_event,
     to_fire,
     to_moment,
@@ -76,6 +78,7 @@ class SqliteStore:
         self._tick = tick
         self._sql = queries("sqlite", naming)
         self._writer = Writer(self._path)
+        self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
         self._readers = _Readers(self._path)
 
     async def migrate(self) -> list[str]:
@@ -109,7 +112,8 @@ class SqliteStore:
 
         async def some(chunk: Sequence[Alarm]) -> list[Row | None]:
             rows = self._encoded(from_alarm, chunk)
-            return await self._write(lambda db: writes.add(db, self._sql, rows), then=hint)
+            answers: list[Row | None] = await self._writer.submit_joint(self._add, rows, then=hint)
+            return answers
 
         there_first = await _in_chunks(some, alarms)
         return [
@@ -117,15 +121,21 @@ class SqliteStore:
             for alarm, row in zip(alarms, there_first, strict=True)
         ]
 
+    def _add_jointly(self, db: apsw.Connection, calls: list[list[list[Any]]]) -> list[list[Row | None]]:
+        """The alarms of several calls in one statement; each call's own answers."""
+        answers = iter(writes.add(db, self._sql, [row for rows in calls for row in rows]))
+        return [list(islice(answers, len(rows))) for rows in calls]
+
     async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
         lease_ms = length_ms(lease)
 
-        def work(db: apsw.Connection) -> tuple[list[Row], int]:
+        def work(db: apsw.Connection) -> tuple[str, int]:
             now = to_ms(self._clock.now())
             return writes.claim(db, self._sql, slots, lease=lease_ms, now=now), now
 
-        rows, now = await self._write(work)
-        return Claimed([to_alarm(row) for row in rows], to_moment(now))
+        text, now = await self._write(work)
+        alarms = sorted(to_alarms(text), key=lambda alarm: (alarm.target, alarm.next_fire_at, alarm.id))
+        return Claimed(alarms, to_moment(now))
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         hint = self._hint(change.after for change in changes)

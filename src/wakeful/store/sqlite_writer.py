@@ -23,18 +23,32 @@ T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
 _FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
+_JOINT: Final = 512  # items that are written in one go
 _GAP: Final = 0.002  # and how long we then let them in, when we have more to do
+
+
+Joint = Callable[[apsw.Connection, list[Any]], list[Any]]
 
 
 class Operation(Generic[T]):
     """One caller's write on its way through the writer."""
 
-    __slots__ = ("alone", "future", "loop", "then", "work")
+    __slots__ = ("alone", "future", "item", "joint", "loop", "then", "work")
 
-    def __init__(self, work: Work[T], then: Callable[[], None] | None, *, alone: bool) -> None:
+    def __init__(
+        self,
+        work: Work[T],
+        then: Callable[[], None] | None,
+        *,
+        alone: bool = False,
+        joint: Joint | None = None,
+        item: Any = None,
+    ) -> None:
         self.work = work
         self.then = then
         self.alone = alone
+        self.joint = joint
+        self.item = item
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
 
@@ -62,7 +76,16 @@ class Writer:
 
         Alone: outside of any transaction, for work that begins and commits by itself.
         """
-        operation = Operation(work, then, alone=alone)
+        return self._put(Operation(work, then, alone=alone))
+
+    def submit_joint(self, joint: Joint, item: Any, *, then: Callable[[], None] | None = None) -> asyncio.Future[Any]:
+        """Have an item written together with what others hand to the same `joint` meanwhile; its own answer.
+
+        Where the items fail together, each is tried by itself.
+        """
+        return self._put(Operation(lambda db: joint(db, [item])[0], then, joint=joint, item=item))
+
+    def _put(self, operation: Operation[T]) -> asyncio.Future[T]:
         with self._lock:
             if self._closing.is_set():
                 raise StoreUnavailable("the store is closed")
@@ -127,24 +150,49 @@ class Writer:
     def _run_together(self, first: Operation[Any]) -> None:
         """One transaction for whatever waits. What breaks the transaction itself fails all of it."""
         answers: list[Answer] = []
-        operation: Operation[Any] | None = first
+        taken = [first]  # from the queue, and not answered yet
         try:
             db = self._connection()
             # Immediate: a deferred transaction that turns to writing fails instead of waiting.
             db.execute("begin immediate")
             began = stopwatch()
-            while operation is not None:
-                answers.append(self._attempt(db, operation))
-                operation = self._another() if stopwatch() - began < _FULL else None
+            while taken:
+                size, taken = self._grouped(taken[0])
+                answers += self._attempt_jointly(db, taken[:size])
+                del taken[:size]
+                if taken and stopwatch() - began >= _FULL:
+                    self._held_back = taken.pop()
             db.execute("commit")
             self.commits += 1
         except Exception as error:
             self._give_up(error)
-            waited = [answer[0] for answer in answers] + ([operation] if operation else [])
+            waited = [answer[0] for answer in answers] + taken
             if isinstance(error, apsw.BusyError):
                 waited += self._everyone()  # they waited as well: not five more seconds for each
             answers = [(failed, None, error) for failed in waited]
         self._tell(answers)
+
+    def _grouped(self, first: Operation[Any]) -> tuple[int, list[Operation[Any]]]:
+        """How many operations can be done in one go, and all that were taken: the last may be one that cannot."""
+        taken = [first]
+        while (another := self._another()) is not None:
+            taken.append(another)
+            if first.joint is None or another.joint is not first.joint or len(taken) > _JOINT:
+                return len(taken) - 1, taken
+        return len(taken), taken
+
+    def _attempt_jointly(self, db: apsw.Connection, group: list[Operation[Any]]) -> list[Answer]:
+        joint, wanted = group[0].joint, [operation for operation in group if not operation.future.cancelled()]
+        if joint is not None and len(wanted) > 1:
+            try:
+                with db:  # a savepoint
+                    results = joint(db, [operation.item for operation in wanted])
+            except Exception:
+                if not db.in_transaction:
+                    raise  # SQLite took the whole transaction back
+            else:
+                return [(operation, result, None) for operation, result in zip(wanted, results, strict=True)]
+        return [self._attempt(db, operation) for operation in wanted]
 
     def _attempt(self, db: apsw.Connection, operation: Operation[Any]) -> Answer:
         if operation.future.cancelled():

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import apsw
+import msgspec
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change
@@ -17,14 +18,17 @@ from wakeful.alarm import Row as TableRow
 from wakeful.store import Claim, Settled
 from wakeful.store.rows import Row, from_change, from_event, from_fire
 
-_PIECES: Final = (128, 16, 1)  # rows to a statement: few texts to prepare, few statements to run
-_NEXT_FIRE_AT: Final = Alarm.__struct_fields__.index("next_fire_at")
+_PIECES: Final = (256, 16, 1)  # rows to a statement: few texts to prepare, few statements to run
 _KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 
 
 class RowRefused(Exception):
     """A table target's row that its table does not take."""
+
+
+class NotAllOurs(Exception):
+    """Some of a batch has moved on: taken back, and done one by one to see which."""
 
 
 # What says that a value is wrong, not that the database is in trouble.
@@ -46,46 +50,44 @@ def _for_rows(sql: str, count: int, width: int) -> str:
     return sql.replace("{rows}", ", ".join([group] * count))
 
 
-def write_rows(db: apsw.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> list[Row]:
-    """Run a `{rows}` statement over any number of rows; what it returns."""
-    returned: list[Row] = []
-    at = 0
+def write_rows(db: apsw.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+    """Run a `{rows}` statement over any number of rows; how many it changed."""
+    changed = at = 0
     for size in _PIECES:
         while len(rows) - at >= size:
             text = _for_rows(sql, size, len(rows[at]))
-            values = [value for row in rows[at : at + size] for value in row]
-            returned += db.execute(text, values).fetchall()
+            db.execute(text, [value for row in rows[at : at + size] for value in row])
+            changed += db.changes()
             at += size
-    return returned
+    return changed
 
 
 def add(db: apsw.Connection, sql: Sql, rows: Sequence[Sequence[Any]]) -> list[Row | None]:
-    """None for each alarm that was inserted, else the row that was there first."""
-    new = {id for (id,) in write_rows(db, sql["add"], rows)}
-    answers: list[Row | None] = []
-    for row in rows:
-        if row[0] in new:
-            new.discard(row[0])  # the same id twice in one call: the second finds the first
-            answers.append(None)
-        else:
-            answers.append(_there_first(db, sql, row))
-    return answers
+    """None for each alarm that was inserted; where one was there first, every row as it now is."""
+    if write_rows(db, sql["add"], rows) == len(rows):
+        return [None] * len(rows)
+    return [_there(db, sql, row) for row in rows]
 
 
-def _there_first(db: apsw.Connection, sql: Sql, row: Sequence[Any]) -> Row:
+def _there(db: apsw.Connection, sql: Sql, row: Sequence[Any]) -> Row:
     id, owner, key = row[0], row[1], row[_KEY]
     found = db.execute(sql["same_id"], (id,)).fetchall() or db.execute(sql["same_key"], (owner, key)).fetchall()
     (first,) = found
     return first
 
 
-def claim(db: apsw.Connection, sql: Sql, slots: Mapping[str, int], *, lease: int, now: int) -> list[Row]:
-    claimed: list[Row] = []
-    for target, free in slots.items():
-        if free > 0:
-            values = {"target": target, "slots": free, "lease": lease, "now": now}
-            rows = db.execute(sql["claim"], values).fetchall()
-            claimed += sorted(rows, key=lambda row: (row[_NEXT_FIRE_AT], row[0]))
+def claim(db: apsw.Connection, sql: Sql, slots: Mapping[str, int], *, lease: int, now: int) -> str:
+    """The alarms that are now leased, as one JSON text."""
+    due = [
+        db.execute(sql["due"], {"target": target, "slots": free, "lease": lease, "now": now}).get
+        for target, free in slots.items()
+        if free > 0
+    ]
+    rowids = ",".join(text[1:-1] for text in due if text != "[]")
+    if not rowids:
+        return "[]"
+    db.execute(sql["claim"], {"now": now, "rowids": f"[{rowids}]"})
+    claimed: str = db.execute(sql["claimed"], {"rowids": f"[{rowids}]"}).get
     return claimed
 
 
@@ -119,7 +121,7 @@ def settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written]) -> list[Se
         try:
             with db:  # a savepoint
                 answers = _settle(db, sql, changes)
-        except BAD_VALUE:
+        except (NotAllOurs, *BAD_VALUE):
             pass
         else:
             return answers
@@ -138,14 +140,17 @@ def _settle_alone(db: apsw.Connection, sql: Sql, change: Written) -> Settled:
 def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written]) -> list[Settled]:
     plain = [change.alarm for change in changes if not change.edited]
     edited = [change.alarm for change in changes if change.edited]
-    held = {id for (id,) in write_rows(db, sql["settle"], plain) + write_rows(db, sql["settle_edited"], edited)}
-    ours = [change for change in changes if change.id in held]
-    write_rows(db, sql["put_fires"], [fire for change in ours for fire in change.fires])
-    write_rows(db, sql["add_events"], [event for change in ours for event in change.events])
-    for change in ours:
+    held = write_rows(db, sql["settle"], plain) + write_rows(db, sql["settle_edited"], edited)
+    if held < len(changes):
+        if len(changes) > 1:
+            raise NotAllOurs
+        return [_not_ours(db, sql, changes[0])]
+    write_rows(db, sql["put_fires"], [fire for change in changes for fire in change.fires])
+    write_rows(db, sql["add_events"], [event for change in changes for event in change.events])
+    for change in changes:
         if change.row is not None:
             _put_row(db, change.row)
-    return [APPLIED if change.id in held else _not_ours(db, sql, change) for change in changes]
+    return [APPLIED] * len(changes)
 
 
 APPLIED: Final = Settled("applied")
@@ -176,5 +181,6 @@ def quoted(name: str) -> str:
 
 def renew(db: apsw.Connection, sql: Sql, claims: Iterable[Claim], *, now: int) -> set[tuple[str, int]]:
     """Those that hold."""
-    rows = [(claim.id, claim.claim, now) for claim in claims]
-    return {(id, number) for id, number in write_rows(db, sql["renew"], rows)}
+    asked = {"claims": msgspec.json.encode([(claim.id, claim.claim) for claim in claims]).decode(), "now": now}
+    db.execute(sql["renew"], asked)
+    return msgspec.json.decode(db.execute(sql["renewed"], asked).get, type=set[tuple[str, int]])

@@ -131,7 +131,7 @@ class _Deadlines:
 
     def begin(self) -> _Running:
         loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
+        task = asyncio.current_task(loop)
         assert task is not None
         running = _Running(task, loop.time() + self._seconds)
         self._calls[running] = None

@@ -8,8 +8,7 @@
 -- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
 insert into {t}alarms
 values {rows}
-    on conflict do nothing
-returning id;
+    on conflict do nothing;
 
 -- name: same_key
 select *
@@ -23,14 +22,11 @@ select *
   from {t}alarms
  where id = ?1;
 
--- name: claim
+-- name: due
 -- One writer at a time, so nothing to skip: the whole database is our lock. The index is named, because statistics that
 -- the file's other users gather could talk the planner out of it.
-update {t}alarms
-   set claimed_at = :now,
-       claim = claim + 1,
-       unsettled = unsettled + 1
- where rowid in (
+select json_group_array(rowid)
+  from (
     select rowid
       from {t}alarms indexed by {p}alarms_due_idx
      where status = 'active'
@@ -38,8 +34,59 @@ update {t}alarms
        and next_fire_at <= :now
        and (claimed_at is null or claimed_at <= :now - :lease)
      order by next_fire_at
-     limit :slots)
-returning *;
+     limit :slots);
+
+-- name: claim
+update {t}alarms
+   set claimed_at = :now,
+       claim = claim + 1,
+       unsettled = unsettled + 1
+ where rowid in (select value from json_each(:rowids));
+
+-- name: claimed
+-- All of them as one text: a row at a time, the writer would hand the interpreter lock back and forth for each.
+select json_group_array(
+    json_object(
+        'id', id,
+        'owner_did', owner_did,
+        'user_id', user_id,
+        'label', label,
+        'kind', kind,
+        'fire_at', fire_at / 1000.0,
+        'cron_expr', cron_expr,
+        'timezone', timezone,
+        'next_fire_at', next_fire_at / 1000.0,
+        'conversation_id', conversation_id,
+        'wake_message', wake_message,
+        'payload', payload,
+        'status', status,
+        'idempotency_key', idempotency_key,
+        'max_failures', max_failures,
+        'failure_count', failure_count,
+        'last_error', last_error,
+        'claimed_at', claimed_at / 1000.0,
+        'created_at', created_at / 1000.0,
+        'updated_at', updated_at / 1000.0,
+        'last_fired_at', last_fired_at / 1000.0,
+        'target', target,
+        'occurrence_at', occurrence_at / 1000.0,
+        'claim', claim,
+        'unsettled', unsettled,
+        'version', version,
+        'awaiting', awaiting / 1000.0,
+        'policy', json(iif(json_valid(policy), policy, '{}')),
+        'fire_count', fire_count,
+        'failed_in_a_row', failed_in_a_row,
+        'created_by', created_by,
+        'created_via', created_via,
+        'paused_reason', paused_reason,
+        'cancelled_at', cancelled_at / 1000.0,
+        'isolated', isolated,
+        'parent_fire', parent_fire,
+        'root_id', root_id,
+        'generation', generation))
+  from {t}alarms
+ where rowid in (select value from json_each(:rowids));
 
 -- name: settle
 -- Dispatch columns only: what an owner edited meanwhile is not overwritten.
@@ -67,8 +114,7 @@ update {t}alarms as alarm
   from change
  where alarm.id = change.id
    and alarm.claim = change.held_claim
-   and alarm.version = change.held_version
-returning id;
+   and alarm.version = change.held_version;
 
 -- name: settle_edited
 -- Everything but whose it is, its key, and when it was created.
@@ -115,8 +161,7 @@ update {t}alarms as alarm
   from change
  where alarm.id = change.id
    and alarm.claim = change.held_claim
-   and alarm.version = change.held_version
-returning id;
+   and alarm.version = change.held_version;
 
 -- name: held_claim
 select claim
@@ -150,16 +195,18 @@ insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
 values {rows};
 
 -- name: renew
-with held (id, claim, now)
-  as (values {rows})
-update {t}alarms as alarm
-   set claimed_at = held.now
-  from held
- where alarm.id = held.id
-   and alarm.claim = held.claim
-   and alarm.status = 'active'
-   and alarm.claimed_at is not null
-returning id, claim;
+update {t}alarms
+   set claimed_at = :now
+ where (id, claim) in (select value ->> 0, value ->> 1 from json_each(:claims))
+   and status = 'active'
+   and claimed_at is not null;
+
+-- name: renewed
+select json_group_array(json_array(id, claim))
+  from {t}alarms
+ where (id, claim) in (select value ->> 0, value ->> 1 from json_each(:claims))
+   and status = 'active'
+   and claimed_at = :now;
 
 -- name: first_free
 -- In order of the index; only what is leased comes before it, and that is never much.

@@ -1,0 +1,151 @@
+"""A pytest plugin that plants one fault: `WAKEFUL_MUTANT=name pytest -p tests.mutants.plant …`.
+
+A fault is a fragment of SQL or of a decision's source, and what stands there instead. A fragment that is not found ends
+the run with a status of its own: the code was rewritten, and the fault has to be found again in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+from msgspec import Struct
+
+NOT_FOUND: Final = 70
+VARIABLE: Final = "WAKEFUL_MUTANT"
+
+
+class Sql(Struct, frozen=True):
+    """A fragment of one dialect's statements, in each of the named ones that have it."""
+
+    dialect: str
+    statements: tuple[str, ...]
+    old: str
+    new: str = ""
+
+
+class Source(Struct, frozen=True):
+    """A fragment of a module, once."""
+
+    module: str
+    old: str
+    new: str
+
+
+Fault = Sql | Source
+_SETTLING = ("settle", "settle_edited")
+_CLAIMING = ("claim", "due")
+
+FAULTS: Final[dict[str, Fault]] = {
+    "sqlite: settle without the claim check": Sql("sqlite", _SETTLING, "and alarm.claim = change.held_claim"),
+    "sqlite: settle without the version check": Sql("sqlite", _SETTLING, "and alarm.version = change.held_version"),
+    "sqlite: claim without the lease check": Sql(
+        "sqlite", _CLAIMING, "and (claimed_at is null or claimed_at <= :now - :lease)"
+    ),
+    "sqlite: claim without the due check": Sql("sqlite", _CLAIMING, "and next_fire_at <= :now"),
+    "sqlite: finished when it is claimed": Sql(
+        "sqlite", ("claim",), "set claimed_at", "set status = 'fired', claimed_at"
+    ),
+    "sqlite: a commit that is not synced": Source(
+        "wakeful.store.sqlite_file", 'SYNCHRONOUS: Final = "full"', 'SYNCHRONOUS: Final = "off"'
+    ),
+    "postgres: settle without the claim check": Sql("postgres", _SETTLING, "and alarm.claim = change.held_claim"),
+    "postgres: settle without the version check": Sql("postgres", _SETTLING, "and alarm.version = change.held_version"),
+    "postgres: claim without the lease check": Sql(
+        "postgres",
+        _CLAIMING,
+        "and (claimed_at is null or claimed_at <= (select now from moment) - $2::interval)",
+        "and $2::interval is not null",
+    ),
+    "postgres: claim without the due check": Sql("postgres", _CLAIMING, "and next_fire_at <= (select now from moment)"),
+    "postgres: claim without skip locked": Sql("postgres", _CLAIMING, "for update skip locked", "for update"),
+    "postgres: finished when it is claimed": Sql(
+        "postgres", ("claim",), "set claimed_at", "set status = 'fired', claimed_at"
+    ),
+    "cancel that does not raise the claim": Source(
+        "wakeful.alarm.edit",
+        "        alarm,\n        claim=alarm.claim + 1,\n        version",
+        "        alarm,\n        version",
+    ),
+    "a report that counts twice": Source(
+        "wakeful.alarm.report",
+        "    if fire.status not in _OPEN or fire.completed_at is not None:",
+        "    if fire.status not in _OPEN:",
+    ),
+    "no poison rule": Source("wakeful.alarm.settle", "if alarm.unsettled > UNSETTLED_LIMIT:", "if False:"),
+    "a retry that may delay the series": Source(
+        "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
+    ),
+    "the next occurrence comes from now": Source(
+        "wakeful.alarm.settle",
+        "        return max(self.now, self.alarm.next_fire_at)",
+        "        return self.now",
+    ),
+}
+
+
+def plant(name: str) -> None:
+    fault = FAULTS[name]
+    if isinstance(fault, Source):
+        sys.meta_path.insert(0, _Finder(fault))
+        return
+    from wakeful.store import queries
+
+    real = queries.queries
+
+    def altered(dialect: Any, naming: Any) -> dict[str, str]:
+        found = real(dialect, naming)
+        return _altered(found, fault) if dialect == fault.dialect else found
+
+    queries.queries = altered
+
+
+def _altered(statements: dict[str, str], fault: Sql) -> dict[str, str]:
+    places = [name for name in fault.statements if fault.old in statements.get(name, "")]
+    if not places:
+        _not_found(fault)
+    return statements | {name: statements[name].replace(fault.old, fault.new) for name in places}
+
+
+class _Finder:
+    """Hands out the one module with the fault in it; all others come as ever."""
+
+    def __init__(self, fault: Source) -> None:
+        self._fault = fault
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._fault.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        assert spec is not None
+        assert spec.origin is not None
+        spec.loader = _Loader(fullname, spec.origin, self._fault)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, fullname: str, path: str, fault: Source) -> None:
+        super().__init__(fullname, path)
+        self._fault = fault
+
+    def get_code(self, fullname: str) -> CodeType:  # not from the cache
+        source = self.get_data(self.path).decode()
+        if source.count(self._fault.old) != 1:
+            _not_found(self._fault)
+        code: CodeType = compile(source.replace(self._fault.old, self._fault.new), self.path, "exec")
+        return code
+
+
+def _not_found(fault: Fault) -> None:
+    print(f"not found, or not once: {fault}", file=sys.stderr, flush=True)
+    os._exit(NOT_FOUND)
+
+
+if name := os.environ.get(VARIABLE):
+    plant(name)

@@ -1,0 +1,101 @@
+"""The test of the tests: with a guard taken out, the test that watches over it must fail.
+
+Each run is a pytest of its own over the one to three tests that are named beside the fault. Exit status 1 is what is
+wanted: tests ran, and one went red.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .plant import FAULTS, VARIABLE
+
+ROOT = Path(__file__).parents[2]
+CONFORMANCE = "tests/store/test_conformance.py::"
+STALE = CONFORMANCE + "TestSettling::test_a_stale_claim_is_lost_and_changes_nothing[{}]"
+MOVED = CONFORMANCE + "TestSettling::test_a_version_that_moved_means_decide_again[{}]"
+LEASED = CONFORMANCE + "TestLeases::test_a_leased_alarm_is_left_alone_until_its_lease_runs_out[{}]"
+EARLY = CONFORMANCE + "TestClaiming::test_nothing_fires_early[{}]"
+MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
+KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_loses_nothing[{}-claimed]"
+
+CAUGHT_BY: dict[str, list[str]] = {
+    "sqlite: settle without the claim check": [STALE.format("sqlite")],
+    "sqlite: settle without the version check": [MOVED.format("sqlite")],
+    "sqlite: claim without the lease check": [LEASED.format("sqlite")],
+    "sqlite: claim without the due check": [EARLY.format("sqlite")],
+    "sqlite: finished when it is claimed": [KILLED.format("sqlite")],
+    "sqlite: a commit that is not synced": [
+        "tests/store/test_power_loss.py::test_whatever_was_acknowledged_survives_a_power_cut_at_any_moment[1]"
+    ],
+    "postgres: settle without the claim check": [STALE.format("postgres")],
+    "postgres: settle without the version check": [MOVED.format("postgres")],
+    "postgres: claim without the lease check": [LEASED.format("postgres")],
+    "postgres: claim without the due check": [EARLY.format("postgres")],
+    "postgres: claim without skip locked": [
+        "tests/store/test_postgres.py::test_a_row_locked_by_someone_else_is_not_waited_for_by_a_claim"
+    ],
+    "postgres: finished when it is claimed": [KILLED.format("postgres")],
+    "cancel that does not raise the claim": [
+        "tests/alarm/test_edit.py::test_whoever_moves_an_alarm_takes_it_from_its_worker"
+    ],
+    "a report that counts twice": [
+        "tests/alarm/test_report.py::test_a_report_counts_once",
+        "tests/alarm/test_report.py::test_a_reported_failure_counts_once",
+    ],
+    "no poison rule": [
+        "tests/dispatcher/test_isolation.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
+    ],
+    "a retry that may delay the series": [
+        "tests/alarm/test_settle.py::test_a_retry_that_would_reach_the_next_occurrence_gives_way_to_it"
+    ],
+    "the next occurrence comes from now": [
+        "tests/alarm/test_settle.py::test_a_clock_set_back_fires_no_occurrence_again"
+    ],
+}
+
+# What the state machine finds by itself, on the store where it looks fastest.
+FOUND_BY_THE_MACHINE = [
+    "sqlite: settle without the claim check",
+    "sqlite: settle without the version check",
+    "sqlite: claim without the lease check",
+    "sqlite: claim without the due check",
+    "no poison rule",
+    "the next occurrence comes from now",
+]
+
+
+def _run(fault: str, tests: list[str], dsn: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, VARIABLE: fault, "WAKEFUL_TEST_PG_DSN": dsn, "PYTHONPATH": str(ROOT)}
+    plugins = ["-p", "tests.mutants.plant", "-p", "no:cacheprovider", "-x", "--tb=short"]
+    args = [sys.executable, "-m", "pytest", *plugins, *tests]
+    return subprocess.run(args, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_every_fault_has_its_watchman() -> None:
+    assert set(CAUGHT_BY) == set(FAULTS)
+
+
+def test_without_a_fault_they_all_pass(pg_dsn: str) -> None:
+    watchmen = sorted({test for tests in CAUGHT_BY.values() for test in tests} - {KILLED.format("sqlite")})
+    ran = _run("", watchmen, pg_dsn)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("fault", CAUGHT_BY)
+def test_a_planted_fault_is_caught(fault: str, pg_dsn: str) -> None:
+    ran = _run(fault, CAUGHT_BY[fault], pg_dsn)
+    assert ran.returncode == 1, f"{fault}: nobody noticed\n{ran.stdout}{ran.stderr}"
+    assert " failed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.parametrize("fault", FOUND_BY_THE_MACHINE)
+def test_the_machine_finds_a_planted_fault(fault: str, pg_dsn: str) -> None:
+    ran = _run(fault, [MACHINE.format("sqlite")], pg_dsn)
+    assert ran.returncode == 1, f"{fault}: nobody noticed\n{ran.stdout}{ran.stderr}"
+    assert " failed" in ran.stdout, ran.stdout
