@@ -33,7 +33,13 @@ async def test_a_worker_outlives_its_database_and_fires_what_fell_due_meanwhile(
         assert worker.running
         await asyncio.to_thread(pg_cluster.start)
 
-        await until(scene.all_done, "it recovers by itself")
+        async def all_done() -> bool:
+            try:
+                return await scene.all_done()
+            except StoreUnavailable:  # the server is still reading its log
+                return False
+
+        await until(all_done, "it recovers by itself")
         acknowledged += await scene.add("plain")
         await until(scene.all_done, "and goes on")
         assert worker.running

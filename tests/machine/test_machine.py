@@ -6,26 +6,21 @@ WAKEFUL_MACHINE_EXAMPLES asks for a longer search, anew each time; without it th
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from wakeful.alarm import (
-    INBOX,
     Alarm,
     Change,
     Completed,
     Delivered,
-    Draft,
     Edit,
     Failed,
     Fire,
@@ -33,11 +28,7 @@ from wakeful.alarm import (
     Policy,
     Report,
     Snoozed,
-    Try,
-    Waiting,
-    begin,
     cancel,
-    create,
     fetch,
     pause,
     release,
@@ -45,21 +36,17 @@ from wakeful.alarm import (
     report,
     resume,
     retry,
-    settle,
     snooze,
     sweep,
     update,
 )
-from wakeful.dispatcher.flights import Flight
-from wakeful.dispatcher.settler import Settler
-from wakeful.errors import Conflict, InvalidRequest, NotFound
-from wakeful.store import AlarmQuery, Claim, FireQuery
+from wakeful.store import Claim
 from wakeful.testing.clock import NEW_YEAR
 
+from .acting import OWNER, Acting
 from .house import House, postgres_house, sqlite_house
 from .model import LEASE, Known, Lease, Span
 
-OWNER, DESK = "ada", "desk"
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 PHASES = (Phase.generate,) if os.environ.get("WAKEFUL_MUTANT") else tuple(Phase)  # found is found
 EXAMPLES = int(os.environ.get("WAKEFUL_MACHINE_EXAMPLES", "0"))
@@ -90,21 +77,7 @@ policies = st.builds(
 )
 
 
-class Alarms(RuleBasedStateMachine):
-    def __init__(self, house: House) -> None:
-        super().__init__()
-        house.begin()
-        self.house = house
-        self.store, self.clock = house.store, house.clock
-        self.known: dict[str, Known] = {}
-        self.keys: dict[str, str] = {}
-        self.flights: list[Flight] = []
-        self.numbers = itertools.count(1)
-
-    @property
-    def now(self) -> datetime:
-        return self.clock.now()
-
+class Alarms(Acting):
     # Time
 
     @rule(by=waits)
@@ -338,160 +311,6 @@ class Alarms(RuleBasedStateMachine):
                 assert known.alarm.updated_at < self.now - DAY, "purged before its time"
                 del self.known[id]
                 self.keys = {key: owner for key, owner in self.keys.items() if owner != id}
-
-    # How it is done
-
-    def pick(self, nr: int) -> Known:
-        ids = sorted(self.known)
-        return self.known[ids[nr % len(ids)]]
-
-    def drawn(self, cron: str, wait: timedelta, **asked: Any) -> Alarm | None:
-        id = f"01900000-0000-7000-8000-{next(self.numbers):012x}"
-        target = INBOX if int(id[-1], 16) % 4 == 0 else DESK
-        when: dict[str, Any] = {"cron_expr": cron} if cron else {"delay": wait}
-        try:
-            return create(
-                Draft(owner_did=OWNER, wake_message="up", target=target, **when, **asked), id=id, now=self.now
-            )
-        except InvalidRequest:  # after its end already
-            return None
-
-    def claim(self, slots: int) -> list[Flight]:
-        now = self.now
-        due = {id for id, known in self.known.items() if self.is_due(known, now)}
-        claimed = self.house.do(self.store.claim({DESK: slots, INBOX: slots}, lease=LEASE))
-        assert claimed.now == now
-        ids = {alarm.id for alarm in claimed.alarms}
-        assert ids <= due
-        assert slots < len(due) or ids == due, "an alarm that is due was not claimed"
-        keys = [(alarm.id, alarm.occurrence_at) for alarm in claimed.alarms if alarm.may_have_fire]
-        fires = self.house.do(self.store.fires_at(keys)) if keys else {}
-        taken = [self.start(alarm, fires.get((alarm.id, alarm.occurrence_at))) for alarm in claimed.alarms]
-        started = [flight for flight in taken if flight is not None]
-        self.flights += started
-        return started
-
-    def is_due(self, known: Known, now: datetime) -> bool:
-        leased = known.lease is not None and known.lease.live(now)
-        return known.alarm.status == "active" and known.alarm.next_fire_at <= now and not leased
-
-    def start(self, alarm: Alarm, fire: Fire | None) -> Flight | None:
-        known = self.known[alarm.id]
-        known.claimed(alarm, self.now)
-        instead = begin(alarm, fire, now=self.now)
-        if instead is None:
-            known.delivering(alarm, fire, self.now)
-            return Flight(alarm, fire, started=self.now)
-        [answer] = self.house.do(self.store.settle([instead]))
-        assert answer.what == "applied"
-        known.settled()
-        return None
-
-    def land(self, flight: Flight, outcome: Outcome) -> None:
-        """As the dispatcher does it, second thoughts included."""
-        known = self.known.get(flight.alarm.id)
-        if known is None:
-            return  # finished and purged meanwhile
-        holds = known.holds(flight.alarm.claim)
-        assert flight.started is not None
-        flight.outcome = Waiting() if flight.alarm.target == INBOX else outcome
-        flight.attempt = Try(flight.started, self.now)
-        flight.change = settle(flight.alarm, flight.fire, flight.outcome, flight.attempt)
-        before = self.stored(flight.alarm.id)
-        self.write(flight)
-        if holds:
-            known.settled()
-        else:
-            assert moves(self.stored(flight.alarm.id)) == moves(before), "L2: a stale settlement moved the alarm"
-
-    def write(self, flight: Flight) -> None:
-        landed: list[Flight] = []
-
-        async def written() -> None:
-            settler = Settler(self.store, self.clock, landed.append)
-            settler.add(flight)
-            running = asyncio.create_task(settler.run())
-            await settler.idle()
-            running.cancel()
-
-        self.house.do(written())
-        assert landed == [flight]
-
-    def write_the_old_decision(self, flight: Flight, outcome: Outcome) -> None:
-        """What a worker that knows nothing of second thoughts would write: it must change nothing."""
-        known = self.known.get(flight.alarm.id)
-        if known is None or (known.alarm.claim, known.alarm.version) == (flight.alarm.claim, flight.alarm.version):
-            return
-        before = self.rows()
-        change = settle(flight.alarm, flight.fire, outcome, Try(self.now, self.now))
-        [answer] = self.house.do(self.store.settle([change]))
-        assert answer.what == ("edited" if known.alarm.claim == flight.alarm.claim else "lost"), "L2: by an old claim"
-        assert self.rows() == before, "L2: a stale settlement changed something"
-
-    def change(
-        self,
-        known: Known,
-        decide: Callable[[Alarm, Fire | None, datetime], Change | None],
-        occurrence: datetime | None = None,
-    ) -> Change | None:
-        alarm = self.stored(known.alarm.id)
-        key = (alarm.id, occurrence or alarm.occurrence_at)
-        fire = self.house.do(self.store.fires_at([key])).get(key)
-        try:
-            change = decide(alarm, fire, self.now)
-        except (Conflict, NotFound, InvalidRequest):
-            return None
-        if change is not None:
-            [answer] = self.house.do(self.store.settle([change]))
-            assert answer.what == "applied"
-        return change
-
-    def relabel(self, known: Known) -> None:
-        self.change(known, lambda alarm, fire, now: update(alarm, fire, Edit(label="other"), now=now))
-
-    def owned(self, known: Known, decide: Callable[[Alarm, Fire | None, datetime], Change | None]) -> Change | None:
-        change = self.change(known, decide)
-        if change is not None:
-            known.taken_back()
-        return change
-
-    def planned_anew(self, known: Known, decide: Callable[[Alarm, Fire | None, datetime], Change | None]) -> None:
-        change = self.owned(known, decide)
-        if change is not None:
-            alarms, fires = self.rows()
-            known.fires = fires.get(known.alarm.id, {})
-            known.planned_anew(alarms[known.alarm.id], self.now)
-
-    def stored(self, id: str) -> Alarm:
-        alarm = self.house.do(self.store.get(id))
-        assert alarm is not None, "D1: an alarm is gone"
-        return alarm
-
-    def rows(self) -> tuple[dict[str, Alarm], dict[str, dict[datetime, Fire]]]:
-        alarms = {alarm.id: alarm for alarm in self.house.do(self.store.find(AlarmQuery(limit=1000)))}
-        fires: dict[str, dict[datetime, Fire]] = {}
-        for fire in self.house.do(self.store.fires(FireQuery(limit=10_000))):
-            fires.setdefault(fire.alarm_id, {})[fire.scheduled_for] = fire
-        return alarms, fires
-
-    # What always holds
-
-    @invariant()
-    def look(self) -> None:
-        alarms, fires = self.rows()
-        assert set(alarms) == set(self.known), "D1: what was acknowledged is there, and nothing else"
-        keys = [alarm.idempotency_key for alarm in alarms.values() if alarm.idempotency_key]
-        assert len(keys) == len(set(keys)), "D2: one alarm per key"
-        for id, known in self.known.items():
-            known.seen(alarms[id], fires.get(id, {}), self.now)
-
-
-def moves(alarm: Alarm) -> tuple[Any, ...]:
-    """All that decides when and whether an alarm fires."""
-    return (
-        *(alarm.status, alarm.next_fire_at, alarm.occurrence_at, alarm.claim, alarm.claimed_at, alarm.unsettled),
-        *(alarm.failure_count, alarm.fire_count, alarm.awaiting),
-    )
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -270,6 +270,18 @@ async def test_a_row_for_a_table_in_the_same_database_is_written_with_the_settle
     ]
 
 
+async def test_a_row_is_turned_into_what_its_columns_are(world: World, store: PostgresStore) -> None:
+    columns = "id text primary key, at timestamptz, isolated boolean, owner uuid, n bigint, payload jsonb"
+    await world.sql(f"create table {world.schema}.typed ({columns})")
+    await store.add([new_alarm()])
+    [alarm] = await claim_all(store)
+    values = {"id": alarm.fire_id, "at": "2030-01-01T00:00:00Z", "isolated": 1, "owner": alarm.id, "n": "7"}
+    row = Row(f"{world.schema}.typed", values | {"payload": '{"a": 1}'}, "id")
+    assert await store.settle([replace(completed(alarm), row=row)]) == [Settled("applied")]
+    [found] = await world.sql(f"select isolated, n, payload ->> 'a' as a from {world.schema}.typed")
+    assert tuple(found) == (True, 7, "1")
+
+
 async def test_a_row_that_cannot_be_written_is_refused_alone_and_its_alarm_untouched(
     world: World, store: PostgresStore
 ) -> None:

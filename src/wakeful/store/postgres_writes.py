@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
 LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
 _TRIES: Final = 3
+_COLUMNS: Final = """
+select attname, format_type(atttypid, atttypmod)
+  from pg_attribute
+ where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+"""
 
 
 class Writes:
@@ -36,6 +41,7 @@ class Writes:
     def __init__(self, sql: Mapping[str, str], *, tick: timedelta) -> None:
         self._sql = sql
         self._tick = tick
+        self._types: dict[str, dict[str, str]] = {}  # of the columns of table targets, as last seen
 
     async def add(
         self, connection: Connection, alarms: Sequence[Alarm], *, now: datetime | None, alone: bool
@@ -108,27 +114,30 @@ class Writes:
             settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
             for change, verdict in zip(changes, settled, strict=True):
                 if change.row is not None and verdict.what == "applied":
-                    await _insert_row(connection, change.row)
+                    await self._insert_row(connection, change.row)
         return settled, soon
+
+    async def _insert_row(self, connection: Connection, row: Row) -> None:
+        """Exactly one row per fire. Values come as text; the column says what they are."""
+        table = ".".join(map(_quoted, row.table.split(".")))
+        try:
+            types = self._types.get(table) or dict(map(tuple, await connection.fetch(_COLUMNS, table)))
+            columns = ", ".join(map(_quoted, row.values))
+            places = ", ".join(f"${n}::text::{types.get(name, 'text')}" for n, name in enumerate(row.values, 1))
+            sql = f"insert into {table} ({columns}) values ({places}) on conflict ({_quoted(row.key)}) do nothing"
+            await connection.execute(sql, *(None if value is None else str(value) for value in row.values.values()))
+            self._types[table] = types
+        except DRIVER_ERRORS as error:
+            self._types.pop(table, None)  # it may have been altered: ask again
+            meaning = translated(error)
+            if isinstance(meaning, Lost | StoreBusy) or isinstance(error, TimeoutError):
+                raise
+            raise Refused(f"{row.table}: {str(error).strip()}") from error
 
     async def _why_not(self, connection: Connection, changes: Sequence[Change], *, again: bool) -> dict[str, Settled]:
         rows = await connection.fetch(self._sql["held_claim"], [change.after.id for change in changes])
         found = {str(row["id"]): row for row in rows}
         return {change.after.id: _verdict(change, found.get(change.after.id), again=again) for change in changes}
-
-
-async def _insert_row(connection: Connection, row: Row) -> None:
-    table = ".".join(map(_quoted, row.table.split(".")))
-    columns = ", ".join(map(_quoted, row.values))
-    places = ", ".join(f"${index}" for index in range(1, len(row.values) + 1))
-    sql = f"insert into {table} ({columns}) values ({places}) on conflict ({_quoted(row.key)}) do nothing"
-    try:
-        await connection.execute(sql, *row.values.values())
-    except DRIVER_ERRORS as error:
-        meaning = translated(error)
-        if isinstance(meaning, Lost | StoreBusy) or isinstance(error, TimeoutError):
-            raise
-        raise Refused(f"{row.table}: {str(error).strip()}") from error
 
 
 def _quoted(name: str) -> str:
