@@ -37,14 +37,15 @@ returning *
 """
 LITE_SETTLE = """
 update alarms
-   set status = 'fired', claimed_at = null, unsettled = 0, failure_count = 0, last_error = '',
-       fire_count = fire_count + 1, last_fired_at = ?1, updated_at = ?1
- where id = ?2 and claim = ?3 and version = ?4
+   set next_fire_at = ?, status = ?, failure_count = ?, last_error = ?, claimed_at = ?, updated_at = ?,
+       last_fired_at = ?, occurrence_at = ?, claim = ?, unsettled = ?, version = ?, awaiting = ?, fire_count = ?,
+       failed_in_a_row = ?, paused_reason = ?, cancelled_at = ?
+ where id = ? and claim = ? and version = ?
 """
 LITE_FIRE = """
-insert into fires (alarm_id, scheduled_for, owner_did, target, status, attempts, started_at, delivered_at,
-                   completed_at, duration_ms, log, updated_at)
-values (?2, ?3, 'local', 'noop', 'completed', 1, ?1, ?1, ?1, 0, ?4, ?1)
+insert into fires values (?, ?, ?, ?, 'completed', '', 1, 0, ?, ?, null, ?, 0, '', '', ?, null, 1, ?)
+    on conflict (alarm_id, scheduled_for) do update
+   set status = excluded.status, log = excluded.log, updated_at = excluded.updated_at
 """
 
 PG_INSERT = f"""
@@ -73,17 +74,29 @@ returning a.*
 """
 PG_SETTLE = """
 with r as (
-    select * from unnest($1::uuid[], $2::int[], $3::int[], $4::timestamptz[]) as r(id, claim, version, occurrence)),
+    select *
+      from unnest($1::uuid[], $2::int[], $3::int[], $4::timestamptz[], $5::text[], $6::int[], $7::text[],
+                  $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::int[], $13::int[],
+                  $14::int[], $15::timestamptz[], $16::int[], $17::int[], $18::text[], $19::timestamptz[])
+           as r(id, held_claim, held_version, next_fire_at, status, failure_count, last_error, claimed_at, updated_at,
+                last_fired_at, occurrence_at, claim, unsettled, version, awaiting, fire_count, failed_in_a_row,
+                paused_reason, cancelled_at)),
 done as (
     update {s}.alarms a
-       set status = 'fired', claimed_at = null, unsettled = 0, failure_count = 0, last_error = '',
-           fire_count = fire_count + 1, last_fired_at = now(), updated_at = now()
+       set next_fire_at = r.next_fire_at, status = r.status, failure_count = r.failure_count,
+           last_error = r.last_error, claimed_at = r.claimed_at, updated_at = r.updated_at,
+           last_fired_at = r.last_fired_at, occurrence_at = r.occurrence_at, claim = r.claim,
+           unsettled = r.unsettled, version = r.version, awaiting = r.awaiting, fire_count = r.fire_count,
+           failed_in_a_row = r.failed_in_a_row, paused_reason = r.paused_reason, cancelled_at = r.cancelled_at
       from r
-     where a.id = r.id and a.claim = r.claim and a.version = r.version
-    returning a.id, r.occurrence)
-insert into {s}.fires (alarm_id, scheduled_for, owner_did, target, status, attempts, started_at, delivered_at,
-                       completed_at, duration_ms, log, updated_at)
-select id, occurrence, 'local', 'noop', 'completed', 1, now(), now(), now(), 0, $5::json, now() from done
+     where a.id = r.id and a.claim = r.held_claim and a.version = r.held_version
+    returning a.id, a.owner_did, a.target, a.occurrence_at, a.updated_at)
+insert into {s}.fires
+select id, occurrence_at, owner_did, target, 'completed', '', 1, 0, updated_at, updated_at, null, updated_at, 0, '', '',
+       $20::json, null, 1, updated_at
+  from done
+    on conflict (alarm_id, scheduled_for) do update
+   set status = excluded.status, log = excluded.log, updated_at = excluded.updated_at
 """
 
 
@@ -185,12 +198,24 @@ def _lite_drain(place: dict[str, Any], n: int, batch: int) -> float:
         if not rows:
             break
         db.execute("begin immediate")
-        db.executemany(LITE_SETTLE, ((now, row[0], row[23], row[25]) for row in rows))
-        db.executemany(LITE_FIRE, ((now, row[0], row[22], LOG) for row in rows))
+        db.executemany(LITE_SETTLE, (_settled(row, now) for row in rows))
+        db.executemany(LITE_FIRE, ((row[0], row[22], row[1], row[21], now, now, now, LOG, now) for row in rows))
         db.execute("commit")
         done += len(rows)
     assert done == n, done
     return n / (time.perf_counter() - started)
+
+
+def _settled(row: Any, now: int) -> tuple[Any, ...]:
+    """The columns that wakeful's own settlement writes, for an alarm that has fired."""
+    id, next_fire_at, occurrence_at, claim, version = row[0], row[8], row[22], row[23], row[25]
+    after = (next_fire_at, "fired", 0, "", None, now, now, occurrence_at, claim + 1, 0, version, None, 1, 0, "", None)
+    return (*after, id, claim, version)
+
+
+def _settled_pg(row: Any, now: Any) -> tuple[Any, ...]:
+    *after, id, claim, version = _settled(row, now)
+    return (id, claim, version, *after)
 
 
 async def _pg_drain(place: dict[str, Any], n: int, batch: int) -> float:
@@ -200,13 +225,8 @@ async def _pg_drain(place: dict[str, Any], n: int, batch: int) -> float:
     done = 0
     started = time.perf_counter()
     while rows := await claim.fetch(batch):
-        await settle.fetch(
-            [row["id"] for row in rows],
-            [row["claim"] for row in rows],
-            [row["version"] for row in rows],
-            [row["occurrence_at"] for row in rows],
-            LOG,
-        )
+        now = rows[0]["claimed_at"]
+        await settle.fetch(*map(list, zip(*(_settled_pg(row, now) for row in rows), strict=True)), LOG)
         done += len(rows)
     seconds = time.perf_counter() - started
     await connection.close()

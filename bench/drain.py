@@ -13,7 +13,7 @@ import wakeful
 from bench import bare
 from bench.worlds import World
 
-BATCH = 500
+BATCH = 100  # the default
 
 
 def run(world: World, *, alarms: int) -> Iterator[dict[str, Any]]:

@@ -151,8 +151,9 @@ class Known(Struct):
         for at, before in self.fires.items():
             now = fires.get(at)
             assert now is not None or at in self.excused, f"F1: the fire of {at} is gone"
-            if now is None or at in self.overtaken or at not in self.ended:
+            if now is None or now.status == before.status or at in self.overtaken or at not in self.ended:
                 continue
+            # A wake that was fetched from the inbox and never reported on waits there again.
             assert now.status not in _OPEN or before.status == "delivered", f"F4: {at} had ended {before.status}"
             if before.status != "skipped":
                 assert now.status != "skipped", f"F1: {at} was {before.status}, now it was never tried"
