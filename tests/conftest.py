@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -41,6 +42,7 @@ class Cluster:
     def stop(self) -> None:
         self.crash()  # nobody will read it again: no need to wait until all of it is on disk
         self._server.cleanup()
+        shutil.rmtree(self.base, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

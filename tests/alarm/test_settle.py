@@ -292,3 +292,10 @@ def test_putting_a_wake_into_the_inbox_is_no_attempt_yet() -> None:
     assert (fire.status, fire.attempts, fire.started_at) == ("waiting", 0, None)
     assert [line.said for line in fire.log] == ["put into the inbox"]
     assert world.alarm.awaiting == at(9)
+
+
+def test_a_retry_planned_after_the_clock_was_set_back_stays_after_its_occurrence() -> None:
+    alarm = hourly()
+    due = alarm.occurrence_at
+    change = settle(alarm, None, BROKEN, Try(due, due - 30 * MINUTE))
+    assert change.after.next_fire_at >= due + 30 * SECOND

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from wakeful.alarm.model import Row
+
+_MS: Final = timedelta(milliseconds=1)
 
 
 class Delivered(Struct, frozen=True):
@@ -62,4 +64,4 @@ class Try(Struct, frozen=True):
 
     @property
     def ms(self) -> int:
-        return max(0, round((self.ended - self.started).total_seconds() * 1000))
+        return max(0, (self.ended - self.started) // _MS)

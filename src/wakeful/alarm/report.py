@@ -184,6 +184,8 @@ def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: dat
     if fire.status in ("retrying", "failed"):
         raise Conflict(f"the fire is {fire.status}", field="fire_id", fix="Snooze the alarm, or retry the fire.")
     again = whole_ms(now + said.wait)
+    if alarm.status == "fired":
+        again = max(again, alarm.next_fire_at + _MS)  # the clock may have been set back: never an id that was there
     told = _no_longer_awaited(alarm, fire, now)
     after = _reopened(told, replace(fire, scheduled_for=again), again, failures=0)
     if after is None and alarm.kind == "cron" and alarm.status == "active":
@@ -197,6 +199,8 @@ def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: dat
 def _reopened(alarm: Alarm, fire: Fire, at: datetime, *, failures: int) -> Alarm | None:
     """The alarm working on that occurrence again at a moment, or None where something else comes first."""
     policy = alarm.policy
+    if alarm.status == "fired" and alarm.kind == "cron":
+        at = max(at, alarm.next_fire_at)  # what lies before is on record, also when the clock was set back
     if policy.expires is not None and at > fire.scheduled_for + timedelta(seconds=policy.expires):
         return None
     if policy.overlap == "skip" and alarm.awaiting not in (None, fire.scheduled_for):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -234,7 +234,7 @@ class _Ending(Struct, frozen=True):
         wait = spread(wait, f"{alarm.fire_id}#{self.fire.attempts}")
         if outcome.retry_after is not None:
             wait = max(wait, timedelta(seconds=min(RETRY_AFTER_LIMIT, outcome.retry_after)))
-        at = whole_ms(self.now + wait)
+        at = whole_ms(self.past + wait)
         if policy.expires is not None and at > alarm.occurrence_at + timedelta(seconds=policy.expires):
             return None, "expired"
         upcoming = undecided(replace(alarm, next_fire_at=self.past))
@@ -284,16 +284,18 @@ class _Ending(Struct, frozen=True):
     def _succeeded(self, fire: Fire, *, awaiting: bool) -> Change:
         alarm = self.alarm
         after = replace(
-            _released(alarm, self.now),
+            alarm,
+            status="fired" if alarm.kind == "once" else alarm.status,
             last_fired_at=self.now,
             failure_count=0,
             last_error="",
             fire_count=alarm.fire_count + 1,
             failed_in_a_row=alarm.failed_in_a_row if awaiting else 0,
             awaiting=alarm.occurrence_at if awaiting else _still_awaited(alarm),
+            **_lease_over(alarm, self.now),
         )
         if alarm.kind == "once":
-            return _change(alarm, replace(after, status="fired"), fire)
+            return _change(alarm, after, fire)
         runs = passed_over(alarm, started=self.started, now=self.now)
         return _change(alarm, advance(after, self.past), fire, *runs)
 
@@ -317,8 +319,12 @@ def _still_awaited(alarm: Alarm) -> datetime | None:
 
 
 def _released(alarm: Alarm, now: datetime) -> Alarm:
+    return replace(alarm, **_lease_over(alarm, now))
+
+
+def _lease_over(alarm: Alarm, now: datetime) -> dict[str, Any]:
     """The lease is over and its number spent: whatever was decided from the alarm as it was before no longer counts."""
-    return replace(alarm, claim=alarm.claim + 1, claimed_at=None, unsettled=0, updated_at=now)
+    return {"claim": alarm.claim + 1, "claimed_at": None, "unsettled": 0, "updated_at": now}
 
 
 def _known_end(fire: Fire) -> Outcome | None:

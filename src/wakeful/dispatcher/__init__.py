@@ -28,6 +28,7 @@ from wakeful.alarm import (
     release,
     settle,
     unix_ms,
+    whole_ms,
 )
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
@@ -283,4 +284,4 @@ class Dispatcher:
 
     def _now(self) -> datetime:
         """This moment by the store's clock, as near as we know."""
-        return self._clock.now() + self._offset
+        return whole_ms(self._clock.now() + self._offset)

@@ -142,12 +142,17 @@ class SqliteStore:
 
         async def some(chunk: Sequence[Change]) -> list[Settled]:
             ready, refused = self._written(chunk)
-            answers = await self._write(lambda db: writes.settle(db, self._sql, ready), then=hint) if ready else []
+            answers = await self._settle(ready, hint) if ready else []
             for at, error in refused:
                 answers.insert(at, Settled("refused", error))
             return answers
 
         return await _in_chunks(some, changes)
+
+    def _settle(
+        self, ready: Sequence[writes.Written], then: Callable[[], None] | None
+    ) -> asyncio.Future[list[Settled]]:
+        return self._writer.submit(lambda db: writes.settle(db, self._sql, ready), then=then, careful=True)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         def work(db: apsw.Connection) -> set[tuple[str, int]]:

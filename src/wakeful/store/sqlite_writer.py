@@ -33,7 +33,7 @@ Joint = Callable[[apsw.Connection, list[Any]], list[Any]]
 class Operation(Generic[T]):
     """One caller's write on its way through the writer."""
 
-    __slots__ = ("alone", "future", "item", "joint", "loop", "then", "work")
+    __slots__ = ("alone", "careful", "future", "item", "joint", "loop", "then", "work")
 
     def __init__(
         self,
@@ -41,12 +41,14 @@ class Operation(Generic[T]):
         then: Callable[[], None] | None,
         *,
         alone: bool = False,
+        careful: bool = False,
         joint: Joint | None = None,
         item: Any = None,
     ) -> None:
         self.work = work
         self.then = then
         self.alone = alone
+        self.careful = careful
         self.joint = joint
         self.item = item
         self.loop = asyncio.get_running_loop()
@@ -70,13 +72,19 @@ class Writer:
         self.commits = 0  # for whoever wants to know how well operations share them
 
     def submit(
-        self, work: Work[T], *, then: Callable[[], None] | None = None, alone: bool = False
+        self,
+        work: Work[T],
+        *,
+        then: Callable[[], None] | None = None,
+        alone: bool = False,
+        careful: bool = False,
     ) -> asyncio.Future[T]:
         """Have some work done inside a transaction; `then` runs on the caller's loop after the commit.
 
         Alone: outside of any transaction, for work that begins and commits by itself.
+        Careful: it takes back what it did when it fails, and needs no savepoint around it.
         """
-        return self._put(Operation(work, then, alone=alone))
+        return self._put(Operation(work, then, alone=alone, careful=careful))
 
     def submit_joint(self, joint: Joint, item: Any, *, then: Callable[[], None] | None = None) -> asyncio.Future[Any]:
         """Have an item written together with what others hand to the same `joint` meanwhile; its own answer.
@@ -198,7 +206,7 @@ class Writer:
         if operation.future.cancelled():
             return operation, None, None
         try:
-            with db:  # a savepoint
+            with contextlib.nullcontext() if operation.careful else db:  # a savepoint
                 result = operation.work(db)
         except Exception as error:
             if not db.in_transaction:
