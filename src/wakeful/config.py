@@ -47,6 +47,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     )
     max_failures: Annotated[int, _about("Retries allowed to an alarm that does not say.")] = 5
     retention: Annotated[Seconds, _about("How long finished alarms and fires are kept.")] = timedelta(days=90)
+    did_auth: Annotated[bool, _about("Whether whoever proves the key of a `did:matrix:…` gets a token for it.")] = False
+    quota_active: Annotated[int, _about("Active and paused alarms an owner may have.")] = 10_000
+    creates_per_minute: Annotated[int, _about("Alarms an owner may set in a minute, at one process.")] = 600
+    min_interval: Annotated[Seconds, _about("The shortest time between two fires of one alarm.")] = timedelta(
+        seconds=60
+    )
+    chain_depth: Annotated[int, _about("How long a chain of alarms may get that wakes set, each for the next.")] = 16
+    chain_delay: Annotated[Seconds, _about("How soon an alarm that a wake sets may fire.")] = timedelta(seconds=60)
     wake_url: Annotated[str, _about("The router's address, `http://…/internal/wake`: makes the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
@@ -145,6 +153,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 
 def _checked(settings: Settings) -> Settings:
     least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
+    least |= {"quota_active": 1, "creates_per_minute": 1, "chain_depth": 0}
     for name, minimum in least.items():
         if getattr(settings, name) < minimum:
             raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)

@@ -8,6 +8,9 @@ WakefulError
 ├── NotFound              no such alarm or fire (or it belongs to someone else: the answer is the same)
 ├── Conflict              it exists, but not in the state the caller thought
 │   └── StaleVersion      the alarm was changed since the caller read it
+├── Unauthorized          no token, or one that is unknown, expired or revoked
+├── Forbidden             the token is good, but not for this
+├── TooMany               a limit that protects the others; says how long to wait, where waiting helps
 └── StoreUnavailable      the database did not answer; nothing is known to have been written
     └── StoreBusy         it answered, but a row was locked for too long
 
@@ -61,6 +64,24 @@ class Conflict(WakefulError):
 
 class StaleVersion(Conflict):
     code = "stale_version"
+
+
+class Unauthorized(WakefulError):
+    code = "unauthorized"
+
+
+class Forbidden(WakefulError):
+    code = "forbidden"
+
+
+class TooMany(WakefulError):
+    """`retry_after`: in how many seconds the same request may go through; None where waiting alone does not help."""
+
+    code = "too_many"
+
+    def __init__(self, message: str, *, field: str = "", fix: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, field=field, fix=fix)
+        self.retry_after = retry_after
 
 
 class StoreUnavailable(WakefulError):

@@ -22,6 +22,7 @@ from wakeful.ids import Ids
 from wakeful.service import Cancelled, Entry, OnConflict, Service, Why
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Worker
 from wakeful.targets.handler import Handler
+from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -57,6 +58,8 @@ class Wakeful:
         self._via = via
         self._dispatcher: Dispatcher | None = None
         self.service = Service(store, clock=self._clock, settings=settings, targets=lambda: self._served)
+        if (inbox := self._served.get(INBOX)) is not None and isinstance(inbox.target, Inbox):
+            inbox.target.arriving = self.service.bell.ring
 
     async def __aenter__(self) -> Self:
         await self._store.migrate()
@@ -233,8 +236,9 @@ class Wakeful:
     async def retry(self, fire_id: str) -> Fire:
         return await self.service.retry(fire_id, owner=self.settings.owner, by=self._via)
 
-    async def inbox(self, *, limit: int = 10) -> list[tuple[Alarm, Fire]]:
-        return await self.service.inbox(owner=self.settings.owner, limit=limit)
+    async def inbox(self, *, limit: int = 10, wait: float = 0) -> list[tuple[Alarm, Fire]]:
+        """What waits in the inbox, leased until it is reported; with nothing there, wait so many seconds for it."""
+        return await self.service.inbox(owner=self.settings.owner, limit=limit, wait=wait)
 
     # Serve
 
@@ -297,9 +301,14 @@ class Wakeful:
 
     def asgi(self) -> Starlette:
         """The HTTP doors as an ASGI application, to mount in one of your own."""
+        from wakeful.doors import did
+        from wakeful.doors.agents import mcp_routes
+        from wakeful.doors.auth import Auth
         from wakeful.doors.http import application
 
-        return application(self.service, self._store, self.settings)
+        auth = Auth(self._store, self.settings, self._clock)
+        extra = [*did.routes(auth, self._store, self.settings, self._clock), *mcp_routes(self.service, self.settings)]
+        return application(self.service, self._store, self.settings, auth=auth, extra=extra)
 
 
 def _version() -> str:

@@ -24,18 +24,21 @@ import uvicorn
 from msgspec.structs import replace
 
 from wakeful import __version__
-from wakeful.config import Settings
+from wakeful.doors.agents import has_mcp
 from wakeful.errors import InvalidConfig
 from wakeful.front import Wakeful
 
 log = logging.getLogger("wakeful.serving")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+TURN: Final = 0.00005
 
 
 async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
     """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
-    listener = _listen(clock.settings)
+    take_turns()
+    await clock.check_targets()
+    listener = await _listen(clock)
     try:
         # With port 0 the real one is known only now, and report URLs must name it.
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
@@ -45,9 +48,11 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 
         def stop() -> None:
             server.should_exit = True
+            clock.service.bell.stop()  # who waits at an inbox is answered now
             clock.dispatcher.stop()
 
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
+        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP door; pip install "wakeful[mcp]" opens it')
         if ready is not None:
             ready(url)  # the socket listens already: whoever connects now waits a moment at most
         await _both(clock, answering, stop)
@@ -57,11 +62,22 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
     """Dispatch, and nothing else, until told to stop."""
+    take_turns()
+    await clock.check_targets()
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
     with _stopped_by_signals(clock.dispatcher.stop):
         if ready is not None:
             ready()
         await clock.dispatcher.run()
+
+
+def take_turns() -> None:
+    """Let this process's threads take turns every 50 µs instead of every 5 ms.
+
+    The thread that writes to the database and the event loop then work side by side, and a plain function that
+    computes for long in a thread of its own makes no alarm late.
+    """
+    sys.setswitchinterval(TURN)
 
 
 async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
@@ -88,7 +104,7 @@ class _Server(uvicorn.Server):
 def _config(clock: Wakeful) -> uvicorn.Config:
     return uvicorn.Config(
         clock.asgi(),
-        lifespan="off",
+        lifespan="on",
         ws="none",
         log_config=None,
         log_level=logging.WARNING,
@@ -125,16 +141,18 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def _listen(settings: Settings) -> socket.socket:
+async def _listen(clock: Wakeful) -> socket.socket:
+    settings = clock.settings
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise InvalidConfig(f"{settings.host!r} is no address: {error}", field="host") from None
-    if not all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found):
+    is_local = all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found)
+    if not is_local and not await clock.service.has_tokens():
         raise InvalidConfig(
-            f"{settings.host} can be reached from outside, and wakeful does not serve there without tokens",
+            f"{settings.host} can be reached from outside, and there is no token yet: everyone would be let in",
             field="host",
-            fix="Bind to 127.0.0.1.",
+            fix="Make one first: wakeful token new --owner NAME. Or bind to 127.0.0.1.",
         )
     family, _, _, _, place = found[0]
     try:

@@ -213,7 +213,13 @@ class Dispatcher:
             flight.change = settle(flight.alarm, flight.fire, outcome, flight.attempt)
         except Exception as error:  # as above
             flight.change = self._set_aside(flight, error)
+        self._came_back(flight)
+
+    def _came_back(self, flight: Flight) -> None:
+        """Hand it on to be written, and look for the next: both then go into one transaction where they can."""
         self._settler.add(flight)
+        self._flights.come_back(flight)
+        self._bell.set()
 
     def _set_aside(self, flight: Flight, error: Exception) -> Change:
         log.exception("%s cannot be planned", flight.alarm.fire_id)

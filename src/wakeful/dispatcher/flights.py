@@ -1,4 +1,7 @@
-"""What this process has claimed and not yet settled, counted by target: nothing claimed waits behind something else."""
+"""What this process has claimed and not yet settled: nothing claimed waits behind something else.
+
+A target's places are taken while deliveries are under way; what has come back and only waits to be written holds none.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,7 @@ class Flight(Struct, eq=False):
     change: Change | None = None
     notes: int = 0  # times its outcome was put on record for an alarm no longer ours
     given_back: bool = False
+    back: bool = False
 
 
 class Flights:
@@ -49,6 +53,7 @@ class Flights:
         self._batch = batch
         self._flying: set[Flight] = set()
         self._by_target: Counter[str] = Counter()
+        self._delivering = 0
 
     def __len__(self) -> int:
         return len(self._flying)
@@ -59,11 +64,19 @@ class Flights:
     def take_off(self, flight: Flight) -> None:
         self._flying.add(flight)
         self._by_target[flight.alarm.target] += 1
+        self._delivering += 1
+
+    def come_back(self, flight: Flight) -> None:
+        """The delivery is over, however it went: its place is free."""
+        if not flight.back:
+            flight.back = True
+            self._by_target[flight.alarm.target] -= 1
+            self._delivering -= 1
 
     def land(self, flight: Flight) -> None:
-        if flight in self._flying:
-            self._flying.remove(flight)
-            self._by_target[flight.alarm.target] -= 1
+        """It is settled, and no longer ours."""
+        self.come_back(flight)
+        self._flying.discard(flight)
 
     def slots(self, now: datetime) -> dict[str, int]:
         """How many alarms each target can start at once, at most a batch each.
@@ -72,7 +85,7 @@ class Flights:
         A few places are each target's own, whatever the others hold: hanging targets cannot crowd out the rest.
         """
         room = {name: min(free, self._batch) for name in self.served if (free := self._room(name, now)) > 0}
-        left = max(0, self._total - len(self._flying))
+        left = 0 if self._crowded else self._total - self._delivering
         if sum(room.values()) <= left:
             return room
         asked = {name: most if name in self.hungry else min(most, RESERVED) for name, most in room.items()}
@@ -93,12 +106,16 @@ class Flights:
 
     def open_targets(self, now: datetime) -> list[str]:
         """The targets with room for at least one more."""
-        crowded = len(self._flying) >= self._total
         return [
             name
             for name in self.served
-            if self._room(name, now) > 0 and not (crowded and self._by_target[name] >= RESERVED)
+            if self._room(name, now) > 0 and not (self._crowded and self._by_target[name] >= RESERVED)
         ]
+
+    @property
+    def _crowded(self) -> bool:
+        # What is not yet settled is bounded too, in case the store takes claims faster than settlements.
+        return self._delivering >= self._total or len(self._flying) >= 4 * self._total
 
     def _room(self, name: str, now: datetime) -> int:
         if name in self.paused:

@@ -5,7 +5,9 @@ A browser that was led here by a foreign page names that page in `Host` (DNS reb
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -19,12 +21,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wakeful.config import Settings
 from wakeful.doors import wire
-from wakeful.errors import NotFound, WakefulError
+from wakeful.errors import InvalidRequest, NotFound, TooMany, WakefulError
 
 log = logging.getLogger("wakeful.http")
 
 BODY_LIMIT: Final = 256 * 1024
 DRAIN_LIMIT: Final = 4 * BODY_LIMIT  # read on so far, so that the answer reaches a sender who is still sending
+BODY_WITHIN: Final = 30.0  # seconds
+DEPTH_LIMIT: Final = 100
+# An unfinished one reaches to the end: else a body full of quotes is searched from each of them.
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NETLOC: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:/@\s\[\]]+))(?::\d{1,5})?")
 T = TypeVar("T")
@@ -99,10 +106,12 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-async def body(request: Request, kind: type[T]) -> T:
-    """The JSON body as a value of a type. What is too long is not kept while it is being read."""
+async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
+    """The JSON body as a value of a type; where it is optional, nothing stands for an empty object."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
+        if optional and not media and not await _read(request):
+            return wire.decode(b"{}", kind)
         raise Refusal(
             415,
             "unsupported_media_type",
@@ -110,39 +119,68 @@ async def body(request: Request, kind: type[T]) -> T:
             field="Content-Type",
             fix="Send application/json.",
         )
+    said = await _read(request)
+    _check_depth(said)
+    return wire.decode(said if said or not optional else b"{}", kind)
+
+
+async def _read(request: Request) -> bytes:
+    """The whole body. What is too long is not kept while it is being read."""
     kept, size = bytearray(), 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size <= BODY_LIMIT:
-            kept += chunk
-        elif size > DRAIN_LIMIT:
-            break
+    try:
+        async with asyncio.timeout(BODY_WITHIN):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size <= BODY_LIMIT:
+                    kept += chunk
+                elif size > DRAIN_LIMIT:
+                    break
+    except TimeoutError:
+        raise Refusal(408, "body_too_slow", f"the body was not here within {BODY_WITHIN:g} s", field="body") from None
     if size > BODY_LIMIT:
         raise Refusal(413, "body_too_large", f"at most {BODY_LIMIT} bytes are accepted", field="body")
-    return wire.decode(bytes(kept), kind)
+    return bytes(kept)
+
+
+def _check_depth(said: bytes) -> None:
+    """Refuse what is nested so deeply that reading it again elsewhere could fail."""
+    if said.count(b"[") + said.count(b"{") <= DEPTH_LIMIT:
+        return
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", said)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEPTH_LIMIT:
+            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field="body", fix="Make it flatter.")
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(wire.encode(value), status, headers, "application/json")
 
 
+def problem(error: WakefulError) -> dict[str, Any]:
+    """An error as the body of an answer, also a refusal that only HTTP knows."""
+    if not isinstance(error, Refusal):
+        return wire.problem(error)
+    return wire.problem(error, error.status) | {"title": HTTPStatus(error.status).phrase}
+
+
 def refused(error: Exception) -> Response:
     """Any error on purpose as `application/problem+json`."""
-    status, headers = None, {}
+    headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
-        status, headers = error.status_code, dict(error.headers or {})
+        headers = dict(error.headers or {})
         error = _routing(error)
-    if isinstance(error, Refusal):
-        status = error.status
     assert isinstance(error, WakefulError)
-    problem = wire.problem(error, status)
-    if isinstance(error, Refusal):
-        problem["title"] = HTTPStatus(problem["status"]).phrase
-    if problem["status"] == 401:
+    told = problem(error)
+    if told["status"] == 401:
         headers["www-authenticate"] = "Bearer"
-    if problem["status"] == 503:
+    if told["status"] == 408:
+        headers["connection"] = "close"
+    if told["status"] == 503:
         headers["retry-after"] = "1"
-    return Response(wire.encode(problem), problem["status"], headers, "application/problem+json")
+    if isinstance(error, TooMany) and error.retry_after is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
+    return Response(wire.encode(told), told["status"], headers, "application/problem+json")
 
 
 def _routing(error: HTTPException) -> WakefulError:

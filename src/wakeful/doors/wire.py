@@ -14,6 +14,7 @@ from wakeful.alarm import DEFAULT_POLICY, Alarm, Draft, Edit, Fire, Policy, Repo
 from wakeful.alarm.create import check_text
 from wakeful.errors import (
     Conflict,
+    Forbidden,
     InvalidConfig,
     InvalidRequest,
     InvalidSchedule,
@@ -21,6 +22,8 @@ from wakeful.errors import (
     StaleVersion,
     StoreBusy,
     StoreUnavailable,
+    TooMany,
+    Unauthorized,
     UnknownTarget,
     WakefulError,
 )
@@ -35,6 +38,9 @@ DOORS: Final[dict[str, tuple[int, int]]] = {
     NotFound.code: (404, 3),
     Conflict.code: (409, 4),
     StaleVersion.code: (412, 4),
+    Unauthorized.code: (401, 5),
+    Forbidden.code: (403, 5),
+    TooMany.code: (429, 5),
     StoreUnavailable.code: (503, 6),
     StoreBusy.code: (503, 6),
     WakefulError.code: (500, 1),
@@ -81,6 +87,7 @@ class CreateBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     on_conflict: Literal["return", "replace", "error"] = "return"
     max_failures: int | None = None
     policy: PolicyBody | None = None
+    parent_fire: str = ""
 
 
 class ReportBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -114,7 +121,7 @@ def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
 
 def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failures: int, via: str, by: str) -> Draft:
     """The alarm a body asks for."""
-    _check_kind(body)
+    check_kind(body.kind, once=(body.fire_at, body.delay_seconds), cron=body.cron_expr)
     return Draft(
         owner_did=owner,
         wake_message=body.wake_message,
@@ -125,7 +132,7 @@ def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failu
         timezone=body.timezone or timezone,
         label=body.label.strip(),
         conversation_id=body.conversation_id.strip(),
-        payload=_text(body.payload),
+        payload=raw_text(body.payload),
         target=body.target or target,
         isolated=body.isolated,
         idempotency_key=body.idempotency_key.strip(),
@@ -133,21 +140,23 @@ def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failu
         policy=policy(body.policy),
         created_by=by,
         created_via=via,
+        parent_fire=body.parent_fire,
     )
 
 
-def _text(raw: Raw) -> str:
+def raw_text(raw: Raw) -> str:
     try:
         return bytes(raw).decode()
     except UnicodeDecodeError as error:  # what is passed through unread is not checked by the decoder either
         raise InvalidRequest(f"it is not UTF-8 ({error})", field="payload", fix="Send JSON in UTF-8.") from None
 
 
-def _check_kind(body: CreateBody) -> None:
-    given = body.cron_expr if body.kind == "once" else body.fire_at if body.fire_at is not None else body.delay_seconds
-    if body.kind is not None and given is not None:
-        fix = "Give delay_seconds or fire_at." if body.kind == "once" else "Give cron_expr."
-        raise InvalidSchedule(f"the kind {body.kind!r} does not go with what was given", field="kind", fix=fix)
+def check_kind(kind: str | None, *, once: tuple[Moment | None, float | None], cron: str | None) -> None:
+    """Refuse a kind beside the time of the other kind."""
+    other = cron is not None if kind == "once" else any(given is not None for given in once)
+    if kind is not None and other:
+        fix = "Give delay_seconds or fire_at." if kind == "once" else "Give cron_expr."
+        raise InvalidSchedule(f"the kind {kind!r} does not go with what was given", field="kind", fix=fix)
 
 
 def policy(given: PolicyBody | Mapping[str, Any] | Policy | None) -> Policy:

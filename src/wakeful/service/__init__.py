@@ -9,15 +9,14 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from wakeful.alarm import (
-    INBOX,
     Alarm,
     Change,
     Draft,
     Edit,
-    Event,
     Fire,
     Report,
     cancel,
@@ -33,12 +32,15 @@ from wakeful.alarm import (
     snooze,
     update,
 )
-from wakeful.clock import Clock
+from wakeful.clock import Clock, stopwatch
 from wakeful.config import Settings
-from wakeful.errors import Conflict, InvalidRequest, NotFound, UnknownTarget
+from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.ids import Ids
+from wakeful.service.bell import FIRST_LOOK, LONGEST_PAUSE, Bell
+from wakeful.service.guards import Guards, chained, check_edit
 from wakeful.service.history import Entry, Past
-from wakeful.service.why import Why, explain, is_alive
+from wakeful.service.places import Places
+from wakeful.service.why import Why, explain
 from wakeful.store import Added, AlarmQuery, FireQuery, Stats, Store, TargetState, Worker
 
 __all__ = ["Cancelled", "Entry", "OnConflict", "Past", "Service", "Why"]
@@ -46,6 +48,8 @@ __all__ = ["Cancelled", "Entry", "OnConflict", "Past", "Service", "Why"]
 OnConflict = Literal["return", "replace", "error"]
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PAGE: Final = 500
+PENDING: Final = ("active", "paused")
+SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
 OFFSET_GOOD_FOR: Final = timedelta(seconds=30)
 
 
@@ -63,16 +67,23 @@ class Service:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._targets = targets  # configured ones and this process's own handlers
-        self._elsewhere: frozenset[str] = frozenset()  # handlers other processes have told of
+        self._places = Places(store, targets)
+        self._guards = Guards(store, settings)
+        self.bell = Bell()  # rung when a wake goes to an owner's inbox
         self._ids = Ids()
         self._offset = timedelta(0)  # the store's clock less ours
         self._measured: datetime | None = None
 
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
     # Set
 
-    async def set(self, draft: Draft, *, on_conflict: OnConflict = "return", connection: Any = None) -> Added:
-        """Keep a new alarm. Once this returns, it survives anything the disk survives."""
+    async def set(
+        self, draft: Draft, *, on_conflict: OnConflict = "return", connection: Any = None, guarded: bool = False
+    ) -> Added:
+        """Keep a new alarm. Once this returns, it survives anything the disk survives. `guarded`: see guards.py."""
         if on_conflict not in ("return", "replace", "error"):
             raise InvalidRequest(
                 f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
@@ -82,6 +93,8 @@ class Service:
                 "replacing reads and writes outside your transaction", field="on_conflict", fix="Give return or error."
             )
         alarm = await self._drawn(draft)
+        if guarded:
+            await self._guards.admit([alarm], now=alarm.created_at)
         [added] = await self._store.add([alarm], connection=connection)
         if not added.deduped or on_conflict == "return":
             return added
@@ -98,11 +111,19 @@ class Service:
         )
         return Added(replaced, deduped=True)
 
-    async def set_many(self, drafts: Sequence[Draft]) -> list[Added]:
+    async def set_many(self, drafts: Sequence[Draft], *, guarded: bool = False) -> list[Added]:
         """Keep many alarms: one bad draft and none is kept."""
-        return await self._store.add([await self._drawn(draft) for draft in drafts])
+        alarms = [await self._drawn(draft) for draft in drafts]
+        if guarded:
+            await self._guards.admit(alarms, now=await self.now())
+        return await self._store.add(alarms)
+
+    async def similar(self, alarm: Alarm) -> Alarm | None:
+        """Another active alarm of the same owner that says the same at the same times to the same target."""
+        return await self._store.similar(alarm, among=SIMILAR_AMONG)
 
     async def _drawn(self, draft: Draft) -> Alarm:
+        draft = await chained(self._store, draft)
         now = await self.now()
         alarm = create(draft, id=self._ids.new(now), now=now)
         await self.check_target(draft.target)
@@ -114,16 +135,6 @@ class Service:
         if self._measured is None or not timedelta(0) <= here - self._measured < OFFSET_GOOD_FOR:
             self._offset, self._measured = await self._store.now() - here, here
         return here + self._offset
-
-    async def check_target(self, name: str) -> None:
-        """Refuse a target that nothing is configured for and no process serves."""
-        if name == INBOX or name in self._targets() or name in self._elsewhere:
-            return
-        workers = await self._store.workers()
-        self._elsewhere = frozenset(served for worker in workers for served in (*worker.handlers, *worker.targets))
-        if name not in self._elsewhere:
-            known = ", ".join(sorted({INBOX, *self._targets(), *self._elsewhere}))
-            raise UnknownTarget(f"there is no target {name!r}", field="target", fix=f"Known are: {known}.")
 
     # Look
 
@@ -187,12 +198,19 @@ class Service:
 
     # Act
 
-    async def update(self, id: str, edit: Edit, *, owner: str, version: int | None = None, by: str = "") -> Alarm:
+    async def update(
+        self, id: str, edit: Edit, *, owner: str, version: int | None = None, by: str = "", guarded: bool = False
+    ) -> Alarm:
         if edit.target is not None:
             await self.check_target(edit.target)
-        return await self._change(
-            id, owner, lambda alarm, fire, now: update(alarm, fire, edit, now=now, version=version, by=by)
-        )
+
+        def decide(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
+            change = update(alarm, fire, edit, now=now, version=version, by=by)
+            if guarded and change is not None:
+                check_edit(alarm, change.after, self._settings, now=now)
+            return change
+
+        return await self._change(id, owner, decide)
 
     async def pause(self, id: str, *, owner: str, reason: str = "", by: str = "") -> Alarm:
         return await self._change(id, owner, lambda alarm, _, now: pause(alarm, now=now, by=by, reason=reason))
@@ -200,14 +218,25 @@ class Service:
     async def resume(self, id: str, *, owner: str, by: str = "") -> Alarm:
         return await self._change(id, owner, lambda alarm, fire, now: resume(alarm, fire, now=now, by=by))
 
-    async def snooze(self, id: str, wait: timedelta, *, owner: str, by: str = "") -> Alarm:
-        return await self._change(id, owner, lambda alarm, fire, now: snooze(alarm, fire, wait, now=now, by=by))
+    async def snooze(
+        self, id: str, wait: timedelta | None = None, *, until: datetime | None = None, owner: str, by: str = ""
+    ) -> Alarm:
+        """Put off the next fire, for a while or until a moment."""
 
-    async def fire(self, id: str, *, owner: str, by: str = "", via: str = "") -> Alarm:
+        def decide(alarm: Alarm, fire: Fire | None, now: datetime) -> Change:
+            length = until - now if until is not None else wait or timedelta(0)
+            return snooze(alarm, fire, length, now=now, by=by)
+
+        return await self._change(id, owner, decide)
+
+    async def fire(self, id: str, *, owner: str, by: str = "", via: str = "", guarded: bool = False) -> Alarm:
         """A one-shot copy, due now; the alarm itself is left alone."""
         alarm = await self.get(id, owner=owner)
         now = await self.now()
         copy = fire_now(alarm, id=self._ids.new(now), now=now, by=by, via=via)
+        copy = msgspec.structs.replace(copy, generation=alarm.generation)  # firing starts no new chain
+        if guarded:
+            await self._guards.admit([copy], now=now)
         [added] = await self._store.add([copy])
         return added.alarm
 
@@ -225,10 +254,24 @@ class Service:
 
     async def reset(self, *, owner: str, by: str = "") -> int:
         """Cancel every pending alarm of an owner; how many."""
+        return await self._cancel_all(AlarmQuery(owner=owner, statuses=PENDING, limit=PAGE), by=by, reason="reset")
+
+    async def cancel_chain(self, root_id: str, *, owner: str, by: str = "") -> int:
+        """Cancel an alarm and every pending one that was set because of its wakes; how many."""
+        chain = AlarmQuery(owner=owner, root_id=root_id, statuses=PENDING, limit=PAGE)
+        root = await self._store.get(root_id, owner=owner)
+        if root is None and not await self._store.find(msgspec.structs.replace(chain, statuses=(), limit=1)):
+            raise NotFound(f"there is no chain {root_id!r}", field="root_id", fix="Give root_id of one of its alarms.")
+        is_pending = root is not None and not root.finished
+        if is_pending:  # first, so that it sets no more
+            await self.cancel(root_id, owner=owner, by=by, reason="chain cancelled")
+        return is_pending + await self._cancel_all(chain, by=by, reason="chain cancelled")
+
+    async def _cancel_all(self, query: AlarmQuery, *, by: str, reason: str) -> int:
         count = 0
-        while alarms := await self._store.find(AlarmQuery(owner=owner, statuses=("active", "paused"), limit=PAGE)):
+        while alarms := await self._store.find(query):
             for alarm in alarms:
-                await self.cancel(alarm.id, owner=owner, by=by, reason="reset")
+                await self.cancel(alarm.id, owner=query.owner, by=by, reason=reason)
             count += len(alarms)
         return count
 
@@ -255,8 +298,21 @@ class Service:
         await self._change(alarm_id, owner, decide, occurrence=occurrence)
         return await self.fire_of(fire_id, owner=owner)
 
-    async def inbox(self, *, owner: str, limit: int = 10) -> list[tuple[Alarm, Fire]]:
-        """Hand out what waits in an owner's inbox, each leased until its report is due."""
+    async def inbox(self, *, owner: str, limit: int = 10, wait: float = 0) -> list[tuple[Alarm, Fire]]:
+        """Hand out what waits in an owner's inbox, each leased until its report is due.
+
+        With nothing there, `wait` so many seconds for it; a process that is about to end waits no longer.
+        """
+        ending, pause = stopwatch() + wait, FIRST_LOOK
+        while not (found := await self._handed_out(owner, limit)):
+            left = ending - stopwatch()
+            if left <= 0 or self.bell.stopped:
+                break
+            rung = await self.bell.heard(owner, min(left, pause))
+            pause = FIRST_LOOK if rung else min(2 * pause, LONGEST_PAUSE)
+        return found
+
+    async def _handed_out(self, owner: str, limit: int) -> list[tuple[Alarm, Fire]]:
         waiting = await self._store.waiting(owner, limit=limit)
         changes = [fetch(alarm, fire, now=await self._store.now()) for alarm, fire in waiting]
         answers = await self._store.settle(changes) if changes else []
@@ -268,42 +324,28 @@ class Service:
 
     # Targets
 
+    async def check_target(self, name: str) -> None:
+        await self._places.check(name)
+
     async def target_states(self) -> dict[str, TargetState]:
         return await self._store.target_states()
 
     async def targets(self) -> dict[str, list[Worker]]:
-        """Every target there is, configured or told of by a worker, with the workers that serve it and are alive."""
-        now = await self._store.now()
-        found: dict[str, list[Worker]] = {name: [] for name in (INBOX, *self._targets())}
-        for worker in await self._store.workers():
-            for name in (*worker.targets, *worker.handlers):
-                found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
-        return found
+        """Every target there is, with the workers that serve it and are alive."""
+        return await self._places.served()
 
     async def pause_target(self, name: str, *, by: str = "", reason: str = "") -> TargetState:
-        await self.check_target(name)
-        return await self._mark_target(name, "target paused", by=by, reason=reason, paused=True)
+        return await self._places.mark(name, paused=True, by=by, reason=reason)
 
     async def resume_target(self, name: str, *, by: str = "") -> TargetState:
-        await self.check_target(name)
-        return await self._mark_target(name, "target resumed", by=by, reason="", paused=False)
-
-    async def _mark_target(self, name: str, what: str, *, by: str, reason: str, paused: bool) -> TargetState:
-        now = await self._store.now()
-        known = (await self._store.target_states()).get(name)
-        state = TargetState(
-            target=name,
-            paused_at=now if paused else None,
-            paused_by=by,
-            paused_reason=reason,
-            breaker_opened_at=known.breaker_opened_at if known else None,
-            last_error=known.last_error if known else "",
-            updated_at=now,
-        )
-        await self._store.set_target_state(state, event=Event(at=now, what=what, by=by, reason=f"{name}: {reason}"))
-        return state
+        return await self._places.mark(name, paused=False, by=by, reason="")
 
     # Keep house
+
+    async def has_tokens(self) -> bool:
+        """Whether there is a token that is good now."""
+        now = await self._store.now()
+        return any(token.is_live(now) for token in await self._store.tokens())
 
     async def purge(self, older_than: timedelta) -> int:
         """Delete what was finished longer ago than this; how many rows went."""

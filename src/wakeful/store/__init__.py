@@ -129,6 +129,23 @@ class TargetState(Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
+class Token(Struct, frozen=True, kw_only=True):
+    """Who may speak for an owner, and for how long. The secret itself is nowhere: `hash` is its SHA-256."""
+
+    id: str
+    owner_did: str
+    hash: bytes
+    scopes: tuple[str, ...] = ("read", "write")
+    label: str = ""
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def is_live(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
 class Store(Protocol):
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
 
@@ -247,12 +264,38 @@ class Store(Protocol):
 
     async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None: ...
 
+    async def add_token(self, token: Token) -> bool:
+        """Keep a token; False, and nothing written, where its id is taken."""
+        ...
+
+    async def tokens(self) -> list[Token]:
+        """Every token on record, also revoked and expired ones, by `created_at`, then id."""
+        ...
+
+    async def token(self, id: str) -> Token | None: ...
+
+    async def revoke_token(self, id: str, now: datetime) -> bool:
+        """Set `revoked_at` where it is not set yet; whether there is such a token at all."""
+        ...
+
+    async def touch_token(self, id: str, at: datetime) -> None:
+        """Set `last_used_at`, never back."""
+        ...
+
+    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
+        """The newest active alarm, among so many latest of the owner, that says the same at the same times elsewhere.
+
+        Same owner, target, kind, `fire_at`, `cron_expr`, `timezone` and `wake_message`; another id.
+        """
+        ...
+
     async def purge(self, before: datetime, *, limit: int = 1000) -> int:
-        """Delete what is finished since before a moment, at most `limit` alarms, fires and events each; how many went.
+        """Delete what is finished since before a moment, at most `limit` of each kind of row; how many went.
 
         Fires: `updated_at` before it, with an end on record (not retrying, not waiting, no `report_by`), and not the
         current occurrence of an active or paused alarm. Alarms: fired, failed or cancelled, `updated_at` before it,
-        and no fire of theirs is left. Events: `at` before it. Call it again until it answers 0. A key is free again
+        and no fire of theirs is left. Events: `at` before it. Tokens: revoked
+        or expired before it. Call it again until it answers 0. A key is free again
         once its alarm is gone.
         """
         ...

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
-from wakeful.store import Added, AlarmQuery, Claim, Claimed, FireQuery, Settled, Stats, TargetState, Worker
+from wakeful.store import Added, AlarmQuery, Claim, Claimed, FireQuery, Settled, Stats, TargetState, Token, Worker
 from wakeful.store.batching import Elbowroom, GroupCommit, Refused
 from wakeful.store.postgres_database import Database
 from wakeful.store.postgres_hints import Hints
@@ -26,6 +26,8 @@ from wakeful.store.postgres_rows import (
     event_of,
     fire_of,
     target_state_of,
+    token_of,
+    token_values,
     uuid_of,
     worker_of,
     worker_values,
@@ -154,6 +156,12 @@ class PostgresStore:
         )
         return [alarm_of(row) for row in rows]
 
+    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
+        schedule = (alarm.kind, alarm.fire_at, alarm.cron_expr, alarm.timezone)
+        values = (alarm.owner_did, among, uuid_of(alarm.id), alarm.target, *schedule, alarm.wake_message)
+        rows = await self._database.fetch(self._sql["similar"], *values)
+        return alarm_of(rows[0]) if rows else None
+
     async def fires(self, query: FireQuery) -> list[Fire]:
         alarm_id = uuid_of(query.alarm_id)
         if query.alarm_id and alarm_id is None:
@@ -209,9 +217,29 @@ class PostgresStore:
         events = event_columns([event] if event is not None else [])
         await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *values, *more, *events)
 
+    async def add_token(self, token: Token) -> bool:
+        await self._database.fetch(self._sql["add_token"], LONG_LOCK_WAIT, *token_values(token))
+        # Asked, not counted: the insert may be the second try of one whose answer was lost.
+        kept = await self.token(token.id)
+        return kept is not None and kept.hash == token.hash
+
+    async def tokens(self) -> list[Token]:
+        return [token_of(row) for row in await self._database.fetch(self._sql["tokens"])]
+
+    async def token(self, id: str) -> Token | None:
+        rows = await self._database.fetch(self._sql["token"], id)
+        return token_of(rows[0]) if rows else None
+
+    async def revoke_token(self, id: str, now: datetime) -> bool:
+        return bool(await self._database.fetch(self._sql["revoke_token"], LONG_LOCK_WAIT, id, whole_ms(now)))
+
+    async def touch_token(self, id: str, at: datetime) -> None:
+        await self._database.fetch(self._sql["touch_token"], id, whole_ms(at))
+
     async def purge(self, before: datetime, *, limit: int = 1000) -> int:
         gone = 0
-        for what in ("purge_fires", "purge_alarms", "purge_events"):  # in this order: an alarm goes after its fires
+        # In this order: an alarm goes after its fires.
+        for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
             gone += len(await self._database.fetch(self._sql[what], before, limit))
         return gone
 

@@ -16,13 +16,14 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
-from wakeful.store import TargetState, Worker
+from wakeful.store import TargetState, Token, Worker
 
 _ALARM: Final = Alarm.__struct_fields__
 _FIRE: Final = Fire.__struct_fields__
 _EVENT: Final = Event.__struct_fields__
 _TARGET: Final = TargetState.__struct_fields__
 _WORKER: Final = Worker.__struct_fields__
+_TOKEN: Final = Token.__struct_fields__
 _POLICY: Final = _ALARM.index("policy")
 _LOG: Final = _FIRE.index("log")
 _LISTS: Final = (_WORKER.index("targets"), _WORKER.index("handlers"))
@@ -83,6 +84,16 @@ def worker_of(row: Iterable[Any]) -> Worker:
 
 def target_state_of(row: Iterable[Any]) -> TargetState:
     return TargetState(**dict(zip(_TARGET, row, strict=False)))
+
+
+def token_of(row: Iterable[Any]) -> Token:
+    values = dict(zip(_TOKEN, row, strict=False))
+    values["scopes"] = tuple(values["scopes"].split(","))
+    return Token(**values)
+
+
+def token_values(token: Token) -> tuple[Any, ...]:
+    return astuple(replace(token, scopes=",".join(token.scopes)))
 
 
 def alarm_columns(alarms: Iterable[Alarm]) -> Columns:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
-from wakeful.store import TargetState, Worker
+from wakeful.store import TargetState, Token, Worker
 
 Row = tuple[Any, ...]
 
@@ -217,6 +217,23 @@ def to_target_state(row: Row) -> TargetState:
 
 def from_target_state(state: TargetState) -> list[Any]:
     return _with_ms(astuple(state), _STATE_MOMENTS)
+
+
+_TOKEN: Final = Token.__struct_fields__
+_TOKEN_MOMENTS: Final = _positions(_TOKEN, "created_at", "expires_at", "last_used_at", "revoked_at")
+_SCOPES: Final = _TOKEN.index("scopes")
+
+
+def to_token(row: Row) -> Token:
+    values = _with_moments(row, _TOKEN_MOMENTS)
+    values[_SCOPES] = tuple(values[_SCOPES].split(","))
+    return Token(**dict(zip(_TOKEN, values, strict=True)))
+
+
+def from_token(token: Token) -> list[Any]:
+    values = _with_ms(astuple(token), _TOKEN_MOMENTS)
+    values[_SCOPES] = ",".join(token.scopes)
+    return values
 
 
 _read_alarms: Final = msgspec.json.Decoder(list[Alarm], strict=False).decode

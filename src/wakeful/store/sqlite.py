@@ -52,6 +52,7 @@ from wakeful.store.rows import (
 from wakeful.store.sqlite_file import check_path, describe, make, open_reader
 from wakeful.store.sqlite_schema import bring_up_to_date
 from wakeful.store.sqlite_search import narrowed, search_values
+from wakeful.store.sqlite_tokens import SqliteTokens
 from wakeful.store.sqlite_writer import Work, Writer
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ _CHUNK: Final = 500  # rows of one operation: about as much as a transaction sho
 _FAR: Final = 1 << 62
 
 
-class SqliteStore:
+class SqliteStore(SqliteTokens):
     """Alarms in one file. Nothing is opened before the first verb."""
 
     def __init__(
@@ -184,6 +185,13 @@ class SqliteStore:
     async def find(self, query: AlarmQuery) -> list[Alarm]:
         return [to_alarm(row) for row in await self._rows("find", **search_values(query))]
 
+    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
+        names = ("id", "target", "kind", "cron_expr", "timezone", "wake_message")
+        values = {name: getattr(alarm, name) for name in names}
+        at = None if alarm.fire_at is None else to_ms(alarm.fire_at)
+        rows = await self._rows("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
+        return to_alarm(rows[0]) if rows else None
+
     async def fires(self, query: FireQuery) -> list[Fire]:
         return [to_fire(row) for row in await self._rows("fires", **search_values(query))]
 
@@ -242,7 +250,7 @@ class SqliteStore:
 
     async def purge(self, before: datetime, *, limit: int = 1000) -> int:
         gone = 0
-        for what in ("fires", "alarms", "events"):  # fires first: an alarm goes after the last of its fires
+        for what in ("fires", "alarms", "events", "tokens"):  # fires first: an alarm goes after the last of its fires
             found = await self._rows(f"old_{what}", before=to_ms(before), limit=limit)
             for at in range(0, len(found), _CHUNK):
                 rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]

@@ -45,9 +45,11 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Serve": {
         "serve": ("house", "Run the dispatcher and the HTTP API."),
         "worker": ("house", "Run the dispatcher alone."),
+        "mcp": ("mcp", "Answer an agent over MCP on stdin and stdout."),
     },
     "Set up": {
         "target": ("house", "List, pause and resume targets."),
+        "token": ("tokens", "Make, list and revoke tokens."),
         "db": ("house", "Look after the database."),
         "purge": ("house", "Delete what was finished long ago."),
     },

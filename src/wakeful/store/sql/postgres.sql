@@ -40,10 +40,11 @@ select *
 
 -- name: claim
 -- Rows another worker is claiming right now are skipped, not waited for. Each target is looked up on its own in the due
--- index: a backlog on one is never read for another. The moment comes back even when nothing is due.
+-- index: a backlog on one is never read for another. The moment comes back even when nothing is due. A claim need not
+-- survive a crash of the server, so it does not wait for the disk: the alarm is then due still, and is claimed again.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
-           set_config('synchronous_commit', 'on', true)),
+           set_config('synchronous_commit', 'off', true)),
 leased as (
     update {t}alarms
        set claimed_at = (select now from moment),
@@ -274,6 +275,24 @@ select *
  order by created_at desc, id desc
  limit $13;
 
+-- name: similar
+select *
+  from (select *
+          from {t}alarms
+         where owner_did = $1
+         order by created_at desc, id desc
+         limit $2) as latest
+ where status = 'active'
+   and id <> $3::uuid
+   and target = $4
+   and kind = $5
+   and fire_at is not distinct from $6::timestamptz
+   and cron_expr = $7
+   and timezone = $8
+   and wake_message = $9
+ order by created_at desc, id desc
+ limit 1;
+
 -- name: fires
 select *
   from {t}fires
@@ -418,6 +437,41 @@ select value
   from {t}secrets
  where name = 'report';
 
+-- name: add_token
+with moment as materialized (
+    select set_config('lock_timeout', $1, true),
+           set_config('synchronous_commit', 'on', true))
+insert into {t}tokens
+select $2::text, $3::text, $4::bytea, $5::text, $6::text, $7::timestamptz, $8::timestamptz, $9::timestamptz,
+       $10::timestamptz
+  from moment
+    on conflict do nothing;
+
+-- name: tokens
+select *
+  from {t}tokens
+ order by created_at, id;
+
+-- name: token
+select *
+  from {t}tokens
+ where id = $1;
+
+-- name: revoke_token
+with moment as materialized (
+    select set_config('lock_timeout', $1, true),
+           set_config('synchronous_commit', 'on', true))
+update {t}tokens
+   set revoked_at = coalesce(revoked_at, $3::timestamptz)
+  from moment
+ where id = $2
+returning 1;
+
+-- name: touch_token
+update {t}tokens
+   set last_used_at = greatest(last_used_at, $2::timestamptz)
+ where id = $1;
+
 -- name: purge_fires
 -- Only what has an end on record and is not what its alarm is working on. What is locked just now is left for next time.
 delete
@@ -462,6 +516,16 @@ delete
     select seq
       from {t}events
      where at < $1
+     limit $2)
+returning 1;
+
+-- name: purge_tokens
+delete
+  from {t}tokens
+ where id in (
+    select id
+      from {t}tokens
+     where coalesce(revoked_at, expires_at) < $1
      limit $2)
 returning 1;
 

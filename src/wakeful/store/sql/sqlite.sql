@@ -251,6 +251,24 @@ select *
  order by created_at desc, id desc
  limit :limit;
 
+-- name: similar
+select *
+  from (select *
+          from {t}alarms
+         where owner_did = :owner
+         order by created_at desc, id desc
+         limit :among)
+ where status = 'active'
+   and id <> :id
+   and target = :target
+   and kind = :kind
+   and fire_at is :fire_at
+   and cron_expr = :cron_expr
+   and timezone = :timezone
+   and wake_message = :wake_message
+ order by created_at desc, id desc
+ limit 1;
+
 -- name: fires
 select *
   from {t}fires
@@ -377,6 +395,31 @@ select value
   from {t}secrets
  where name = 'report';
 
+-- name: add_token
+insert into {t}tokens
+values {rows}
+    on conflict do nothing;
+
+-- name: tokens
+select *
+  from {t}tokens
+ order by created_at, id;
+
+-- name: token
+select *
+  from {t}tokens
+ where id = :id;
+
+-- name: revoke_token
+update {t}tokens
+   set revoked_at = coalesce(revoked_at, :now)
+ where id = :id;
+
+-- name: touch_token
+update {t}tokens
+   set last_used_at = max(coalesce(last_used_at, 0), :at)
+ where id = :id;
+
 -- name: old_fires
 -- Looked for by a reader, deleted by the writer: a long search must not hold the write lock.
 select rowid
@@ -404,6 +447,12 @@ select rowid
 select rowid
   from {t}events
  where at < :before
+ limit :limit;
+
+-- name: old_tokens
+select rowid
+  from {t}tokens
+ where coalesce(revoked_at, expires_at) < :before
  limit :limit;
 
 -- name: purge_fires
@@ -434,3 +483,9 @@ delete
   from {t}events
  where rowid in (select value from json_each(:rowids))
    and at < :before;
+
+-- name: purge_tokens
+delete
+  from {t}tokens
+ where rowid in (select value from json_each(:rowids))
+   and coalesce(revoked_at, expires_at) < :before;

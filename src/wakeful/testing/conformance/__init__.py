@@ -30,6 +30,7 @@ from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsK
 from wakeful.testing.conformance.claiming import TestClaiming, TestLeases, TestNextDue
 from wakeful.testing.conformance.finding import TestFinding, TestFires, TestInbox, TestOverdue, TestOwners, TestStats
 from wakeful.testing.conformance.making import Outbox
+from wakeful.testing.conformance.owning import TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
 from wakeful.testing.conformance.upkeep import (
     TestClosing,
@@ -59,8 +60,10 @@ __all__ = [
     "TestRows",
     "TestSchema",
     "TestSettling",
+    "TestSimilar",
     "TestStats",
     "TestTargets",
+    "TestTokens",
     "TestWhatIsKept",
     "TestWorkers",
 ]

@@ -1,0 +1,199 @@
+"""A token for whoever proves a DID's key: challenge, Ed25519 signature, token.
+
+A challenge leaves nothing behind: its nonce carries its own end and a MAC under the database's secret, so any process
+can check one that another gave out, and asking for many fills nothing. It is good once, because the token it leads to
+has an id made from it, and a database takes an id only once: the row that has to be written anyway is the record.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.alarm import unix_ms
+from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.clock import Clock
+from wakeful.config import Settings
+from wakeful.doors.auth import Auth, mint
+from wakeful.doors.guard import answer, body
+from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
+from wakeful.store import Store
+
+NONCE_LASTS: Final = timedelta(seconds=120)
+TOKEN_LASTS: Final = timedelta(days=1)
+_DID: Final = re.compile(r"(did:matrix:[^:]+:)([0-9a-fA-F]{16})")
+_RANDOM: Final = 24
+_MAC: Final = 32
+_AGAIN: Final = "Ask /v1/auth/challenge for a new one, and use it once and within two minutes."
+
+Verify = Callable[[bytes, bytes, bytes], bool]  # public key, signature, message
+
+
+class ChallengeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    did: str
+
+
+class Challenge(Struct, frozen=True, kw_only=True):
+    """Sign `message` with the DID's key."""
+
+    did: str
+    nonce: str
+    message: str
+    expires_in: int
+
+
+class VerifyBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Key and signature in hexadecimal; the signature is over the challenge's message."""
+
+    did: str
+    public_key: str
+    nonce: str
+    signature: str
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """A token with the scopes read and write, for the alarms of this owner."""
+
+    token: str
+    owner: str
+    expires_in: int
+
+
+def routes(auth: Auth, store: Store, settings: Settings, clock: Clock) -> list[Route]:
+    """The two routes, where the setting `did_auth` asks for them."""
+    if not settings.did_auth:
+        return []
+    proof = Proof(store, clock, _ed25519())
+    return [
+        Route("/v1/auth/challenge", proof.challenge_route, methods=["POST"]),
+        Route("/v1/auth/verify", proof.verify_route, methods=["POST"]),
+    ]
+
+
+def _ed25519() -> Verify:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise InvalidConfig(
+            "checking signatures needs the package cryptography",
+            field="did_auth",
+            fix="pip install 'wakeful[did]', or set did_auth = false.",
+        ) from None
+
+    def verify(key: bytes, signature: bytes, message: bytes) -> bool:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    return verify
+
+
+class Proof:
+    def __init__(self, store: Store, clock: Clock, verify: Verify) -> None:
+        self._store = store
+        self._clock = clock
+        self._verify = verify
+        self._secret = b""
+
+    async def challenge_route(self, request: Request) -> Response:
+        return answer(await self.challenge((await body(request, ChallengeBody)).did))
+
+    async def verify_route(self, request: Request) -> Response:
+        return answer(await self.verify(await body(request, VerifyBody)))
+
+    async def challenge(self, did: str) -> Challenge:
+        _parts(did)
+        end = unix_ms(self._clock.now() + NONCE_LASTS).to_bytes(8)
+        stem = end + secrets.token_bytes(_RANDOM)
+        nonce = base64.urlsafe_b64encode(stem + await self._mac(did, stem)).decode().rstrip("=")
+        return Challenge(did=did, nonce=nonce, message=_message(did, nonce), expires_in=_seconds(NONCE_LASTS))
+
+    async def verify(self, said: VerifyBody) -> Verified:
+        stem, fingerprint = _parts(said.did)
+        key, signature = _bytes(said.public_key, "public_key", 32), _bytes(said.signature, "signature", 64)
+        if key.hex()[:16] != fingerprint:
+            raise Unauthorized(
+                "this is not the key of this DID",
+                field="public_key",
+                fix="A DID ends in the first 16 hexadecimal digits of its public key.",
+            )
+        now = self._clock.now()
+        used = await self._check_nonce(said.did, said.nonce, now)
+        if not self._verify(key, signature, _message(said.did, said.nonce).encode()):
+            raise Unauthorized(
+                "the signature is not this key's over the challenge's message",
+                field="signature",
+                fix="Sign the bytes of `message` as they are, with Ed25519.",
+            )
+        owner = stem + fingerprint
+        text, token = mint(owner, ("read", "write"), now=now, lasts=TOKEN_LASTS, label="did proof", id=used)
+        if not await self._store.add_token(token):
+            raise _spent()
+        return Verified(token=text, owner=owner, expires_in=_seconds(TOKEN_LASTS))
+
+    async def _check_nonce(self, did: str, nonce: str, now: datetime) -> str:
+        """The id of the token this nonce is good for, once."""
+        try:
+            raw = base64.b64decode(nonce + "=" * (-len(nonce) % 4), b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise _spent() from None
+        stem, mac = raw[:-_MAC], raw[-_MAC:]
+        known = hmac.compare_digest(mac, await self._mac(did, stem))
+        if not known or unix_ms(now) >= int.from_bytes(stem[:8]):
+            raise _spent()
+        return hashlib.sha256(raw).hexdigest()[:32]
+
+    async def _mac(self, did: str, stem: bytes) -> bytes:
+        self._secret = self._secret or await self._store.secret()
+        return hmac.new(self._secret, b"did-nonce:" + stem + did.encode(), hashlib.sha256).digest()
+
+
+def _parts(did: str) -> tuple[str, str]:
+    """A DID up to its fingerprint, and the fingerprint in lower case: one key is one owner, however it is spelled."""
+    check_text("did", did, TEXT_LIMIT)
+    if (found := _DID.fullmatch(did)) is None:
+        raise InvalidRequest(
+            f"{did[:100]!r} is not a DID that can be proved here",
+            field="did",
+            fix="Give did:matrix:<user id>:<first 16 hexadecimal digits of the public key>.",
+        )
+    return found[1], found[2].lower()
+
+
+def _bytes(text: str, field: str, size: int) -> bytes:
+    try:
+        found = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        found = b""
+    if len(found) != size:
+        raise InvalidRequest(f"it is not {size} bytes in hexadecimal", field=field, fix=f"Give {2 * size} digits.")
+    return found
+
+
+def _message(did: str, nonce: str) -> str:
+    return f"wakeful-auth:{did}:{nonce}"
+
+
+def _seconds(length: timedelta) -> int:
+    return int(length.total_seconds())
+
+
+def _spent() -> Unauthorized:
+    return Unauthorized(
+        "this nonce is unknown, expired or used, or was given for another DID", field="nonce", fix=_AGAIN
+    )

@@ -1,0 +1,170 @@
+"""The MCP door: seven tools for agents, over streamable HTTP at `/mcp` and on stdio.
+
+A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
+addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import mcp_types as types
+import msgspec
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from wakeful import __version__
+from wakeful.config import Settings
+from wakeful.doors import wire
+from wakeful.doors.auth import PRINCIPAL, SCOPES, Principal
+from wakeful.doors.guard import BODY_LIMIT
+from wakeful.doors.mcp.catalogue import ENTRIES, INSTRUCTIONS, TOOLS, lesson, listed
+from wakeful.doors.mcp.schemas import schema
+from wakeful.doors.mcp.tools import Tools
+from wakeful.doors.mcp.views import utc
+from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
+from wakeful.service import Service
+
+__all__ = ["TOOLS", "http", "server", "stdio"]
+
+log = logging.getLogger("wakeful.mcp")
+
+PATH: Final = "/mcp"
+Context = ServerRequestContext[Any, Any]
+# Long-lived and the same for everyone: clients need not ask again before each call.
+_HINT: Final = CacheHint(ttl_ms=3_600_000, scope="public")
+
+
+def server(service: Service, settings: Settings, principal_of: Callable[[Context], Principal]) -> Server[Any]:
+    """The tools as an MCP server; `principal_of` says in whose name a request is made."""
+
+    async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return listed()
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return await _called(service, settings, principal_of(ctx), params.name, params.arguments or {})
+
+    # Empty lists, because clients ask for them whether or not they were announced.
+    async def no_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[], ttl_ms=_HINT.ttl_ms, cache_scope=_HINT.scope)
+
+    async def no_templates(
+        ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[], ttl_ms=_HINT.ttl_ms, cache_scope=_HINT.scope)
+
+    async def no_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[], ttl_ms=_HINT.ttl_ms, cache_scope=_HINT.scope)
+
+    return Server(
+        "wakeful",
+        version=__version__,
+        title="wakeful",
+        description="A durable alarm clock for agents.",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=no_resources,
+        on_list_resource_templates=no_templates,
+        on_list_prompts=no_prompts,
+    )
+
+
+def http(service: Service, settings: Settings) -> list[BaseRoute]:
+    """The route `/mcp`, for an application that has found out who asks and refuses foreign hosts."""
+    everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
+
+    def asking(ctx: Context) -> Principal:
+        found = ctx.request.scope.get(PRINCIPAL, everyone) if ctx.request is not None else None
+        if not isinstance(found, Principal):
+            raise Unauthorized("nobody is known to be asking", field="Authorization")
+        return found
+
+    return [Route(PATH, _Endpoint(server(service, settings, asking)), methods=["POST"])]
+
+
+async def stdio(service: Service, settings: Settings, principal: Principal) -> None:
+    """Answer on stdin and stdout, in one name, until stdin ends."""
+    door = server(service, settings, lambda _: principal)
+    async with stdio_server() as (reading, writing):
+        await door.run(reading, writing, door.create_initialization_options())
+
+
+class _Endpoint:
+    """Each request by a manager of its own: nothing to start before and nothing to stop after, wherever it is mounted.
+
+    Hosts and origins are checked in front of the whole application (`doors/guard.py`), for this route like the others.
+    """
+
+    def __init__(self, door: Server[Any]) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        manager = StreamableHTTPSessionManager(
+            self._door, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
+        )
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+
+async def _called(
+    service: Service, settings: Settings, principal: Principal, name: str, arguments: Mapping[str, Any]
+) -> types.CallToolResult:
+    entry = TOOLS.get(name)
+    if entry is None:
+        known = ", ".join(entry.name for entry in ENTRIES)
+        return _failed(f"There is no tool {name[:100]!r}. Nothing was changed. Known are: {known}.")
+    try:
+        if not principal.owner:  # to the service that means the operator, who sees all
+            raise Forbidden("this token names no owner", field="Authorization")
+        principal.need(entry.scope)
+        asked = _read(arguments, entry.takes)
+        tools = Tools(service, settings, owner=principal.owner, guarded=not principal.local)
+        found = msgspec.to_builtins(await entry.run(tools, asked))
+    except WakefulError as error:
+        return _failed(await _lesson(service, principal.owner, name, error, arguments))
+    except Exception:
+        log.exception("%s broke", name)
+        return _failed(f"{name}: something broke here; the log of the server says what. It may not have been done.")
+    text = msgspec.json.encode(found).decode()
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
+
+
+def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
+    """The arguments as a value of their type: the SDK hands them over unchecked."""
+    try:
+        body = msgspec.json.encode(arguments)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
+        raise InvalidRequest(f"they cannot be read ({error})", field="arguments") from None
+    try:
+        return wire.decode(body, kind)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, field=error.field, fix=_accepted(kind, error.field)) from None
+
+
+def _accepted(kind: type[msgspec.Struct], field: str) -> str:
+    """What a field takes, where that can be listed; else which fields there are."""
+    shape = schema(kind)
+    enum = shape["properties"].get(field, {}).get("enum")
+    if enum is not None:
+        return f"Accepted are: {', '.join(enum)}."
+    names = (f"{name}*" if name in shape.get("required", ()) else name for name in shape["properties"])
+    return f"It takes: {', '.join(names)} (* needed)."
+
+
+async def _lesson(service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    try:
+        return await lesson(service, owner, name, error, arguments, utc(await service.now()))
+    except WakefulError:  # the store is away: the fault itself still has to be told
+        return f"{name}: {error}"
+
+
+def _failed(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

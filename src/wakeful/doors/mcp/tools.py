@@ -1,0 +1,267 @@
+"""The seven tools: each reads its arguments, calls one verb of the service, and says in words what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from wakeful.alarm import INBOX, Alarm, following, parse_fire_id
+from wakeful.config import Settings
+from wakeful.doors import wire
+from wakeful.doors.mcp import views
+from wakeful.doors.mcp.schemas import (
+    AlarmResult,
+    AlarmView,
+    CancelArguments,
+    GetArguments,
+    GetResult,
+    InboxArguments,
+    InboxResult,
+    ListArguments,
+    ListResult,
+    ReportArguments,
+    ReportResult,
+    SetArguments,
+    UpdateArguments,
+    given,
+)
+from wakeful.doors.mcp.views import BUDGET, Room
+from wakeful.errors import InvalidRequest
+from wakeful.service import Service
+from wakeful.store import AlarmQuery, FireQuery
+
+PIECE: Final = 4800  # bytes of a long text read in pieces
+_FIELDS: Final = ("wake_message", "payload", "target", "timezone", "label", "conversation_id", "max_failures", "policy")
+_FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
+    "edit": ("when", *_FIELDS, "version"),
+    "pause": ("reason",),
+    "resume": (),
+    "snooze": ("wait",),
+}
+_PENDING: Final = ("active", "paused")
+
+
+class Tools:
+    """The tools for one caller: `owner` is whose alarms these are, `guarded` whether limits apply."""
+
+    def __init__(self, service: Service, settings: Settings, *, owner: str, guarded: bool) -> None:
+        self._service = service
+        self._settings = settings
+        self._owner = owner
+        self._guarded = guarded
+
+    async def set(self, asked: SetArguments) -> AlarmResult:
+        fields = given(asked)
+        on_conflict = fields.pop("on_conflict", "return")
+        body = wire.CreateBody(
+            **{
+                name: value for name, value in fields.items() if name not in ("key", "payload", "policy", "parent_fire")
+            },
+            idempotency_key=fields.get("key", ""),
+            payload=_raw(fields.get("payload", {})),
+            policy=asked.policy.body() if asked.policy is not UNSET else None,
+        )
+        draft = wire.draft(
+            body,
+            owner=self._owner,
+            timezone=self._settings.timezone,
+            target=INBOX,
+            max_failures=self._settings.max_failures,
+            via="mcp",
+            by=self._owner,
+        )
+        if asked.parent_fire is not UNSET:
+            draft = replace(draft, parent_fire=asked.parent_fire)
+        added = await self._service.set(draft, on_conflict=on_conflict, guarded=self._guarded)
+        if not added.deduped:
+            return await self._set(added.alarm)
+        if on_conflict == "replace":
+            return await self._alarm("Replaced", added.alarm, deduped=True)
+        if added.alarm.finished:
+            what = f"Nothing was set: the key belongs to an alarm that is {added.alarm.status}"
+            note = 'To set it anew, repeat the call with "on_conflict": "replace", or use another key.'
+            return await self._alarm(what, added.alarm, deduped=True, notes=[note])
+        return await self._alarm("It exists already, and was left as it is", added.alarm, deduped=True)
+
+    async def _set(self, alarm: Alarm) -> AlarmResult:
+        like = await self._service.similar(alarm)
+        notes = (
+            [] if like is None else [f"Alarm {like.id} says the same at the same time: cancel one if you meant one."]
+        )
+        if not (await self._service.targets()).get(alarm.target):
+            notes.append(f"No running worker serves {alarm.target!r} yet: it fires once one does (`wakeful serve`).")
+        return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
+
+    async def list(self, asked: ListArguments) -> ListResult:
+        statuses = {"all": (), "pending": _PENDING}.get(asked.status, (asked.status,))
+        query = AlarmQuery(
+            owner=self._owner,
+            statuses=statuses,
+            text=asked.text,
+            target=asked.target,
+            conversation_id=asked.conversation_id,
+            cursor=views.cursor(asked.cursor),
+            limit=asked.limit + 1,
+        )
+        found = await self._service.find(query)
+        shown: list[AlarmView] = []
+        room = BUDGET - 400
+        for alarm in found[: asked.limit]:
+            line = views.brief(alarm)
+            room -= len(msgspec.json.encode(line)) + 1
+            if room < 0 and shown:
+                break
+            shown.append(line)
+        more = len(shown) < len(found)
+        what = f"{len(shown)} alarms, newest first" if len(shown) != 1 else "1 alarm"
+        kind = "" if asked.status == "all" else f" ({asked.status})"
+        return ListResult(
+            summary=f"{what}{kind}." + (" There are more: call again with cursor." if more else ""),
+            now=await self._now(),
+            alarms=shown,
+            next_cursor=views.cursor_of(found[len(shown) - 1]) if more else "",
+        )
+
+    async def get(self, asked: GetArguments) -> GetResult:
+        alarm_id = parse_fire_id(asked.id)[0] if "@" in asked.id else asked.id
+        alarm = await self._service.get(alarm_id, owner=self._owner)
+        if asked.part is not UNSET:
+            return await self._part(alarm, asked.id, asked.part, asked.offset)
+        why = await self._service.why(asked.id, owner=self._owner)
+        one = [await self._service.fire_of(asked.id, owner=self._owner)] if "@" in asked.id else None
+        fires = one or await self._service.fires(FireQuery(owner=self._owner, alarm_id=alarm.id, limit=3))
+        room = Room()
+        return GetResult(
+            summary=f"{views.words(alarm)}. {views.ahead(alarm, why.now)}",
+            now=views.utc(why.now),
+            why=room.text(why.summary, 800, "why", views.part_call(asked.id, "facts")),
+            alarm=views.alarm_view(alarm, room, message=900, payload=900),
+            next_fires=[views.local(at, alarm.timezone) for at in _next(alarm, 3)],
+            fires=[views.fire_view(fire, room) for fire in fires],
+            notes=room.notes,
+        )
+
+    async def update(self, asked: UpdateArguments) -> AlarmResult:
+        _check_action(asked)
+        who: dict[str, Any] = {"owner": self._owner, "by": self._owner}
+        match asked.action:
+            case "pause":
+                reason = asked.reason if asked.reason is not UNSET else ""
+                return await self._alarm("Paused", await self._service.pause(asked.id, reason=reason, **who))
+            case "resume":
+                return await self._alarm("Resumed", await self._service.resume(asked.id, **who))
+            case "snooze":
+                if asked.wait is UNSET:
+                    raise InvalidRequest("a snooze needs a length", field="for", fix='Give "for", such as "1h".')
+                length = wire.span(asked.wait, "for")
+                return await self._alarm("Snoozed", await self._service.snooze(asked.id, length, **who))
+        version = asked.version if asked.version is not UNSET else None
+        changed = await self._service.update(
+            asked.id, wire.edit(_edited(asked)), version=version, guarded=self._guarded, **who
+        )
+        return await self._alarm("Changed", changed)
+
+    async def cancel(self, asked: CancelArguments) -> AlarmResult:
+        done = await self._service.cancel(asked.id, owner=self._owner, by=self._owner, reason=asked.reason)
+        what = "Cancelled" if done.alarm.status == "cancelled" else "It had ended already"
+        return await self._alarm(what, done.alarm, in_flight=done.in_flight)
+
+    async def report(self, asked: ReportArguments) -> ReportResult:
+        wait = asked.wait if asked.wait is not UNSET else None
+        said = wire.report(wire.ReportBody(outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait))
+        fire = await self._service.report(asked.fire_id, said, owner=self._owner)
+        alarm = await self._service.get(fire.alarm_id, owner=self._owner)
+        now, room = await self._service.now(), Room()
+        return ReportResult(
+            summary=f"Noted: the fire is {fire.status}. {views.ahead(alarm, now)}",
+            now=views.utc(now),
+            fire=views.fire_view(fire, room, result=600),
+            alarm=views.alarm_view(alarm, room, message=600, payload=0),
+            notes=room.notes,
+        )
+
+    async def inbox(self, asked: InboxArguments) -> InboxResult:
+        found = await self._service.inbox(owner=self._owner, limit=asked.limit, wait=asked.wait)
+        room = Room()
+        each = (BUDGET - 400) // max(1, len(found))
+        wakes = [views.wake_view(alarm, fire, room, each=each) for alarm, fire in found]
+        what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
+        then = "Do the work, then call alarm_report with each fire_id." if wakes else "Nothing is due."
+        return InboxResult(summary=f"{what}. {then}", now=await self._now(), wakes=wakes, notes=room.notes)
+
+    async def _alarm(self, what: str, alarm: Alarm, *, notes: Sequence[str] = (), **more: Any) -> AlarmResult:
+        now, room = await self._service.now(), Room()
+        return AlarmResult(
+            summary=f"{what}: {views.words(alarm)}. {views.ahead(alarm, now)}",
+            now=views.utc(now),
+            alarm=views.alarm_view(alarm, room, message=600, payload=600),
+            notes=[*notes, *room.notes],
+            **more,
+        )
+
+    async def _part(self, alarm: Alarm, id: str, part: str, offset: int) -> GetResult:
+        text = await self._text(alarm, id, part)
+        kept = views.cut(text[offset:], PIECE)
+        end = offset + len(kept) - (1 if kept != text[offset:] else 0)
+        more = end < len(text)
+        return GetResult(
+            summary=f"{part}: characters {offset} to {end} of {len(text)}."
+            + (" Call again with offset." if more else ""),
+            now=await self._now(),
+            part=part,
+            text=kept.removesuffix("…") if more else kept,
+            next_offset=end if more else 0,
+        )
+
+    async def _text(self, alarm: Alarm, id: str, part: str) -> str:
+        if part == "facts":
+            return "\n".join((await self._service.why(id, owner=self._owner)).facts)
+        if part == "result":
+            if "@" not in id:
+                raise InvalidRequest("an alarm has no result", field="id", fix="Give a fire_id of alarm_get's fires.")
+            return (await self._service.fire_of(id, owner=self._owner)).result
+        return alarm.payload if part == "payload" else alarm.wake_message
+
+    async def _now(self) -> str:
+        return views.utc(await self._service.now())
+
+
+def _check_action(asked: UpdateArguments) -> None:
+    """What was given must belong to the action: a `when` beside `pause` would be lost without a word."""
+    mine = _FOR_ACTION[asked.action]
+    strange = [name for name in given(asked) if name not in ("id", "action", *mine)]
+    if strange:
+        name = "for" if strange[0] == "wait" else strange[0]
+        takes = ", ".join("for" if field == "wait" else field for field in mine) or "nothing else"
+        raise InvalidRequest(
+            f"it does not go with action {asked.action!r}", field=name, fix=f"{asked.action} takes: {takes}."
+        )
+    if asked.action == "edit" and not set(given(asked)) & set(mine[:-1]):
+        raise InvalidRequest("nothing to change was given", field="action", fix=f"Give one of: {', '.join(mine[:-1])}.")
+
+
+def _edited(asked: UpdateArguments) -> dict[str, Any]:
+    fields = {name: value for name, value in given(asked).items() if name in ("when", *_FIELDS)}
+    if "payload" in fields:
+        fields["payload"] = wire.payload_text(fields["payload"])
+    if asked.policy is not UNSET:
+        fields["policy"] = asked.policy.body()
+    return fields
+
+
+def _raw(payload: Mapping[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(wire.payload_text(payload).encode())
+
+
+def _next(alarm: Alarm, count: int) -> Sequence[datetime]:
+    if alarm.status != "active":
+        return []
+    found = [alarm.next_fire_at]
+    while alarm.kind == "cron" and len(found) < count and (at := following(alarm, found[-1])) is not None:
+        found.append(at)
+    return found

@@ -1,0 +1,54 @@
+"""The SQLite store's verbs for tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+import apsw
+
+from wakeful.store import Token
+from wakeful.store.rows import Row, from_token, to_ms, to_token
+from wakeful.store.sqlite_writer import Work
+from wakeful.store.sqlite_writes import write_rows
+
+
+class _Host(Protocol):
+    """What these verbs need of the store they are part of."""
+
+    _sql: Mapping[str, str]
+
+    async def _write(self, work: Work[Any]) -> Any: ...
+
+    async def _rows(self, name: str, **values: Any) -> list[Row]: ...
+
+
+class SqliteTokens:
+    async def add_token(self: _Host, token: Token) -> bool:
+        def work(db: apsw.Connection) -> bool:
+            return write_rows(db, self._sql["add_token"], [from_token(token)]) == 1
+
+        added: bool = await self._write(work)
+        return added
+
+    async def tokens(self: _Host) -> list[Token]:
+        return [to_token(row) for row in await self._rows("tokens")]
+
+    async def token(self: _Host, id: str) -> Token | None:
+        rows = await self._rows("token", id=id)
+        return to_token(rows[0]) if rows else None
+
+    async def revoke_token(self: _Host, id: str, now: datetime) -> bool:
+        def work(db: apsw.Connection) -> bool:
+            db.execute(self._sql["revoke_token"], {"id": id, "now": to_ms(now)})
+            return db.changes() == 1
+
+        found: bool = await self._write(work)
+        return found
+
+    async def touch_token(self: _Host, id: str, at: datetime) -> None:
+        def work(db: apsw.Connection) -> None:
+            db.execute(self._sql["touch_token"], {"id": id, "at": to_ms(at)})
+
+        await self._write(work)
