@@ -30,9 +30,9 @@ def main() -> None:
         "scale": lambda world: drain.scale(world, alarms=args.alarms, pending=args.pending),
     }
     if "when" in wanted:
-        from bench import when
+        from bench.when import run as when
 
-        show(when.run())
+        show(when())
     with worlds(args.store) as all_worlds:
         for world in all_worlds:
             for name, run in runs.items():

@@ -44,7 +44,14 @@ def test_every_error_has_a_status_at_every_door_and_is_documented(kind: type[Wak
 
 @pytest.mark.parametrize(
     "code",
-    ["unauthorized", "foreign_origin", "method_not_allowed", "body_too_large", "unsupported_media_type", "misdirected"],
+    [
+        "foreign_origin",
+        "method_not_allowed",
+        "body_too_slow",
+        "body_too_large",
+        "unsupported_media_type",
+        "misdirected",
+    ],
 )
 def test_every_refusal_that_only_http_knows_is_documented(code: str) -> None:
     assert f'"{code}"' in Path(http.__file__).read_text() + Path(guard.__file__).read_text()

@@ -108,10 +108,10 @@ def _netloc(origin: str) -> str:
 
 async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
     """The JSON body as a value of a type; where it is optional, nothing stands for an empty object."""
+    if optional and not (said := await _read(request)):
+        return wire.decode(b"{}", kind)
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
-        if optional and not media and not await _read(request):
-            return wire.decode(b"{}", kind)
         raise Refusal(
             415,
             "unsupported_media_type",
@@ -119,9 +119,10 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
             field="Content-Type",
             fix="Send application/json.",
         )
-    said = await _read(request)
+    if not optional:
+        said = await _read(request)
     _check_depth(said)
-    return wire.decode(said if said or not optional else b"{}", kind)
+    return wire.decode(said, kind)
 
 
 async def _read(request: Request) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -21,9 +22,9 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
 from wakeful.config import Settings
-from wakeful.doors import http_alarms, http_fires, http_look
+from wakeful.doors import http_alarms, http_fires, http_look, wire
 from wakeful.doors.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal
-from wakeful.doors.guard import Guard, answer, refused
+from wakeful.doors.guard import Guard, refused
 from wakeful.doors.hall import Hall
 from wakeful.doors.openapi import document
 from wakeful.doors.table import Ask, Operation, read_query
@@ -123,7 +124,12 @@ class Endpoint:
 
 async def _described(request: Request) -> Response:
     read_query(request, ())
-    return answer(document(OPERATIONS))
+    return Response(_document(), media_type="application/json")
+
+
+@functools.cache
+def _document() -> bytes:
+    return wire.encode(document(OPERATIONS))
 
 
 def _refused(_: Request, error: Exception) -> Response:

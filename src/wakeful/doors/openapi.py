@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -23,8 +22,7 @@ _IDS: Final = {
 }
 
 
-@lru_cache(maxsize=4)
-def document(operations: tuple[Operation, ...]) -> dict[str, Any]:
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
     types = [CreateBody, shape.Problem]
     for operation in operations:
         types += [*operation.answers.values(), *([] if operation.body is None else [operation.body])]
@@ -92,9 +90,3 @@ def _response(operation: Operation, status: int, refs: dict[Any, Any]) -> dict[s
     if status in operation.answers:
         return {"description": phrase, "content": {"application/json": {"schema": refs[operation.answers[status]]}}}
     return {"description": phrase, "content": {"application/problem+json": {"schema": refs[shape.Problem]}}}
-
-
-def described(operations: Sequence[Operation]) -> set[tuple[str, str]]:
-    """Method and path of everything in the document."""
-    paths = document(tuple(operations))["paths"]
-    return {(method.upper(), path) for path, methods in paths.items() for method in methods}

@@ -80,7 +80,7 @@ class CreateBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     timezone: str | None = None
     label: str = ""
     conversation_id: str = ""
-    payload: Raw = Raw(b"{}")
+    payload: Raw = msgspec.field(default_factory=lambda: Raw(b"{}"))
     target: str | None = None
     isolated: bool = False
     idempotency_key: str = ""

@@ -18,7 +18,7 @@ from wakeful.alarm import Row as TableRow
 from wakeful.store import Claim, Settled
 from wakeful.store.rows import Row, from_change, from_event, from_fire
 
-_PIECES: Final = (256, 128, 64, 32, 16, 8, 4, 2, 1)  # rows to a statement: few texts to prepare, few to run
+_PIECES: Final = (256, 128, 100, 64, 32, 16, 8, 4, 2, 1)  # rows to a statement; 100 is the usual batch
 _KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import click
@@ -37,22 +38,33 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
     async def answer(clock: Wakeful) -> None:
         from wakeful.doors.mcp import stdio
 
-        principal = await _principal(clock.settings)
-        async with _dispatching(clock) if dispatch else contextlib.nullcontext():
-            await stdio(clock.service, clock.settings, principal)
+        asking = asyncio.current_task()
+        assert asking is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asking.cancel)
+        async with _asking(clock.settings) as principal_of:
+            await principal_of(None)  # a wrong token ends it here, where its owner sees why
+            async with _dispatching(clock) if dispatch else contextlib.nullcontext():
+                await stdio(clock.service, clock.settings, principal_of)
 
     asked().run(answer, **flags)
 
 
-async def _principal(settings: Settings) -> Principal:
-    """Whoever can start this process could open the database as well: a token is for naming the owner."""
-    if not (token := os.environ.get("WAKEFUL_TOKEN")):
-        if not settings.owner:
-            raise InvalidConfig("it is empty", field="owner", fix="Name whose alarms these are.")
-        return Principal(settings.owner, frozenset(SCOPES), local=True)
+@contextlib.asynccontextmanager
+async def _asking(settings: Settings) -> AsyncIterator[Callable[[Any], Awaitable[Principal]]]:
+    """In whose name each call is made. A token is looked at anew each time: it may be revoked meanwhile."""
+    token = os.environ.get("WAKEFUL_TOKEN")
+    if not token and not settings.owner:
+        raise InvalidConfig("it is empty", field="owner", fix="Name whose alarms these are.")
     store = build_store(settings)
+    auth = Auth(store, settings, SystemClock())
+
+    async def principal_of(_: Any) -> Principal:
+        if not token:  # whoever can start this process could open the database as well
+            return Principal(settings.owner, frozenset(SCOPES), local=True)
+        return await auth.principal(f"Bearer {token}")
+
     try:
-        return await Auth(store, settings, SystemClock()).principal(f"Bearer {token}")
+        yield principal_of
     finally:
         await store.close()
 

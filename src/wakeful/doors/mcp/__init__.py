@@ -7,7 +7,7 @@ addresses. Nothing is kept between requests, so any number of servers may stand 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -38,18 +38,23 @@ log = logging.getLogger("wakeful.mcp")
 
 PATH: Final = "/mcp"
 Context = ServerRequestContext[Any, Any]
+PrincipalOf = Callable[[Context], Awaitable[Principal]]
 # Long-lived and the same for everyone: clients need not ask again before each call.
 _HINT: Final = CacheHint(ttl_ms=3_600_000, scope="public")
 
 
-def server(service: Service, settings: Settings, principal_of: Callable[[Context], Principal]) -> Server[Any]:
-    """The tools as an MCP server; `principal_of` says in whose name a request is made."""
+def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
+    """The tools as an MCP server; `principal_of` says in whose name a request is made, or raises."""
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return listed()
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await _called(service, settings, principal_of(ctx), params.name, params.arguments or {})
+        try:
+            principal = await principal_of(ctx)
+        except WakefulError as error:
+            return _failed(f"{error} Nothing was changed.")
+        return await _called(service, settings, principal, params.name, params.arguments or {})
 
     # Empty lists, because clients ask for them whether or not they were announced.
     async def no_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -81,7 +86,7 @@ def http(service: Service, settings: Settings) -> list[BaseRoute]:
     """The route `/mcp`, for an application that has found out who asks and refuses foreign hosts."""
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
 
-    def asking(ctx: Context) -> Principal:
+    async def asking(ctx: Context) -> Principal:
         found = ctx.request.scope.get(PRINCIPAL, everyone) if ctx.request is not None else None
         if not isinstance(found, Principal):
             raise Unauthorized("nobody is known to be asking", field="Authorization")
@@ -90,9 +95,9 @@ def http(service: Service, settings: Settings) -> list[BaseRoute]:
     return [Route(PATH, _Endpoint(server(service, settings, asking)), methods=["POST"])]
 
 
-async def stdio(service: Service, settings: Settings, principal: Principal) -> None:
-    """Answer on stdin and stdout, in one name, until stdin ends."""
-    door = server(service, settings, lambda _: principal)
+async def stdio(service: Service, settings: Settings, principal_of: PrincipalOf) -> None:
+    """Answer on stdin and stdout until stdin ends."""
+    door = server(service, settings, principal_of)
     async with stdio_server() as (reading, writing):
         await door.run(reading, writing, door.create_initialization_options())
 

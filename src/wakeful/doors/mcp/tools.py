@@ -31,7 +31,7 @@ from wakeful.doors.mcp.schemas import (
     given,
 )
 from wakeful.doors.mcp.views import BUDGET, Room
-from wakeful.errors import InvalidRequest
+from wakeful.errors import InvalidRequest, NotFound
 from wakeful.service import Service
 from wakeful.store import AlarmQuery, FireQuery
 
@@ -174,7 +174,12 @@ class Tools:
     async def report(self, asked: ReportArguments) -> ReportResult:
         wait = asked.wait if asked.wait is not UNSET else None
         said = wire.report(wire.ReportBody(outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait))
-        fire = await self._service.report(asked.fire_id, said, owner=self._owner)
+        try:
+            fire = await self._service.report(asked.fire_id, said, owner=self._owner)
+        except NotFound:  # be it the fire or its alarm: the caller named a fire
+            raise NotFound(
+                f"there is no fire {asked.fire_id!r} to report on", field="fire_id", fix="Give fire_id of your wake."
+            ) from None
         alarm = await self._service.get(fire.alarm_id, owner=self._owner)
         now, room = await self._service.now(), Room()
         return ReportResult(

@@ -100,7 +100,7 @@ class TestSimilar:
         assert await store.similar(one, among=100) == other
 
     async def test_also_of_recurring_ones(self, store: Store, clock: ManualClock) -> None:
-        cron = {"kind": "cron", "cron_expr": "0 9 * * *", "timezone": "Europe/Berlin", "fire_at": None}
+        cron: dict[str, Any] = {"kind": "cron", "cron_expr": "0 9 * * *", "timezone": "Europe/Berlin", "fire_at": None}
         one, other = an_alarm(clock, **cron), an_alarm(clock, **cron)
         await added(store, one, other)
         assert await store.similar(other, among=100) == one

@@ -1,0 +1,214 @@
+"""A token for whoever proves a DID's key."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
+
+from tests.doors.world import serving
+from wakeful.app import build
+from wakeful.config import Settings
+from wakeful.doors import did
+from wakeful.doors.auth import Auth
+from wakeful.doors.did import Challenge, Proof, VerifyBody
+from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
+from wakeful.store import Store
+from wakeful.store.sqlite import SqliteStore
+from wakeful.testing import ManualClock
+
+
+class Agent:
+    def __init__(self, user: str = "7d444840-9dc0-11d1-b245-5ffdce74fad2") -> None:
+        self._key = Ed25519PrivateKey.generate()
+        self.public_key = self._key.public_key().public_bytes_raw().hex()
+        self.did = f"did:matrix:{user}:{self.public_key[:16]}"
+
+    def sign(self, message: str) -> str:
+        return self._key.sign(message.encode()).hex()
+
+    def answer(self, challenge: Challenge, **different: str) -> VerifyBody:
+        said = VerifyBody(
+            did=challenge.did,
+            public_key=self.public_key,
+            nonce=challenge.nonce,
+            signature=self.sign(challenge.message),
+        )
+        return replace(said, **different)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
+    store = SqliteStore(str(tmp_path / "wakeful.db"), clock=clock)
+    await store.migrate()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def proof(store: Store, clock: ManualClock) -> Proof:
+    return Proof(store, clock, did._ed25519())
+
+
+async def test_a_signature_gets_a_token_for_a_day(proof: Proof, store: Store, clock: ManualClock) -> None:
+    agent = Agent()
+    challenge = await proof.challenge(agent.did)
+    assert challenge.message == f"wakeful-auth:{agent.did}:{challenge.nonce}"
+    assert challenge.expires_in == 120
+    verified = await proof.verify(agent.answer(challenge))
+    assert (verified.owner, verified.expires_in) == (agent.did, 86400)
+    auth = Auth(store, Settings(did_auth=True), clock)
+    principal = await auth.principal(f"Bearer {verified.token}")
+    assert (principal.owner, principal.scopes) == (agent.did, {"read", "write"})
+    await clock.advance(86400)
+    with pytest.raises(Unauthorized):
+        await auth.principal(f"Bearer {verified.token}")
+
+
+async def test_a_nonce_is_good_once_also_at_several_processes_at_once(store: Store, clock: ManualClock) -> None:
+    processes = [Proof(store, clock, did._ed25519()) for _ in range(6)]
+    agent = Agent()
+    said = agent.answer(await processes[0].challenge(agent.did))
+    answers = await asyncio.gather(*(process.verify(said) for process in processes), return_exceptions=True)
+    refused = [answer for answer in answers if isinstance(answer, Unauthorized)]
+    assert len(refused) == 5
+    assert {refusal.field for refusal in refused} == {"nonce"}
+    assert len(await store.tokens()) == 1
+
+
+async def test_asking_for_challenges_keeps_nothing(proof: Proof, store: Store) -> None:
+    agent = Agent()
+    nonces = {(await proof.challenge(agent.did)).nonce for _ in range(100)}
+    assert len(nonces) == 100
+    assert await store.tokens() == []
+
+
+async def test_a_nonce_ends_after_two_minutes(proof: Proof, clock: ManualClock) -> None:
+    agent = Agent()
+    early, late = await proof.challenge(agent.did), await proof.challenge(agent.did)
+    await clock.advance(119.9)
+    await proof.verify(agent.answer(early))
+    await clock.advance(0.1)
+    with pytest.raises(Unauthorized) as refusal:
+        await proof.verify(agent.answer(late))
+    assert refusal.value.field == "nonce"
+
+
+async def test_a_nonce_is_bound_to_its_did(proof: Proof) -> None:
+    agent, eve = Agent(), Agent()
+    challenge = await proof.challenge(agent.did)
+    stolen = replace(challenge, did=eve.did, message=f"wakeful-auth:{eve.did}:{challenge.nonce}")
+    with pytest.raises(Unauthorized) as refusal:
+        await proof.verify(eve.answer(stolen))
+    assert refusal.value.field == "nonce"
+
+
+async def test_only_the_dids_own_key_proves_it(proof: Proof) -> None:
+    agent, eve = Agent(), Agent()
+    challenge = await proof.challenge(agent.did)
+    wrong = {
+        "public_key": agent.answer(challenge, public_key=eve.public_key, signature=eve.sign(challenge.message)),
+        "signature": agent.answer(challenge, signature=eve.sign(challenge.message)),
+        "nonce": agent.answer(challenge, nonce=challenge.nonce[:-8] + "AAAAAAAA"),
+    }
+    for field, said in wrong.items():
+        with pytest.raises(Unauthorized) as refusal:
+            await proof.verify(said)
+        assert refusal.value.field == field
+    with pytest.raises(Unauthorized):
+        await proof.verify(agent.answer(challenge, signature=agent.sign(challenge.nonce)))
+    await proof.verify(agent.answer(challenge))  # none of it used the nonce up
+
+
+@pytest.mark.parametrize("nonce", ["", "A", "é", "====", "A" * 10, "A" * 86, "\ud800", "a b", "A" * 10_000])
+async def test_what_is_no_nonce_is_refused(proof: Proof, nonce: str) -> None:
+    agent = Agent()
+    with pytest.raises(Unauthorized) as refusal:
+        await proof.verify(agent.answer(await proof.challenge(agent.did), nonce=nonce))
+    assert refusal.value.field == "nonce"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "local",
+        "did:key:z6Mk",
+        "did:matrix:a:b",
+        "did:matrix::0011223344556677",
+        "did:matrix:a:00112233445566zz",
+        "did:matrix:a:0011223344556677\n",
+        "did:matrix:a\x00:0011223344556677",
+        "did:matrix:\ud800:0011223344556677",
+        f"did:matrix:{'a' * 2000}:0011223344556677",
+    ],
+)
+async def test_what_is_no_did_is_refused(proof: Proof, name: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        await proof.challenge(name)
+    assert refusal.value.field == "did"
+
+
+@pytest.mark.parametrize("field", ["public_key", "signature"])
+@pytest.mark.parametrize("value", ["", "zz", "00", "é" * 64, "00" * 65])
+async def test_keys_and_signatures_are_hexadecimal(proof: Proof, field: str, value: str) -> None:
+    agent = Agent()
+    with pytest.raises(InvalidRequest) as refusal:
+        await proof.verify(agent.answer(await proof.challenge(agent.did), **{field: value}))
+    assert refusal.value.field == field
+
+
+async def test_one_key_is_one_owner_however_its_did_is_spelled(proof: Proof) -> None:
+    agent = Agent()
+    loud = agent.did[:-16] + agent.did[-16:].upper()
+    said = agent.answer(await proof.challenge(loud), public_key=f"0x{agent.public_key.upper()}")
+    assert (await proof.verify(said)).owner == agent.did
+
+
+# Over HTTP
+
+
+async def test_an_agent_proves_its_key_and_sets_its_own_alarms(tmp_path: Path) -> None:
+    agent = Agent()
+    async with serving(str(tmp_path / "w.db"), did_auth=True) as visit:
+        assert (await visit("GET", "/v1/alarms")).status == 401
+        given = (await visit("POST", "/v1/auth/challenge", {"did": agent.did})).json
+        said: dict[str, Any] = {
+            "did": agent.did,
+            "public_key": agent.public_key,
+            "nonce": given["nonce"],
+            "signature": agent.sign(given["message"]),
+        }
+        verified = await visit("POST", "/v1/auth/verify", said)
+        assert verified.status == 200, verified.text
+        assert (await visit("POST", "/v1/auth/verify", said)).told == (401, "unauthorized", "nonce")
+        mine = {"authorization": f"Bearer {verified.json['token']}"}
+        body = {"wake_message": "hello", "when": "in 1 hour"}
+        made = await visit("POST", "/v1/alarms", body, headers=mine)
+        assert (made.status, made.json["owner_did"]) == (201, agent.did)
+        assert (await visit("POST", "/v1/auth/challenge", {"did": "me"})).told == (400, "invalid_request", "did")
+        assert (await visit("POST", "/v1/auth/verify", {"did": agent.did})).told[0] == 400
+
+
+async def test_it_is_off_unless_asked_for(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db")) as visit:
+        assert (await visit("POST", "/v1/auth/challenge", {"did": Agent().did})).status == 404
+
+
+async def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True)) as clock:
+        with pytest.raises(InvalidConfig, match=r"wakeful\[did\]") as refusal:
+            clock.asgi()
+        assert refusal.value.field == "did_auth"

@@ -1,0 +1,135 @@
+"""History, agenda, inbox and preview over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.doors.world import Visitor, serving
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def visit(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[Visitor]:
+    on_postgres = request.param == "postgres"
+    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+    async with serving(**place) as visitor:
+        yield visitor
+
+
+async def test_history_holds_what_happened_and_what_is_to_come(visit: Visitor) -> None:
+    wake = await visit.fired()
+    alarm = await visit.set(label="later")
+    history = (await visit("GET", "/v1/history")).json["history"]
+    assert [entry["id"] for entry in history] == [alarm["id"], wake.fire_id]
+    [pending] = (await visit("GET", "/v1/history?status=pending&target=inbox&limit=1")).json["history"]
+    assert (pending["alarm_id"], pending["status"], pending["label"]) == (alarm["id"], "pending", "later")
+    assert (await visit("GET", "/v1/history?since=2099-01-01T00:00:00Z")).json["history"] == []
+    assert (await visit("GET", "/v1/history?status=asleep")).told == (400, "invalid_request", "status")
+    assert (await visit("GET", "/v1/history?limit=501")).told == (400, "invalid_request", "limit")
+
+
+async def test_what_failed_is_listed(visit: Visitor) -> None:
+    await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
+    async with asyncio.timeout(10):
+        wake = await visit.agent.wakes.get()
+        await visit.clock.dispatcher._all_down()
+    assert (await visit("GET", "/v1/failed")).json["failed"] == []
+    await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no milk"})
+    [entry] = (await visit("GET", "/v1/failed?limit=5")).json["failed"]
+    assert (entry["id"], entry["status"], entry["error"]) == (wake.fire_id, "failed", "no milk")
+
+
+async def test_the_agenda_merges_what_is_to_come(visit: Visitor) -> None:
+    await visit.set(when="every hour", label="hourly")
+    await visit.set(when="in 90 minutes", label="once")
+    agenda = (await visit("GET", "/v1/agenda?hours=3")).json["agenda"]
+    assert sorted(coming["at"] for coming in agenda) == [coming["at"] for coming in agenda]
+    assert [coming["alarm"]["label"] for coming in agenda].count("hourly") == 3
+    assert (await visit("GET", "/v1/agenda?hours=0")).json["agenda"] == []
+    assert len((await visit("GET", "/v1/agenda?limit=2")).json["agenda"]) == 2
+    for query in ("hours=-1", "hours=soon", "hours=nan", "hours=1e9", "hours=99999999"):
+        assert (await visit("GET", f"/v1/agenda?{query}")).told == (400, "invalid_request", "hours")
+
+
+async def test_a_preview_says_what_a_phrase_means(visit: Visitor) -> None:
+    body = {"when": "every weekday at 9am", "timezone": "America/New_York", "n": 3}
+    answer = await visit("POST", "/v1/preview", body)
+    assert answer.status == 200
+    shown = answer.json
+    assert (shown["kind"], shown["cron_expr"], shown["timezone"]) == ("cron", "0 9 * * 1-5", "America/New_York")
+    assert "9:00" in shown["description"] or "9am" in shown["description"] or "09:00" in shown["description"]
+    assert len(shown["next"]) == 3
+    for occurrence in shown["next"]:
+        assert occurrence["utc"].endswith("Z")
+        local = datetime.fromisoformat(occurrence["local"])
+        assert (local.hour, local) == (9, datetime.fromisoformat(occurrence["utc"]))
+    once = (await visit("POST", "/v1/preview", {"when": "2099-01-01T00:00:00Z"})).json
+    assert (once["kind"], once["fire_at"], len(once["next"])) == ("once", "2099-01-01T00:00:00Z", 1)
+    assert (await visit("GET", "/v1/alarms")).json["alarms"] == []
+    for bad, code, field in (
+        ({"when": "whenever"}, "invalid_schedule", "when"),
+        ({"when": "in 1 hour", "timezone": "Mars/Base"}, "invalid_schedule", "timezone"),
+        ({"when": "in 1 hour", "n": 0}, "invalid_request", "n"),
+        ({"when": "in 1 hour", "n": 101}, "invalid_request", "n"),
+        ({}, "invalid_request", "when"),
+    ):
+        assert (await visit("POST", "/v1/preview", bad)).told == (400, code, field)
+
+
+async def test_the_inbox_hands_a_wake_out_once_until_its_report_is_due(visit: Visitor) -> None:
+    assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
+    alarm = await visit.set(when=None, delay_seconds=0.01, payload={"n": 1}, conversation_id="c")
+    [wake] = (await visit("GET", "/v1/inbox?wait=10&limit=5")).json["wakes"]
+    assert (wake["alarm_id"], wake["message"], wake["payload"]) == (alarm["id"], "hello", {"n": 1})
+    assert wake["report"]["url"] == f"{visit.url}/v1/fires/{wake['fire_id']}/report"
+    assert datetime.fromisoformat(wake["report_by"]) > datetime.fromisoformat(wake["scheduled_for"])
+    assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
+    headers = {"authorization": f"Bearer {wake['report']['token']}"}
+    path = wake["report"]["url"].removeprefix(visit.url)
+    answer = await visit("POST", path, {"outcome": "completed", "result": "done"}, headers=headers)
+    assert (answer.status, answer.json["status"]) == (200, "completed")
+
+
+async def test_who_waits_at_the_inbox_is_answered_as_soon_as_something_comes(visit: Visitor) -> None:
+    waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=30"))
+    await asyncio.sleep(1.7)  # its pauses are a second long by now
+    await visit.set(when=None, delay_seconds=0.01)
+    set_at = asyncio.get_running_loop().time()
+    [wake] = (await waiting).json["wakes"]
+    assert wake["message"] == "hello"
+    assert asyncio.get_running_loop().time() - set_at < 0.7
+
+
+async def test_an_inbox_with_nothing_in_it_answers_when_the_wait_is_over(visit: Visitor) -> None:
+    started = asyncio.get_running_loop().time()
+    assert (await visit("GET", "/v1/inbox?wait=0.3")).json["wakes"] == []
+    assert 0.3 <= asyncio.get_running_loop().time() - started < 5
+    for query in ("wait=61", "wait=-1", "wait=long", "limit=0", "limit=101"):
+        field = query.partition("=")[0]
+        assert (await visit("GET", f"/v1/inbox?{query}")).told == (400, "invalid_request", field)
+
+
+async def test_looking_whether_there_is_an_inbox_takes_nothing_out(visit: Visitor) -> None:
+    await visit.set(when=None, delay_seconds=0.01)
+    answer = await visit("HEAD", "/v1/inbox?wait=5")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET")
+    assert len((await visit("GET", "/v1/inbox?wait=10")).json["wakes"]) == 1
+
+
+async def test_another_owners_inbox_stays_shut(visit: Visitor) -> None:
+    await visit.clock.set(delay=0.01, wake_message="secret", owner="somebody")
+    assert (await visit("GET", "/v1/inbox?wait=0.5")).json["wakes"] == []
+
+
+async def test_who_waits_at_the_inbox_is_answered_when_the_server_stops(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db"), stop_within=timedelta(seconds=10)) as visit:
+        waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=30"))
+        await asyncio.sleep(0.5)
+        visit.running.cancel()
+        async with asyncio.timeout(5):
+            answer = await waiting
+        assert (answer.status, answer.json["wakes"]) == (200, [])

@@ -1,0 +1,465 @@
+"""The seven tools, driven by the official client: in memory and over HTTP, in this protocol and the one before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel import Server
+
+from tests.doors.world import Visitor, serving
+from wakeful.app import Wakeful, build
+from wakeful.config import Settings
+from wakeful.doors.auth import Principal, mint
+from wakeful.doors.mcp import TOOLS, server
+from wakeful.doors.mcp.views import BUDGET, cut
+
+DOCS = Path(__file__).parents[2] / "docs"
+MODES = ("auto", "legacy")
+ALL = frozenset({"read", "write"})
+NEEDED: dict[str, dict[str, Any]] = {
+    "alarm_set": {"when": "in 1 hour", "wake_message": "x"},
+    "alarm_list": {},
+    "alarm_get": {"id": "?"},
+    "alarm_update": {"id": "?", "action": "pause"},
+    "alarm_cancel": {"id": "?"},
+    "alarm_report": {"fire_id": "?", "outcome": "completed"},
+    "alarm_inbox": {},
+}
+Call = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class Agent:
+    """A client, its answers checked: each has `now`, a summary, its declared shape, a text copy, and a bounded size."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = await self.client.call_tool(tool, arguments)
+        text = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts
+        assert not result.is_error, text
+        found: dict[str, Any] = result.structured_content
+        assert json.loads(text) == found
+        assert len(text.encode()) <= BUDGET, len(text.encode())
+        shapes = {one.name: one.output_schema for one in (await self.client.list_tools()).tools}
+        jsonschema.validate(found, shapes[tool] or {})
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", found["now"])
+        assert found["summary"]
+        return found
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        result = await self.client.call_tool(tool, arguments)
+        text: str = result.content[0].text  # type: ignore[union-attr]
+        assert result.is_error, text
+        assert "Nothing was changed." in text
+        assert re.search(r"It is \d{4}-\d\d-\d\dT[\d:.]+Z now\.", text)
+        return text
+
+    async def as_taught(self, text: str) -> dict[str, Any]:
+        """Make the call an error recommends."""
+        taught = re.search(r"This works: (\w+) (\{.*\})$", text)
+        assert taught is not None, text
+        return await self(taught[1], **json.loads(taught[2]))
+
+
+def door(clock: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
+    async def principal(_: Any) -> Principal:
+        return Principal(owner, scopes, local=local)
+
+    return server(clock.service, clock.settings, principal)
+
+
+@pytest.fixture
+async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
+    async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as clock:
+        yield clock
+
+
+@pytest.fixture(params=MODES)
+async def agent(clock: Wakeful, request: pytest.FixtureRequest) -> AsyncIterator[Agent]:
+    met: asyncio.Future[Agent] = asyncio.get_running_loop().create_future()
+    over = asyncio.Event()
+
+    async def meeting() -> None:  # in a task of its own: a client must end in the task it began in
+        async with Client(door(clock), mode=request.param) as client:
+            met.set_result(Agent(client))
+            await over.wait()
+
+    running = asyncio.create_task(meeting())
+    await asyncio.wait((met, running), return_when=asyncio.FIRST_COMPLETED)
+    yield met.result()
+    over.set()
+    await running
+
+
+async def woken(clock: Wakeful, agent: Agent, **more: Any) -> dict[str, Any]:
+    """A wake the agent has taken from its inbox."""
+    await clock.set(delay=0.001, wake_message="work", **more)
+    while not await clock.run_due():
+        pass
+    [wake] = (await agent("alarm_inbox", wait=10))["wakes"]
+    assert isinstance(wake, dict)
+    return wake
+
+
+async def the_whole_round(agent: Agent) -> None:
+    """Every tool once, in the order an agent uses them."""
+    made = await agent("alarm_set", when="tomorrow at 9am", wake_message="Check", key="k", payload={"page": 3})
+    assert "at 09:00, Europe/Berlin" in made["summary"]
+    assert made["alarm"]["payload"] == {"page": 3}
+    id = made["alarm"]["id"]
+    assert (await agent("alarm_set", when="in 1 hour", wake_message="again", key="k"))["deduped"]
+    assert [alarm["id"] for alarm in (await agent("alarm_list", text="CHECK"))["alarms"]] == [id]
+    assert "It fires at" in (await agent("alarm_get", id=id))["why"]
+    changed = await agent("alarm_update", id=id, when="every weekday at 9am", timezone="Asia/Tokyo")
+    assert changed["alarm"]["when"] == "at 09:00 on Monday through Friday, Asia/Tokyo"
+    paused = await agent("alarm_update", id=id, action="pause", reason="holiday")
+    assert (paused["alarm"]["status"], paused["alarm"]["paused_reason"]) == ("paused", "holiday")
+    assert (await agent("alarm_update", id=id, action="resume"))["alarm"]["status"] == "active"
+    snoozed = await agent("alarm_update", id=id, action="snooze", **{"for": "100d"})
+    assert snoozed["alarm"]["next_fire_at"] > changed["alarm"]["next_fire_at"]
+    assert (await agent("alarm_cancel", id=id))["alarm"]["status"] == "cancelled"
+    assert (await agent("alarm_inbox"))["wakes"] == []
+
+
+async def test_every_tool_does_its_work(agent: Agent) -> None:
+    await the_whole_round(agent)
+
+
+async def test_an_agent_takes_its_wake_and_reports(clock: Wakeful, agent: Agent) -> None:
+    wake = await woken(clock, agent, payload={"page": 3}, label="portal")
+    assert (wake["message"], wake["payload"], wake["label"]) == ("work", {"page": 3}, "portal")
+    working = await agent("alarm_report", fire_id=wake["fire_id"], outcome="working", result="half")
+    assert working["fire"]["report_by"] >= wake["report_by"]
+    done = await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed", result="3 grants")
+    assert (done["fire"]["status"], done["fire"]["result"]) == ("completed", "3 grants")
+    assert (await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed"))["fire"]["result"] == "3 grants"
+    seen = await agent("alarm_get", id=wake["alarm_id"])
+    assert [fire["status"] for fire in seen["fires"]] == ["completed"]
+
+
+async def test_a_snoozed_wake_comes_again_and_a_failed_one_is_retried(clock: Wakeful, agent: Agent) -> None:
+    wake = await woken(clock, agent)
+    assert (await agent("alarm_report", fire_id=wake["fire_id"], outcome="snooze", **{"for": "1h"}))["alarm"][
+        "status"
+    ] == "active"
+    wake = await woken(clock, agent)
+    failed = await agent("alarm_report", fire_id=wake["fire_id"], outcome="failed", reason="HTTP 503")
+    assert (failed["fire"]["status"], failed["alarm"]["last_error"]) == ("retrying", "HTTP 503")
+
+
+async def test_the_key_of_an_ended_alarm_is_not_taken_for_a_new_one(agent: Agent) -> None:
+    id = (await agent("alarm_set", when="in 1 hour", wake_message="x", key="k"))["alarm"]["id"]
+    await agent("alarm_cancel", id=id)
+    again = await agent("alarm_set", when="in 1 hour", wake_message="x", key="k")
+    assert again["summary"].startswith("Nothing was set: the key belongs to an alarm that is cancelled")
+    anew = await agent("alarm_set", when="in 1 hour", wake_message="x", key="k", on_conflict="replace")
+    assert (anew["alarm"]["id"], anew["alarm"]["status"]) == (id, "active")
+
+
+async def test_a_similar_alarm_and_a_missing_worker_are_named(agent: Agent) -> None:
+    first = await agent("alarm_set", when="0 9 * * *", wake_message="x")
+    assert "No running worker serves 'inbox' yet" in first["notes"][0]
+    second = await agent("alarm_set", when="0 9 * * *", wake_message="x")
+    assert second["similar"] == first["alarm"]["id"]
+
+
+async def test_a_wake_may_set_the_next_one(clock: Wakeful, agent: Agent) -> None:
+    wake = await woken(clock, agent)
+    made = await agent("alarm_set", when="in 1 hour", wake_message="next", parent_fire=wake["fire_id"])
+    alarm = await clock.get(made["alarm"]["id"])
+    assert (alarm.parent_fire, alarm.root_id, alarm.generation) == (wake["fire_id"], wake["alarm_id"], 1)
+
+
+# Errors teach
+
+SET = {"when": "in 1 hour", "wake_message": "x"}
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    ("alarm_set", {"when": "in 1 hour"}, "wake_message", "It takes: when*, wake_message*, key"),
+    ("alarm_set", SET | {"time": "9am"}, "time", "It takes"),
+    ("alarm_set", SET | {"when": "yesterday"}, "when", "past"),
+    ("alarm_set", SET | {"when": "soonish"}, "when", "not"),
+    ("alarm_set", SET | {"when": 5}, "when", "Expected `str`"),
+    ("alarm_set", SET | {"timezone": "Mars/Base"}, "timezone", "Mars/Base"),
+    ("alarm_set", SET | {"target": "https://evil.example"}, "target", "Known are: inbox"),
+    ("alarm_set", SET | {"payload": "text"}, "payload", "Expected `object`"),
+    ("alarm_set", SET | {"wake_message": "a\x00b"}, "wake_message", "NUL"),
+    ("alarm_set", SET | {"wake_message": "x" * 40_000}, "wake_message", "32768"),
+    ("alarm_set", SET | {"policy": {"max_fires": 0}}, "policy.max_fires", ">= 1"),
+    ("alarm_set", SET | {"policy": {"report_within": "soon"}}, "policy.report_within", "soon"),
+    ("alarm_set", SET | {"on_conflict": "merge"}, "on_conflict", "Accepted are: error, replace, return"),
+    ("alarm_set", SET | {"parent_fire": "x@1"}, "parent_fire", "there is no fire"),
+    ("alarm_list", {"status": "done"}, "status", "Accepted are: active, all"),
+    ("alarm_list", {"limit": 51}, "limit", "<= 50"),
+    ("alarm_list", {"cursor": "?"}, "cursor", "next_cursor"),
+    ("alarm_get", {}, "id", "It takes: id*"),
+    ("alarm_get", {"id": "nope"}, "id", "there is no alarm"),
+    ("alarm_get", {"id": "ID", "part": "everything"}, "part", "Accepted are: facts"),
+    ("alarm_get", {"id": "ID", "part": "result"}, "id", "fire_id"),
+    ("alarm_update", {"id": "nope", "when": "in 1 hour"}, "id", "there is no alarm"),
+    ("alarm_update", {"id": "ID"}, "action", "nothing to change"),
+    ("alarm_update", {"id": "ID", "action": "stop"}, "action", "Accepted are: edit"),
+    ("alarm_update", {"id": "ID", "action": "snooze"}, "for", "such as"),
+    ("alarm_update", {"id": "ID", "action": "pause", "when": "in 1 hour"}, "when", "pause takes: reason"),
+    ("alarm_update", {"id": "ID", "when": "in 1 hour", "version": 7}, "version", "not 7"),
+    ("alarm_update", {"id": "ENDED", "when": "in 1 hour"}, "id", "cancelled"),
+    ("alarm_cancel", {"id": 7}, "id", "Expected `str`"),
+    ("alarm_cancel", {"id": "nope"}, "id", "there is no alarm"),
+    ("alarm_report", {"fire_id": "FIRE", "outcome": "done"}, "outcome", "Accepted are: completed, failed, snooze"),
+    ("alarm_report", {"fire_id": "FIRE", "outcome": "snooze"}, "for", "15m"),
+    ("alarm_report", {"fire_id": "ID", "outcome": "completed"}, "fire_id", "of your wake"),
+    ("alarm_report", {"fire_id": "nope@1", "outcome": "completed"}, "fire_id", "there is no fire"),
+    ("alarm_inbox", {"wait": 61}, "wait", "<= 60"),
+    ("alarm_inbox", {"limit": 6}, "limit", "<= 5"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "field", "says"), WRONG)
+async def test_an_error_names_the_field_and_a_call_that_works(
+    clock: Wakeful, tool: str, arguments: dict[str, Any], field: str, says: str
+) -> None:
+    async with Client(door(clock)) as client:
+        agent = Agent(client)
+        wake = await woken(clock, agent)
+        ended = (await clock.set("in 1 hour", "ended")).id
+        await clock.cancel(ended)
+        await clock.set(delay=0.001, wake_message="waiting")  # so that waiting for the inbox ends
+        while not await clock.run_due():
+            pass
+        names = {"ID": (await clock.set("in 1 hour", "x")).id, "FIRE": wake["fire_id"], "ENDED": ended}
+        arguments = {name: names.get(str(value), value) for name, value in arguments.items()}
+        before = [(alarm.id, alarm.version) for alarm in await clock.find()]
+        text = await agent.refused(tool, **arguments)
+        assert text.startswith(f"{tool}: {field}: "), text
+        assert says in text
+        assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
+        assert await agent.as_taught(text)
+
+
+async def test_an_unknown_tool_is_answered_with_the_known_ones(agent: Agent) -> None:
+    result = await agent.client.call_tool("wake_me_up", {})
+    assert result.is_error
+    assert all(name in result.content[0].text for name in TOOLS)  # type: ignore[union-attr]
+
+
+async def test_what_breaks_tells_nothing_and_is_logged(
+    clock: Wakeful, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(clock.service, "find", broken)
+    result = await agent.client.call_tool("alarm_list", {})
+    assert result.is_error
+    assert "secret" not in result.content[0].text  # type: ignore[union-attr]
+    assert "secret" in caplog.text
+
+
+# Sizes
+
+
+async def test_a_thousand_alarms_come_in_pages_that_miss_none(clock: Wakeful) -> None:
+    made = [(await clock.set("in 1 hour", f"{n} " + "й\n" * 3000, label="l" * 900)).id for n in range(1000)]
+    seen: list[str] = []
+    async with Client(door(clock)) as client:
+        agent, cursor = Agent(client), ""
+        while cursor or not seen:
+            page = await agent("alarm_list", limit=50, cursor=cursor)
+            seen += [alarm["id"] for alarm in page["alarms"]]
+            cursor = page.get("next_cursor", "")
+    assert sorted(seen) == sorted(made)
+
+
+@pytest.mark.parametrize("sign", ["x", "й", "\n", '"', "\U0001f600", "\x1f"])
+async def test_the_longest_texts_stay_within_bounds_and_can_be_read_in_pieces(clock: Wakeful, sign: str) -> None:
+    size = len(sign.encode())
+    message, name = sign * (32 * 1024 // size) + "", sign.replace("\n", "n").replace("\x1f", "c") * (1000 // size)
+    payload = {"a": sign * (10_000 // size)}
+    more = {"label": name, "conversation_id": name, "key": name}
+    async with Client(door(clock)) as client:
+        agent = Agent(client)
+        asked: dict[str, Any] = {"wake_message": "." + message[1:], "payload": payload} | more
+        made = await agent("alarm_set", when="0 9 * * *", **asked)
+        id = made["alarm"]["id"]
+        assert any("wake_message is cut" in note for note in made["notes"])
+        await agent("alarm_get", id=id)
+        for _ in range(5):
+            await clock.set(delay=0.001, **asked | {"key": ""})
+        fired = 0
+        while fired < 5:
+            fired += await clock.run_due()
+        wakes = (await agent("alarm_inbox"))["wakes"]
+        assert len(wakes) == 5
+        for wake in wakes:
+            await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed", result=message)
+        await agent("alarm_get", id=wakes[0]["alarm_id"])
+        assert await read(agent, id, "wake_message") == "." + message[1:]
+        assert json.loads(await read(agent, id, "payload")) == payload
+        assert message.startswith(await read(agent, wakes[0]["fire_id"], "result"))
+
+
+async def read(agent: Agent, id: str, part: str) -> str:
+    text, offset = "", 0
+    while offset or not text:
+        piece = await agent("alarm_get", id=id, part=part, offset=offset)
+        text, offset = text + piece["text"], piece.get("next_offset", 0)
+    return text
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 500, "й" * 500, "\x01" * 500])
+def test_what_is_cut_fits_and_what_fits_is_not_cut(text: str) -> None:
+    kept = cut(text, 100)
+    assert len(json.dumps(kept, ensure_ascii=False).encode()) <= 100
+    assert (kept == text) == (len(text) < 90)
+
+
+# Owners
+
+
+async def test_another_owner_finds_and_changes_nothing(clock: Wakeful) -> None:
+    async with Client(door(clock)) as client:
+        wake = await woken(clock, Agent(client))
+        pending = (await clock.set("in 1 hour", "mine")).id
+    async with Client(door(clock, "mallory")) as client:
+        mallory = Agent(client)
+        assert (await mallory("alarm_list", status="all"))["alarms"] == []
+        assert (await mallory("alarm_inbox"))["wakes"] == []
+        for id in (pending, wake["alarm_id"]):
+            told = {await mallory.refused("alarm_get", id=one) for one in (id, "00000000-0000-7000-8000-000000000000")}
+            assert len({re.sub(r"'[^']*'|\d{4}-\d\d-\d\dT[\d:.]+Z", "", text) for text in told}) == 1
+            await mallory.refused("alarm_update", id=id, when="in 2 hours")
+            await mallory.refused("alarm_update", id=id, action="pause")
+            await mallory.refused("alarm_cancel", id=id)
+        assert "no" in await mallory.refused("alarm_get", id=wake["fire_id"])
+        await mallory.refused("alarm_report", fire_id=wake["fire_id"], outcome="completed")
+        await mallory.refused("alarm_set", when="in 1 hour", wake_message="x", parent_fire=wake["fire_id"])
+    assert (await clock.get(pending)).version == 1
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) -> None:
+    async with Client(door(clock, scopes=frozenset({"read"}), local=False)) as client:
+        result = await client.call_tool(tool, NEEDED[tool])
+        text = result.content[0].text  # type: ignore[union-attr]
+    assert ("write is needed" in text) == (TOOLS[tool].scope == "write")
+
+
+async def test_nobody_is_everybody(clock: Wakeful) -> None:
+    async with Client(door(clock, "")) as client:
+        assert "names no owner" in await Agent(client).refused("alarm_list")
+
+
+async def test_an_owner_with_a_token_is_limited(tmp_path: Path) -> None:
+    async with build(Settings(db=str(tmp_path / "w.db"), quota_active=1)) as clock:
+        async with Client(door(clock, "ana", local=False)) as client:
+            agent = Agent(client)
+            assert "fires more often" in await agent.refused("alarm_set", when="every 10 seconds", wake_message="x")
+            id = (await agent("alarm_set", **SET))["alarm"]["id"]
+            text = await agent.refused("alarm_set", **SET)
+            assert "1 are allowed" in text
+            assert (await agent.as_taught(text))["alarms"][0]["id"] == id
+            assert "fires more often" in await agent.refused("alarm_update", id=id, when="every 10 seconds")
+
+
+# What a client is told
+
+
+async def test_tools_say_what_they_take_and_do(agent: Agent) -> None:
+    listed = (await agent.client.list_tools()).tools
+    assert [tool.name for tool in listed] == list(TOOLS)
+    for tool in listed:
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.output_schema is not None
+        assert tool.output_schema["additionalProperties"] is False
+        assert {"summary", "now"} <= set(tool.output_schema["required"])
+        assert all("type" in shape or "anyOf" in shape for shape in tool.input_schema["properties"].values())
+        assert all("description" in shape for shape in tool.input_schema["properties"].values())
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint == (tool.name in ("alarm_list", "alarm_get"))
+        assert tool.annotations.destructive_hint == (tool.name in ("alarm_update", "alarm_cancel"))
+        jsonschema.validate(NEEDED[tool.name], tool.input_schema)
+    size = sum(len(json.dumps(tool.input_schema)) + len(tool.description or "") for tool in listed)
+    assert size < 4 * 2600, f"{size // 4} tokens before an agent has done anything"
+
+
+async def test_instructions_fit_and_name_what_matters(agent: Agent) -> None:
+    said = agent.client.instructions or ""
+    assert len(said) < 2000
+    for word in ("remind", "follow up", "rate limit", "key", "alarm_report", "timezone", "alarm_inbox"):
+        assert word in said
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_every_tool_and_argument_is_documented(tool: str) -> None:
+    section = (DOCS / "mcp.md").read_text().partition(f"### `{tool}`")[2].partition("\n##")[0]
+    assert section
+    names = TOOLS[tool].tool().input_schema["properties"]
+    assert [name for name in names if f"`{name}`" not in section] == []
+
+
+# Over HTTP
+
+
+@asynccontextmanager
+async def visiting(visit: Visitor, mode: str, token: str = "") -> AsyncIterator[Agent]:
+    async with AsyncExitStack() as stack:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=30))
+        transport = streamable_http_client(visit.url + "/mcp", http_client=http)
+        yield Agent(await stack.enter_async_context(Client(transport, mode=mode)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_tool_does_its_work_over_http(tmp_path: Path, mode: str) -> None:
+    async with serving(str(tmp_path / "w.db"), timezone="Europe/Berlin") as visit:
+        async with visiting(visit, mode) as agent:
+            await the_whole_round(agent)
+            await agent("alarm_set", when="in 1 second", wake_message="soon")
+            [wake] = (await agent("alarm_inbox", wait=20))["wakes"]
+            done = await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed")
+            assert done["fire"]["status"] == "completed"
+
+
+async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db")) as visit:
+        store, now = visit.clock._store, await visit.clock.service.now()
+        tokens = {}
+        for owner in ("ana", "ben"):
+            tokens[owner], kept = mint(owner, ["write"], now=now)
+            await store.add_token(kept)
+        await visit.clock.set("in 1 hour", "of nobody in particular")
+        async with visiting(visit, "auto", tokens["ana"]) as ana:
+            id = (await ana("alarm_set", **SET))["alarm"]["id"]
+            assert [alarm["id"] for alarm in (await ana("alarm_list"))["alarms"]] == [id]
+        async with visiting(visit, "auto", tokens["ben"]) as ben:
+            assert (await ben("alarm_list"))["alarms"] == []
+            await ben.refused("alarm_cancel", id=id)
+        assert (await visit.clock.service.get(id, owner="ana")).created_via == "mcp"
+        for headers in ({}, {"authorization": "Bearer wk_nonsense"}):
+            assert (await visit("POST", "/mcp", {}, headers=headers)).status == 401
+
+
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+JSON = {"accept": "application/json, text/event-stream"}
+
+
+async def test_the_route_answers_without_redirect_and_refuses_strangers(visit: Visitor) -> None:
+    answer = await visit("POST", "/mcp", HELLO, headers=JSON, allow_redirects=False)
+    assert (answer.status, answer.json["result"]) == (200, {})
+    assert (await visit("POST", "/mcp", HELLO, headers=JSON | {"host": "evil.example"})).told[0] == 421
+    assert (await visit("POST", "/mcp", HELLO, headers=JSON | {"origin": "https://evil.example"})).told[0] == 403
+    assert (await visit("GET", "/mcp")).told[0] == 405
+    assert (await visit("POST", "/mcp", b"{" + b" " * 300_000, headers=JSON)).status == 413
+    assert (await visit("POST", "/mcp", b"{", headers=JSON)).status == 400

@@ -1,0 +1,148 @@
+"""Whatever is asked, no 5xx comes back and nothing the OpenAPI document does not know.
+
+WAKEFUL_SCHEMATHESIS_EXAMPLES=400 is the long run: about 10,000 requests to each store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from wakeful.alarm import Report
+from wakeful.app import build
+from wakeful.config import Settings
+from wakeful.doors.http import OPERATIONS
+from wakeful.doors.openapi import document
+from wakeful.serving import serve
+
+EXAMPLES = int(os.environ.get("WAKEFUL_SCHEMATHESIS_EXAMPLES", "25"))
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+)
+SCHEMA = schemathesis.openapi.from_dict(document(OPERATIONS))
+SCHEMA.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+
+
+class Server:
+    """A real server in a thread of its own, with alarms and fires to ask for."""
+
+    def __init__(self, **place: str) -> None:
+        self.seen: Counter[int] = Counter()
+        self.ids: list[str] = []
+        self.fire_ids: list[str] = []
+        self._place = place
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="server")
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        given: dict[str, Any] = {"port": 0, "stop_within": timedelta(seconds=2)} | self._place
+        async with build(Settings(**given)) as clock:
+            await self._furnish(clock)
+
+            def ready(url: str) -> None:
+                self.url = url
+                self._ready.set()
+
+            self._task = asyncio.create_task(serve(clock, ready=ready))
+            await asyncio.wait((self._task,))
+
+    async def _furnish(self, clock: Any) -> None:
+        for when in ("in 1 hour", "every day at 9am", "@every 90m"):
+            self.ids.append((await clock.set(when, "hello")).id)
+        for end in ("completed", "failed", "snooze", ""):
+            await clock.set(delay=0.001, wake_message="now", max_failures=0)
+            while not (waiting := await clock.inbox()):
+                await clock.run_due()
+            [(_, fire)] = waiting
+            self.fire_ids.append(fire.id)
+            if end:
+                said = Report(end, "said", timedelta(minutes=5) if end == "snooze" else None)
+                await clock.service.report(fire.id, said, owner="local")
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        assert self._ready.wait(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(30)
+
+    def learn(self, response: schemathesis.Response) -> None:
+        self.seen[response.status_code] += 1
+        if response.status_code == 201:
+            self.ids.append(response.json()["id"])
+
+    def place(self, case: Case, real: int) -> None:
+        """Most of the time, ask for something that is there."""
+        places = case.path_parameters or {}
+        for name, known in (("id", self.ids), ("fire_id", self.fire_ids)):
+            if name in places and real:
+                places[name] = known[real % len(known)]
+        query: dict[str, Any] = case.query if isinstance(case.query, dict) else {}
+        if case.operation.path == "/v1/inbox" and "wait" in query:
+            query["wait"] = 0.01  # nobody has the time
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, pg_dsn: str
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("schemathesis")
+    on_postgres = request.param == "postgres"
+    schema = f"t_{uuid4().hex[:12]}"
+    place = {"db": pg_dsn, "schema": schema} if on_postgres else {"db": str(folder / "wakeful.db")}
+    with Server(**place) as running:
+        yield running
+        print(f"\n{request.param}: {running.seen.total()} requests, {dict(sorted(running.seen.items()))}")
+
+
+@SCHEMA.given(real=st.integers(0, 5))
+@SCHEMA.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES <= 25,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+    database=None,
+)
+def test_no_answer_is_a_surprise(case: Case, server: Server, real: int) -> None:
+    server.place(case, real)
+    response = case.call(base_url=server.url)
+    server.learn(response)
+    case.validate_response(response, checks=list(CHECKS))
+
+
+def test_the_document_holds_every_operation_and_every_status() -> None:
+    shown = document(OPERATIONS)["paths"]
+    assert sum(len(methods) for methods in shown.values()) == len(OPERATIONS)
+    for operation in OPERATIONS:
+        entry = shown[operation.path][operation.method.lower()]
+        assert {int(status) for status in entry["responses"]} == set(operation.statuses)
+        named = {parameter["name"] for parameter in entry.get("parameters", []) if parameter["in"] == "query"}
+        assert named == {parameter.name for parameter in operation.query}

@@ -1,0 +1,61 @@
+"""Documentation that cannot lie: the examples in the README and the library page are run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def programs(page: str) -> list[str]:
+    """The Python blocks of a page that are whole programs."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return [block for block in blocks if "asyncio.run(" in block]
+
+
+def test_the_library_page_has_a_program_that_runs(tmp_path: Path) -> None:
+    [program] = programs("docs/python.md")
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "read the grant portal, page 3" in done.stdout
+
+
+def test_the_readme_s_program_delivers_its_wake(tmp_path: Path) -> None:
+    [program] = programs("README.md")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert "Check the grant portal {'page': 3}" in process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_test_on_the_library_page_passes(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
+    [block] = [block for block in blocks if "async def test_" in block]
+    (tmp_path / "test_it.py").write_text(block)
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "-c", "/dev/null", "test_it.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("page", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")))
+def test_every_link_between_pages_leads_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for link in re.findall(r"\]\(([^)#\s]+)\)", text):
+        if "://" not in link:
+            assert ((ROOT / page).parent / link).exists(), link
+
+
+def test_the_readme_s_links_lead_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / link).exists(), link
