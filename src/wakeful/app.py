@@ -13,7 +13,8 @@ from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings, load
 from wakeful.dispatcher import Served
 from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.front import SyncWakeful, Wakeful
+from wakeful.front import Wakeful
+from wakeful.plain import SyncWakeful
 from wakeful.schedule import duration
 from wakeful.store import Store
 from wakeful.store.queries import Naming

@@ -58,6 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     wake_url: Annotated[str, _about("The router's address, `http://…/internal/wake`: makes the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
+    log_format: Annotated[str, _about("text, or json: one object per line.")] = "text"
     targets: Annotated[
         dict[str, dict[str, Any]],
         _about("`[targets.NAME]` tables: `kind` and the settings of that kind."),
@@ -69,8 +70,24 @@ class Settings(Struct, frozen=True, kw_only=True):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What the settings hold that no log line may show: tokens, secrets, headers, URLs that are to be kept."""
+        kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
+        told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
+        return tuple(_texts([self.wake_token, *told]))
 
+
+_WORDS: Final = {"log_level": ("debug", "info", "warning", "error"), "log_format": ("text", "json")}
 HINTS: Final = get_type_hints(Settings, include_extras=True)
+
+
+def _texts(value: Any) -> list[str]:
+    """Every text in a value, however deep."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [text for one in inner for text in _texts(one)]
 
 
 def plain_type(name: str) -> type[Any]:
@@ -161,10 +178,9 @@ def _checked(settings: Settings) -> Settings:
         raise InvalidConfig(f"{settings.port} is not a port", field="port", fix="Give 0 to 65535.")
     if settings.lease < 2 * settings.tick:
         raise InvalidConfig("the lease is shorter than two ticks", field="lease", fix="Give a longer one.")
-    if settings.log_level not in ("debug", "info", "warning", "error"):
-        raise InvalidConfig(
-            f"{settings.log_level!r} is no level", field="log_level", fix="Accepted are debug, info, warning, error."
-        )
+    for name, accepted in _WORDS.items():
+        if (said := getattr(settings, name)) not in accepted:
+            raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted are {', '.join(accepted)}.")
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

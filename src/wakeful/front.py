@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import os
 import socket
-import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, Report
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
-from wakeful.dispatcher import Dispatcher, Served
+from wakeful.dispatcher import Dispatcher, Pulse, Served
 from wakeful.doors import wire
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
+from wakeful.metrics import Metrics
 from wakeful.service import Cancelled, Entry, OnConflict, Service, Why
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Worker
 from wakeful.targets.handler import Handler
@@ -27,8 +25,6 @@ from wakeful.targets.inbox import Inbox
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-P = ParamSpec("P")
-R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -57,7 +53,10 @@ class Wakeful:
         self._served: dict[str, Served] = dict(targets)
         self._via = via
         self._dispatcher: Dispatcher | None = None
-        self.service = Service(store, clock=self._clock, settings=settings, targets=lambda: self._served)
+        self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
+        self.service = Service(
+            store, clock=self._clock, settings=settings, targets=lambda: self._served, metrics=self.metrics
+        )
         if (inbox := self._served.get(INBOX)) is not None and isinstance(inbox.target, Inbox):
             inbox.target.arriving = self.service.bell.ring
 
@@ -278,6 +277,7 @@ class Wakeful:
                 settings=self.settings,
                 clock=self._clock,
                 report_url=base.rstrip("/") + "/v1/fires/{fire_id}/report",
+                metrics=self.metrics,
             )
         return self._dispatcher
 
@@ -301,103 +301,28 @@ class Wakeful:
 
     def asgi(self) -> Starlette:
         """The HTTP doors as an ASGI application, to mount in one of your own."""
-        from wakeful.doors import did
+        from wakeful.doors import did, health, websocket
         from wakeful.doors.agents import mcp_routes
         from wakeful.doors.auth import Auth
         from wakeful.doors.http import application
+        from wakeful.service.live import Live
 
         auth = Auth(self._store, self.settings, self._clock)
         extra = [*did.routes(auth, self._store, self.settings, self._clock), *mcp_routes(self.service, self.settings)]
-        return application(self.service, self._store, self.settings, auth=auth, extra=extra)
+        watching = health.routes(
+            self._store, self.metrics, lease=self.settings.lease, targets=self._served, heartbeat=self._pulse
+        )
+        live = Live(self._store, self._clock, self.settings.tick)
+        following = websocket.routes(self.service, self._store, live, auth, self.settings)
+        app = application(self.service, self._store, self.settings, auth=auth, extra=[*extra, *watching, *following])
+        app.add_middleware(health.Watched, metrics=self.metrics)  # outermost: refusals count too
+        return app
+
+    def _pulse(self) -> Pulse | None:
+        return None if self._dispatcher is None else self._dispatcher.pulse
 
 
 def _version() -> str:
     from wakeful import __version__
 
     return __version__
-
-
-def _waited(
-    verb: Callable[Concatenate[Wakeful, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[SyncWakeful, P], R]:
-    @functools.wraps(verb)
-    def call(self: SyncWakeful, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.wait(verb(self.clock, *args, **kwargs))
-
-    return call
-
-
-class SyncWakeful:
-    """The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
-
-    def __init__(self, make: Callable[[], Wakeful]) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="wakeful", daemon=True)
-        self._thread.start()
-
-        async def build() -> Wakeful:
-            return make()
-
-        self.clock = self.wait(build())
-
-    def wait(self, what: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine on the clock's own loop and wait for it."""
-        waiting = asyncio.run_coroutine_threadsafe(what, self._loop)
-        try:
-            return waiting.result()
-        except KeyboardInterrupt:
-            waiting.cancel()
-            raise
-
-    def __enter__(self) -> Self:
-        try:
-            self.wait(self.clock.__aenter__())
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._loop.is_closed():
-            return
-        self.wait(self.clock.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    @property
-    def settings(self) -> Settings:
-        return self.clock.settings
-
-    def handler(self, name: str, *, timeout: float = 900, concurrency: int | None = None) -> Callable[[F], F]:
-        return self.clock.handler(name, timeout=timeout, concurrency=concurrency)
-
-    set = _waited(Wakeful.set)
-    get = _waited(Wakeful.get)
-    find = _waited(Wakeful.find)
-    fires = _waited(Wakeful.fires)
-    history = _waited(Wakeful.history)
-    failed = _waited(Wakeful.failed)
-    stats = _waited(Wakeful.stats)
-    agenda = _waited(Wakeful.agenda)
-    why = _waited(Wakeful.why)
-    update = _waited(Wakeful.update)
-    pause = _waited(Wakeful.pause)
-    resume = _waited(Wakeful.resume)
-    snooze = _waited(Wakeful.snooze)
-    fire = _waited(Wakeful.fire)
-    cancel = _waited(Wakeful.cancel)
-    reset = _waited(Wakeful.reset)
-    completed = _waited(Wakeful.completed)
-    delivery_failed = _waited(Wakeful.delivery_failed)
-    working = _waited(Wakeful.working)
-    snooze_fire = _waited(Wakeful.snooze_fire)
-    retry = _waited(Wakeful.retry)
-    inbox = _waited(Wakeful.inbox)
-    run = _waited(Wakeful.run)
-    run_due = _waited(Wakeful.run_due)

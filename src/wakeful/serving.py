@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import math
@@ -25,8 +26,13 @@ from msgspec.structs import replace
 
 from wakeful import __version__
 from wakeful.doors.agents import has_mcp
+from wakeful.doors.connection import Connection
+from wakeful.doors.rpc import MESSAGE_LIMIT
 from wakeful.errors import InvalidConfig
 from wakeful.front import Wakeful
+from wakeful.logs import log_to_stderr
+
+__all__ = ["log_to_stderr", "serve", "shown", "take_turns", "work"]
 
 log = logging.getLogger("wakeful.serving")
 
@@ -44,6 +50,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
         url = clock.settings.local_url
         server = _Server(_config(clock))
+        leave_garbage()
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
         def stop() -> None:
@@ -69,6 +76,13 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
         if ready is not None:
             ready()
         await clock.dispatcher.run()
+
+
+def leave_garbage() -> None:
+    """Look for garbage less often, and never again among what is loaded by now: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def take_turns() -> None:
@@ -105,7 +119,10 @@ def _config(clock: Wakeful) -> uvicorn.Config:
     return uvicorn.Config(
         clock.asgi(),
         lifespan="on",
-        ws="none",
+        http=Connection,
+        ws="websockets-sansio",
+        ws_max_size=MESSAGE_LIMIT,
+        ws_per_message_deflate=False,  # its windows would be most of what an idle socket costs
         log_config=None,
         log_level=logging.WARNING,
         access_log=False,
@@ -156,13 +173,17 @@ async def _listen(clock: Wakeful) -> socket.socket:
         )
     family, _, _, _, place = found[0]
     try:
-        return socket.create_server(place[:2], family=family, backlog=2048)
+        listener = socket.create_server(place[:2], family=family, backlog=2048)
     except OSError as error:
         raise InvalidConfig(
             f"cannot listen on {settings.local_url}: {os.strerror(error.errno or 0)}",
             field="port",
             fix="Stop what listens there, or give another port (0 takes a free one).",
         ) from None
+    # Inherited by every connection; asyncio sets it only where it made the socket itself. Without it an answer in two
+    # pieces waits 40 ms for the other side to acknowledge the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def shown(db: str) -> str:
@@ -175,10 +196,3 @@ def shown(db: str) -> str:
 
 def _announce(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def log_to_stderr(level: str) -> None:
-    """Plain lines: time, level, logger, message."""
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )

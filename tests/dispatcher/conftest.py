@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.store.conftest import clock, outbox, place, store
 from wakeful.alarm import Alarm, Draft, Fire, Policy
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, Served
+from wakeful.metrics import Metrics
 from wakeful.service import Service
 from wakeful.store import FireQuery, Store, Worker
 from wakeful.targets import Target
 from wakeful.testing import ManualClock
 from wakeful.testing.recording import RecordingTarget
-
-from ..store.conftest import clock, outbox, place, store
 
 __all__ = ["clock", "outbox", "place", "store"]
 
@@ -41,13 +40,21 @@ class World:
     def serve(self, name: str, target: Target, concurrency: int = 64, *, breaks: bool = True) -> None:
         self.served[name] = Served(target, concurrency, breaks=breaks)
 
-    def another(self, served: dict[str, Served] | None = None, *, clock: Clock | None = None, **given: Any) -> Dispatcher:
+    def another(
+        self,
+        served: dict[str, Served] | None = None,
+        *,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        **given: Any,
+    ) -> Dispatcher:
         """A dispatcher as another process would have it."""
         now = self.clock.now()
         worker = Worker(id=f"w{id(object())}", host="here", pid=1, version="0", started_at=now, seen_at=now)
         settings = replace(self.settings, **given)
+        clock = clock or self.clock
         return Dispatcher(
-            self.store, served or self.served, worker=worker, settings=settings, clock=clock or self.clock
+            self.store, served or self.served, worker=worker, settings=settings, clock=clock, metrics=metrics
         )
 
     @property
@@ -79,5 +86,3 @@ class World:
 @pytest.fixture
 def world(store: Store, clock: ManualClock) -> World:
     return World(store, clock)
-
-

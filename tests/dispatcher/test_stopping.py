@@ -86,7 +86,7 @@ async def test_an_attempt_whose_lease_was_lost_is_given_up_and_noted(world: Worl
         await world.clock.advance(world.settings.lease / 3)
         while hangs.holds:
             await world.store.now()
-            await asyncio.sleep(0)
+            await world.clock.advance(0.05)
     [fire] = await world.fires(added.alarm)
     assert "given up" in fire.log[0].said
 

@@ -308,7 +308,7 @@ async def test_a_socket_without_a_token_is_closed_before_it_opens(store: Store, 
     socket: dict[str, Any] = {"type": "websocket"}
     assert await seen(auth, "", "/v1/ws", **socket) == 4401
     assert (await seen(auth, "", "/v1/ws", bearer, **socket)).owner == "ada"
-    answers = {"extensions": {"websocket.http.response": {}}}
+    answers: dict[str, Any] = {"extensions": {"websocket.http.response": {}}}
     assert await seen(auth, "", "/v1/ws", **socket, **answers) == 401
 
 
@@ -379,3 +379,26 @@ async def test_no_token_is_ever_in_the_database_or_the_log(tmp_path: Path, caplo
     assert not any(secret.encode() in content for content in contents(tmp_path))
     assert secret not in caplog.text
     assert secret not in repr(token)
+
+
+async def test_limits_hold_for_a_token_and_tell_when_to_come_again(tmp_path: Path) -> None:
+    db = str(tmp_path / "w.db")
+    async with serving(db, creates_per_minute=2) as visit:
+        for _ in range(3):
+            await visit.set()  # the owner of the machine has none
+        text, token = mint("ada", ["write"], now=await visit.clock._store.now())
+        await visit.clock._store.add_token(token)
+    async with serving(db, creates_per_minute=2) as visit:
+        ada = {"authorization": f"Bearer {text}"}
+        body = {"wake_message": "hello", "when": "in 1 hour"}
+        wake = await visit.fired("ada")
+        child = await visit("POST", "/v1/alarms", body | {"parent_fire": wake.fire_id}, headers=ada)
+        assert (child.status, child.json["root_id"]) == (201, wake.fire_id.partition("@")[0])
+        foreign = body | {"parent_fire": "01a1dfba-b761-7000-8856-d5f2b52e48f7@1893456000000"}
+        assert (await visit("POST", "/v1/alarms", foreign, headers=ada)).told == (404, "not_found", "parent_fire")
+        often = {"wake_message": "hello", "cron_expr": "* * * * * *"}
+        assert (await visit("POST", "/v1/alarms", often, headers=ada)).told == (400, "invalid_schedule", "cron_expr")
+        assert (await visit("POST", "/v1/alarms", body, headers=ada)).status == 201
+        refused = await visit("POST", "/v1/alarms", body, headers=ada)
+        assert refused.told == (429, "too_many", "creates_per_minute")
+        assert 0 < int(refused.headers["retry-after"]) <= 60

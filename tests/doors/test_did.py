@@ -70,7 +70,7 @@ async def test_a_signature_gets_a_token_for_a_day(proof: Proof, store: Store, cl
     assert (verified.owner, verified.expires_in) == (agent.did, 86400)
     auth = Auth(store, Settings(did_auth=True), clock)
     principal = await auth.principal(f"Bearer {verified.token}")
-    assert (principal.owner, principal.scopes) == (agent.did, {"read", "write"})
+    assert (principal.owner, principal.scopes) == (agent.did, frozenset({"read", "write"}))
     await clock.advance(86400)
     with pytest.raises(Unauthorized):
         await auth.principal(f"Bearer {verified.token}")

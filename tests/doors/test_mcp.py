@@ -5,28 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # has no stubs of its own
 import pytest
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.server.lowlevel import Server
 
-from tests.doors.world import Visitor, serving
+from tests.doors.mcp_world import MODES, SET, Agent, door, the_whole_round, woken
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.doors.auth import Principal, mint
-from wakeful.doors.mcp import TOOLS, server
-from wakeful.doors.mcp.views import BUDGET, cut
+from wakeful.doors.mcp import TOOLS
+from wakeful.doors.mcp.views import cut
 
 DOCS = Path(__file__).parents[2] / "docs"
-MODES = ("auto", "legacy")
-ALL = frozenset({"read", "write"})
 NEEDED: dict[str, dict[str, Any]] = {
     "alarm_set": {"when": "in 1 hour", "wake_message": "x"},
     "alarm_list": {},
@@ -36,48 +29,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "alarm_report": {"fire_id": "?", "outcome": "completed"},
     "alarm_inbox": {},
 }
-Call = Callable[..., Awaitable[dict[str, Any]]]
-
-
-class Agent:
-    """A client, its answers checked: each has `now`, a summary, its declared shape, a text copy, and a bounded size."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-
-    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = await self.client.call_tool(tool, arguments)
-        text = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts
-        assert not result.is_error, text
-        found: dict[str, Any] = result.structured_content
-        assert json.loads(text) == found
-        assert len(text.encode()) <= BUDGET, len(text.encode())
-        shapes = {one.name: one.output_schema for one in (await self.client.list_tools()).tools}
-        jsonschema.validate(found, shapes[tool] or {})
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", found["now"])
-        assert found["summary"]
-        return found
-
-    async def refused(self, tool: str, **arguments: Any) -> str:
-        result = await self.client.call_tool(tool, arguments)
-        text: str = result.content[0].text  # type: ignore[union-attr]
-        assert result.is_error, text
-        assert "Nothing was changed." in text
-        assert re.search(r"It is \d{4}-\d\d-\d\dT[\d:.]+Z now\.", text)
-        return text
-
-    async def as_taught(self, text: str) -> dict[str, Any]:
-        """Make the call an error recommends."""
-        taught = re.search(r"This works: (\w+) (\{.*\})$", text)
-        assert taught is not None, text
-        return await self(taught[1], **json.loads(taught[2]))
-
-
-def door(clock: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
-    async def principal(_: Any) -> Principal:
-        return Principal(owner, scopes, local=local)
-
-    return server(clock.service, clock.settings, principal)
 
 
 @pytest.fixture
@@ -101,36 +52,6 @@ async def agent(clock: Wakeful, request: pytest.FixtureRequest) -> AsyncIterator
     yield met.result()
     over.set()
     await running
-
-
-async def woken(clock: Wakeful, agent: Agent, **more: Any) -> dict[str, Any]:
-    """A wake the agent has taken from its inbox."""
-    await clock.set(delay=0.001, wake_message="work", **more)
-    while not await clock.run_due():
-        pass
-    [wake] = (await agent("alarm_inbox", wait=10))["wakes"]
-    assert isinstance(wake, dict)
-    return wake
-
-
-async def the_whole_round(agent: Agent) -> None:
-    """Every tool once, in the order an agent uses them."""
-    made = await agent("alarm_set", when="tomorrow at 9am", wake_message="Check", key="k", payload={"page": 3})
-    assert "at 09:00, Europe/Berlin" in made["summary"]
-    assert made["alarm"]["payload"] == {"page": 3}
-    id = made["alarm"]["id"]
-    assert (await agent("alarm_set", when="in 1 hour", wake_message="again", key="k"))["deduped"]
-    assert [alarm["id"] for alarm in (await agent("alarm_list", text="CHECK"))["alarms"]] == [id]
-    assert "It fires at" in (await agent("alarm_get", id=id))["why"]
-    changed = await agent("alarm_update", id=id, when="every weekday at 9am", timezone="Asia/Tokyo")
-    assert changed["alarm"]["when"] == "at 09:00 on Monday through Friday, Asia/Tokyo"
-    paused = await agent("alarm_update", id=id, action="pause", reason="holiday")
-    assert (paused["alarm"]["status"], paused["alarm"]["paused_reason"]) == ("paused", "holiday")
-    assert (await agent("alarm_update", id=id, action="resume"))["alarm"]["status"] == "active"
-    snoozed = await agent("alarm_update", id=id, action="snooze", **{"for": "100d"})
-    assert snoozed["alarm"]["next_fire_at"] > changed["alarm"]["next_fire_at"]
-    assert (await agent("alarm_cancel", id=id))["alarm"]["status"] == "cancelled"
-    assert (await agent("alarm_inbox"))["wakes"] == []
 
 
 async def test_every_tool_does_its_work(agent: Agent) -> None:
@@ -180,71 +101,6 @@ async def test_a_wake_may_set_the_next_one(clock: Wakeful, agent: Agent) -> None
     made = await agent("alarm_set", when="in 1 hour", wake_message="next", parent_fire=wake["fire_id"])
     alarm = await clock.get(made["alarm"]["id"])
     assert (alarm.parent_fire, alarm.root_id, alarm.generation) == (wake["fire_id"], wake["alarm_id"], 1)
-
-
-# Errors teach
-
-SET = {"when": "in 1 hour", "wake_message": "x"}
-WRONG: list[tuple[str, dict[str, Any], str, str]] = [
-    ("alarm_set", {"when": "in 1 hour"}, "wake_message", "It takes: when*, wake_message*, key"),
-    ("alarm_set", SET | {"time": "9am"}, "time", "It takes"),
-    ("alarm_set", SET | {"when": "yesterday"}, "when", "past"),
-    ("alarm_set", SET | {"when": "soonish"}, "when", "not"),
-    ("alarm_set", SET | {"when": 5}, "when", "Expected `str`"),
-    ("alarm_set", SET | {"timezone": "Mars/Base"}, "timezone", "Mars/Base"),
-    ("alarm_set", SET | {"target": "https://evil.example"}, "target", "Known are: inbox"),
-    ("alarm_set", SET | {"payload": "text"}, "payload", "Expected `object`"),
-    ("alarm_set", SET | {"wake_message": "a\x00b"}, "wake_message", "NUL"),
-    ("alarm_set", SET | {"wake_message": "x" * 40_000}, "wake_message", "32768"),
-    ("alarm_set", SET | {"policy": {"max_fires": 0}}, "policy.max_fires", ">= 1"),
-    ("alarm_set", SET | {"policy": {"report_within": "soon"}}, "policy.report_within", "soon"),
-    ("alarm_set", SET | {"on_conflict": "merge"}, "on_conflict", "Accepted are: error, replace, return"),
-    ("alarm_set", SET | {"parent_fire": "x@1"}, "parent_fire", "there is no fire"),
-    ("alarm_list", {"status": "done"}, "status", "Accepted are: active, all"),
-    ("alarm_list", {"limit": 51}, "limit", "<= 50"),
-    ("alarm_list", {"cursor": "?"}, "cursor", "next_cursor"),
-    ("alarm_get", {}, "id", "It takes: id*"),
-    ("alarm_get", {"id": "nope"}, "id", "there is no alarm"),
-    ("alarm_get", {"id": "ID", "part": "everything"}, "part", "Accepted are: facts"),
-    ("alarm_get", {"id": "ID", "part": "result"}, "id", "fire_id"),
-    ("alarm_update", {"id": "nope", "when": "in 1 hour"}, "id", "there is no alarm"),
-    ("alarm_update", {"id": "ID"}, "action", "nothing to change"),
-    ("alarm_update", {"id": "ID", "action": "stop"}, "action", "Accepted are: edit"),
-    ("alarm_update", {"id": "ID", "action": "snooze"}, "for", "such as"),
-    ("alarm_update", {"id": "ID", "action": "pause", "when": "in 1 hour"}, "when", "pause takes: reason"),
-    ("alarm_update", {"id": "ID", "when": "in 1 hour", "version": 7}, "version", "not 7"),
-    ("alarm_update", {"id": "ENDED", "when": "in 1 hour"}, "id", "cancelled"),
-    ("alarm_cancel", {"id": 7}, "id", "Expected `str`"),
-    ("alarm_cancel", {"id": "nope"}, "id", "there is no alarm"),
-    ("alarm_report", {"fire_id": "FIRE", "outcome": "done"}, "outcome", "Accepted are: completed, failed, snooze"),
-    ("alarm_report", {"fire_id": "FIRE", "outcome": "snooze"}, "for", "15m"),
-    ("alarm_report", {"fire_id": "ID", "outcome": "completed"}, "fire_id", "of your wake"),
-    ("alarm_report", {"fire_id": "nope@1", "outcome": "completed"}, "fire_id", "there is no fire"),
-    ("alarm_inbox", {"wait": 61}, "wait", "<= 60"),
-    ("alarm_inbox", {"limit": 6}, "limit", "<= 5"),
-]
-
-
-@pytest.mark.parametrize(("tool", "arguments", "field", "says"), WRONG)
-async def test_an_error_names_the_field_and_a_call_that_works(
-    clock: Wakeful, tool: str, arguments: dict[str, Any], field: str, says: str
-) -> None:
-    async with Client(door(clock)) as client:
-        agent = Agent(client)
-        wake = await woken(clock, agent)
-        ended = (await clock.set("in 1 hour", "ended")).id
-        await clock.cancel(ended)
-        await clock.set(delay=0.001, wake_message="waiting")  # so that waiting for the inbox ends
-        while not await clock.run_due():
-            pass
-        names = {"ID": (await clock.set("in 1 hour", "x")).id, "FIRE": wake["fire_id"], "ENDED": ended}
-        arguments = {name: names.get(str(value), value) for name, value in arguments.items()}
-        before = [(alarm.id, alarm.version) for alarm in await clock.find()]
-        text = await agent.refused(tool, **arguments)
-        assert text.startswith(f"{tool}: {field}: "), text
-        assert says in text
-        assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
-        assert await agent.as_taught(text)
 
 
 async def test_an_unknown_tool_is_answered_with_the_known_ones(agent: Agent) -> None:
@@ -407,59 +263,3 @@ def test_every_tool_and_argument_is_documented(tool: str) -> None:
     assert section
     names = TOOLS[tool].tool().input_schema["properties"]
     assert [name for name in names if f"`{name}`" not in section] == []
-
-
-# Over HTTP
-
-
-@asynccontextmanager
-async def visiting(visit: Visitor, mode: str, token: str = "") -> AsyncIterator[Agent]:
-    async with AsyncExitStack() as stack:
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=30))
-        transport = streamable_http_client(visit.url + "/mcp", http_client=http)
-        yield Agent(await stack.enter_async_context(Client(transport, mode=mode)))
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_every_tool_does_its_work_over_http(tmp_path: Path, mode: str) -> None:
-    async with serving(str(tmp_path / "w.db"), timezone="Europe/Berlin") as visit:
-        async with visiting(visit, mode) as agent:
-            await the_whole_round(agent)
-            await agent("alarm_set", when="in 1 second", wake_message="soon")
-            [wake] = (await agent("alarm_inbox", wait=20))["wakes"]
-            done = await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed")
-            assert done["fire"]["status"] == "completed"
-
-
-async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
-    async with serving(str(tmp_path / "w.db")) as visit:
-        store, now = visit.clock._store, await visit.clock.service.now()
-        tokens = {}
-        for owner in ("ana", "ben"):
-            tokens[owner], kept = mint(owner, ["write"], now=now)
-            await store.add_token(kept)
-        await visit.clock.set("in 1 hour", "of nobody in particular")
-        async with visiting(visit, "auto", tokens["ana"]) as ana:
-            id = (await ana("alarm_set", **SET))["alarm"]["id"]
-            assert [alarm["id"] for alarm in (await ana("alarm_list"))["alarms"]] == [id]
-        async with visiting(visit, "auto", tokens["ben"]) as ben:
-            assert (await ben("alarm_list"))["alarms"] == []
-            await ben.refused("alarm_cancel", id=id)
-        assert (await visit.clock.service.get(id, owner="ana")).created_via == "mcp"
-        for headers in ({}, {"authorization": "Bearer wk_nonsense"}):
-            assert (await visit("POST", "/mcp", {}, headers=headers)).status == 401
-
-
-HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-JSON = {"accept": "application/json, text/event-stream"}
-
-
-async def test_the_route_answers_without_redirect_and_refuses_strangers(visit: Visitor) -> None:
-    answer = await visit("POST", "/mcp", HELLO, headers=JSON, allow_redirects=False)
-    assert (answer.status, answer.json["result"]) == (200, {})
-    assert (await visit("POST", "/mcp", HELLO, headers=JSON | {"host": "evil.example"})).told[0] == 421
-    assert (await visit("POST", "/mcp", HELLO, headers=JSON | {"origin": "https://evil.example"})).told[0] == 403
-    assert (await visit("GET", "/mcp")).told[0] == 405
-    assert (await visit("POST", "/mcp", b"{" + b" " * 300_000, headers=JSON)).status == 413
-    assert (await visit("POST", "/mcp", b"{", headers=JSON)).status == 400

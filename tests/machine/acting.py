@@ -31,6 +31,7 @@ from wakeful.alarm import (
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.settler import Settler
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.metrics import Metrics
 from wakeful.store import AlarmQuery, FireQuery
 
 from .house import House
@@ -122,7 +123,7 @@ class Acting(RuleBasedStateMachine):
         landed: list[Flight] = []
 
         async def written() -> None:
-            settler = Settler(self.store, self.clock, landed.append)
+            settler = Settler(self.store, self.clock, landed.append, Metrics())
             settler.add(flight)
             running = asyncio.create_task(settler.run())
             await settler.idle()

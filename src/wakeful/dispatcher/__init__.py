@@ -30,15 +30,18 @@ from wakeful.alarm import (
     unix_ms,
     whole_ms,
 )
-from wakeful.clock import Clock, SystemClock
+from wakeful.clock import Clock, SystemClock, stopwatch
 from wakeful.config import Settings
+from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flight, Flights, Served
 from wakeful.dispatcher.settler import Settler
+from wakeful.dispatcher.telling import Jumps, Pulse, Teller
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.errors import StoreUnavailable
+from wakeful.metrics import Metrics
 from wakeful.store import Claimed, Store, Worker
 
-__all__ = ["Dispatcher", "Served"]
+__all__ = ["Dispatcher", "Pulse", "Served"]
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -56,6 +59,7 @@ class Dispatcher:
         settings: Settings | None = None,
         clock: Clock | None = None,
         report_url: str = "",
+        metrics: Metrics | None = None,
     ) -> None:
         self._store = store
         self._settings = settings or Settings()
@@ -64,15 +68,37 @@ class Dispatcher:
         self._secret = b""
         self._offset = timedelta(0)  # the store's clock less ours, measured at each claim
         self._stopping = False
+        self._state = "idle"
+        self._looked = 0.0  # when the loop last got through, by the stopwatch
+        self._metrics = metrics or Metrics()
+        self._jumps = Jumps(self._metrics)
+        self._teller = Teller(self._metrics)
         self._event_loop: asyncio.AbstractEventLoop  # kept: asking for it costs a system call each time
         self._bell = store.hints  # rung by whoever has news: the store, a landed flight, a stop
         self._flights = Flights(served, total=self._settings.total_concurrency, batch=self._settings.batch)
-        self._settler = Settler(store, self._clock, self._landed)
-        self._upkeep = Upkeep(store, self._flights, self._settings, self._clock, worker)
+        self._settler = Settler(store, self._clock, self._landed, self._metrics)
+        self._upkeep = Upkeep(store, self._flights, self._settings, self._clock, worker, self._metrics)
 
     async def run(self) -> None:
         """Dispatch until cancelled or told to stop; then finish or hand back what is in flight."""
         self._event_loop = asyncio.get_running_loop()
+        self._state, self._looked = "running", stopwatch()
+        self._upkeep.heard = self._looked
+        try:
+            await self._run()
+        finally:
+            self._state = "ended"
+
+    @property
+    def pulse(self) -> Pulse:
+        """How it is, for whoever asks whether this process is well."""
+        state = "stopping" if self._stopping and self._state == "running" else self._state
+        breakers = {name: breaker.opened_at is not None for name, breaker in self._flights.breakers.items()}
+        everyone = {name: False for name, served in self._flights.served.items() if served.breaks}
+        age = stopwatch() - min(self._looked, self._upkeep.heard)
+        return Pulse(state, age, len(self._flights), everyone | breakers)
+
+    async def _run(self) -> None:
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
         upkeep = asyncio.create_task(self._upkeep.run(self._now), name="wakeful upkeep")
         loop = asyncio.create_task(self._loop(), name="wakeful dispatcher")
@@ -122,8 +148,9 @@ class Dispatcher:
             self._bell.clear()
             try:
                 pause = await self._step()
-                wait = 0.05
+                wait, self._looked = 0.05, stopwatch()
             except StoreUnavailable as error:
+                self._metrics.store_failed()
                 log.warning("the store is away, trying again in %.2f s: %s", wait, error)
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             if pause > 0 and not self._stopping:
@@ -167,8 +194,11 @@ class Dispatcher:
             slots = self._flights.slots(self._now())
         if not slots:
             return []
+        asked = stopwatch()
         claimed = await self._store.claim(slots, lease=self._settings.lease)
         self._offset = claimed.now - self._clock.now()
+        self._jumps.look(claimed.now, asked=asked, answered=stopwatch())
+        self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms])
         fires = await self._known_fires(claimed)
         for alarm in claimed.alarms:
             self._start(alarm, fires.get((alarm.id, alarm.occurrence_at)), claimed.now)
@@ -191,9 +221,18 @@ class Dispatcher:
             flight.task = self._event_loop.create_task(self._deliver(flight))
 
     async def _deliver(self, flight: Flight) -> None:
+        try:
+            await self._attempt(flight)
+        except Exception as error:
+            # A bug of ours. The alarm is let go: its lease ends by itself, and the poison rule counts.
+            telling.broke("this attempt was lost", flight.alarm, error)
+            self._landed(flight)
+
+    async def _attempt(self, flight: Flight) -> None:
         alarm = flight.alarm
         started = flight.started = self._now()
         served = self._flights.served[alarm.target]
+        self._teller.begun(flight, started)
         try:
             outcome: Outcome = await served.target.deliver(self._wake(flight, started))
         except asyncio.CancelledError:
@@ -201,14 +240,14 @@ class Dispatcher:
             return
         except Exception as error:
             # A target's own bug is a failed attempt like any other, not the end of the dispatcher.
-            log.exception("target %s broke on %s", alarm.target, alarm.fire_id)
+            telling.broke("the target broke", alarm, error)
             outcome = Failed(f"the target broke: {type(error).__name__}: {error}")
         self._judge(flight, outcome)
         self._settle(flight, outcome, started)
 
     def _settle(self, flight: Flight, outcome: Outcome, started: datetime) -> None:
-        flight.task = None
         flight.outcome, flight.attempt = outcome, Try(started, self._now())
+        self._teller.attempted(flight, outcome, flight.attempt)
         try:
             flight.change = settle(flight.alarm, flight.fire, outcome, flight.attempt)
         except Exception as error:  # as above
@@ -217,12 +256,13 @@ class Dispatcher:
 
     def _came_back(self, flight: Flight) -> None:
         """Hand it on to be written, and look for the next: both then go into one transaction where they can."""
+        flight.task = None
         self._settler.add(flight)
         self._flights.come_back(flight)
         self._bell.set()
 
     def _set_aside(self, flight: Flight, error: Exception) -> Change:
-        log.exception("%s cannot be planned", flight.alarm.fire_id)
+        telling.broke("it cannot be planned", flight.alarm, error)
         return quarantine(flight.alarm, flight.fire, f"{type(error).__name__}: {error}", now=self._now())
 
     def _wake(self, flight: Flight, started: datetime) -> Wake:

@@ -9,9 +9,12 @@ from collections.abc import Callable
 from typing import Final
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, note, release, settle
-from wakeful.clock import Clock
+from wakeful.clock import Clock, stopwatch
+from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flight
+from wakeful.dispatcher.telling import Teller
 from wakeful.errors import StoreUnavailable
+from wakeful.metrics import Metrics
 from wakeful.store import Settled, Store
 
 log = logging.getLogger("wakeful.dispatcher")
@@ -21,10 +24,12 @@ LONGEST_WAIT: Final = 5.0
 
 
 class Settler:
-    def __init__(self, store: Store, clock: Clock, landed: Callable[[Flight], None]) -> None:
+    def __init__(self, store: Store, clock: Clock, landed: Callable[[Flight], None], metrics: Metrics) -> None:
         self._store = store
         self._clock = clock
         self._landed = landed
+        self._metrics = metrics
+        self._teller = Teller(metrics)
         self._waiting: deque[Flight] = deque()
         self._bell = asyncio.Event()
         self._idle = asyncio.Event()
@@ -53,13 +58,19 @@ class Settler:
         changes = [flight.change for flight in batch if flight.change is not None]
         wait = 0.05
         while True:
+            asked = stopwatch()
             try:
                 answers = await self._store.settle(changes)
                 break
             except StoreUnavailable as error:
+                self._metrics.store_failed()
                 log.warning("cannot settle %d fires yet: %s", len(batch), error)
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
+        self._metrics.settled(stopwatch() - asked)
+        self._teller.settled(
+            [flight for flight, answer in zip(batch, answers, strict=True) if answer.what == "applied"]
+        )
         for flight, answer in zip(batch, answers, strict=True):
             if answer.what == "applied":
                 self._landed(flight)
@@ -72,6 +83,9 @@ class Settler:
             again = await self._second_thought(flight, answer)
         except StoreUnavailable:
             again = flight.change  # the same change comes back with the same answer, once the store is there
+        except Exception as error:  # a bug of ours must not end the settler: the lease ends, the poison rule counts
+            telling.broke("it cannot be decided again", flight.alarm, error)
+            again = None
         if again is None:
             self._landed(flight)
         else:

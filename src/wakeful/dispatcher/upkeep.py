@@ -10,10 +10,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from wakeful.alarm import Event, sweep
-from wakeful.clock import Clock
+from wakeful.clock import Clock, stopwatch
 from wakeful.config import Settings
+from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flights
 from wakeful.errors import StoreUnavailable
+from wakeful.metrics import Metrics
 from wakeful.store import Claim, Store, TargetState, Worker
 
 log = logging.getLogger("wakeful.dispatcher")
@@ -25,12 +27,16 @@ PURGE_LIMIT: Final = 1000
 
 
 class Upkeep:
-    def __init__(self, store: Store, flights: Flights, settings: Settings, clock: Clock, worker: Worker) -> None:
+    def __init__(
+        self, store: Store, flights: Flights, settings: Settings, clock: Clock, worker: Worker, metrics: Metrics
+    ) -> None:
         self._store = store
         self._flights = flights
         self._settings = settings
         self._clock = clock
         self._worker = worker
+        self._metrics = metrics
+        self.heard = 0.0  # when the store last took our beat, by the stopwatch
         self._told: dict[str, datetime | None] = {}  # breakers as last written down
 
     async def run(self, now: Callable[[], datetime]) -> None:
@@ -51,6 +57,7 @@ class Upkeep:
                     try:
                         await duty(now())
                     except StoreUnavailable as error:
+                        self._metrics.store_failed()
                         log.debug("upkeep waits for the store: %s", error)
                     except Exception:  # one duty that breaks must not end the others: leases hang on them
                         log.exception("upkeep: %s broke", duty.__name__)
@@ -59,8 +66,11 @@ class Upkeep:
     async def sweep(self, now: datetime) -> int:
         """Close the fires whose report did not come. Another worker may be first: its word holds."""
         overdue = await self._store.overdue(limit=SWEEP_LIMIT)
-        if overdue:
-            await self._store.settle([sweep(alarm, fire, now=now) for alarm, fire in overdue])
+        changes = [sweep(alarm, fire, now=now) for alarm, fire in overdue]
+        answers = await self._store.settle(changes) if changes else []
+        for (_, fire), change, answer in zip(overdue, changes, answers, strict=True):
+            if answer.what == "applied":
+                telling.settled(self._metrics, fire, change)
         return len(overdue)
 
     async def beat(self, *, stopped: bool = False, now: datetime) -> None:
@@ -74,6 +84,7 @@ class Upkeep:
                 handlers=tuple(name for name, one in served.items() if not one.breaks),
             )
         )
+        self.heard = stopwatch()
 
     async def look_around(self) -> None:
         """Which targets an operator has paused."""
@@ -90,7 +101,9 @@ class Upkeep:
     async def _tell(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
         known = (await self._store.target_states()).get(name) or TargetState(target=name, updated_at=now)
         what = "breaker opened" if opened_at else "breaker closed"
-        log.warning("target %s: %s %s", name, what, error)
+        log.warning(
+            "%s of target %s%s", what, name, f": {telling.shown(error)}" if error else "", extra={"target": name}
+        )
         await self._store.set_target_state(
             replace(known, breaker_opened_at=opened_at, last_error=error, updated_at=now),
             event=Event(at=now, what=what, by=f"target {name}", reason=error),
@@ -104,7 +117,7 @@ class Upkeep:
         for claim in await self._store.renew(list(flights)):
             flight = flights[claim]
             if flight.task is not None:
-                log.warning("lost the lease on %s: the attempt is given up", flight.alarm.fire_id)
+                log.warning("lost the lease: the attempt is given up", extra=telling.fields(flight.alarm))
                 flight.task.cancel()
 
     async def _beat(self, now: datetime) -> None:

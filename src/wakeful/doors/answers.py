@@ -5,15 +5,14 @@ Bodies are validated by these very types; that answers have them is tested again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from wakeful.alarm import Attempt, Policy
 from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
-from wakeful.doors.wire import Moment, PolicyBody, Span
+from wakeful.doors.wire import Message, Moment, PolicyBody, Span, When
 from wakeful.service import Entry
 from wakeful.store import Stats
 
@@ -28,8 +27,8 @@ Instant = datetime | UnsetType
 class EditBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is to be different; what is left out or null stays. `policy` is replaced as a whole."""
 
-    wake_message: str | None = None
-    when: str | None = None
+    wake_message: Message | None = None
+    when: When | None = None
     kind: Literal["once", "cron"] | None = None
     delay_seconds: float | None = None
     fire_at: Moment | None = None
@@ -62,7 +61,7 @@ class SnoozeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    when: str
+    when: When
     timezone: str | None = None
     n: Annotated[int, Meta(ge=1, le=PREVIEW_LIMIT)] = 5
 
@@ -314,6 +313,3 @@ class PreviewAnswer(_Shape, frozen=True, kw_only=True):
 class HealthAnswer(_Shape, frozen=True, kw_only=True):
     status: str
     version: str
-
-
-Document = Mapping[str, Any]

@@ -5,7 +5,6 @@ A browser that was led here by a foreign page names that page in `Host` (DNS reb
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
@@ -15,7 +14,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +26,7 @@ log = logging.getLogger("wakeful.http")
 
 BODY_LIMIT: Final = 256 * 1024
 DRAIN_LIMIT: Final = 4 * BODY_LIMIT  # read on so far, so that the answer reaches a sender who is still sending
-BODY_WITHIN: Final = 30.0  # seconds
+BODY_READ: Final = "wakeful.body_read"  # in a scope: the whole body is here
 DEPTH_LIMIT: Final = 100
 # An unfinished one reaches to the end: else a body full of quotes is searched from each of them.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -54,6 +53,7 @@ class Guard:
         public = urlsplit(settings.public_url)
         self._hosts = _LOOPBACK | {name.lower() for name in (settings.host, public.hostname) if name}
         self._public = public.netloc.lower()
+        self._welcome: set[str] = set()  # hosts that were looked at before
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -70,7 +70,7 @@ class Guard:
             await send(message)
 
         try:
-            self._check(Request(scope))
+            self._check_headers(scope)
             await self._app(scope, receive, sending)
         except ClientDisconnect:
             pass  # nobody is left to answer to
@@ -83,10 +83,17 @@ class Guard:
             unforeseen = WakefulError("something broke here; the log of the server says what")
             await refused(unforeseen)(scope, receive, send)
 
-    def _check(self, request: Request) -> None:
-        host = request.headers.get("host", "").lower()
-        named = _NETLOC.fullmatch(host)
-        if named is None or (named[1] or named[2]) not in self._hosts:
+    def check(self, request: HTTPConnection) -> None:
+        self._check_headers(request.scope)
+
+    def _check_headers(self, scope: Scope) -> None:
+        host, origin = "", None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1").lower()
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+        if host not in self._welcome and not self._is_ours(host):
             raise Refusal(
                 421,
                 "misdirected",
@@ -94,9 +101,15 @@ class Guard:
                 field="Host",
                 fix="Use localhost, or have the operator set public_url.",
             )
-        origin = request.headers.get("origin")
         if origin is not None and _netloc(origin) not in {host, self._public} - {""}:
             raise Refusal(403, "foreign_origin", "pages of another origin may not call this server", field="Origin")
+
+    def _is_ours(self, host: str) -> bool:
+        named = _NETLOC.fullmatch(host)
+        ours = named is not None and (named[1] or named[2]) in self._hosts
+        if ours and len(self._welcome) < 100:
+            self._welcome.add(host)
+        return ours
 
 
 def _netloc(origin: str) -> str:
@@ -127,20 +140,22 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
 
 async def _read(request: Request) -> bytes:
     """The whole body. What is too long is not kept while it is being read."""
-    kept, size = bytearray(), 0
-    try:
-        async with asyncio.timeout(BODY_WITHIN):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size <= BODY_LIMIT:
-                    kept += chunk
-                elif size > DRAIN_LIMIT:
-                    break
-    except TimeoutError:
-        raise Refusal(408, "body_too_slow", f"the body was not here within {BODY_WITHIN:g} s", field="body") from None
+    kept, size, more = b"", 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(chunk)
+        if size <= BODY_LIMIT:
+            kept = kept + chunk if kept else chunk
+        elif size > DRAIN_LIMIT:
+            break
     if size > BODY_LIMIT:
         raise Refusal(413, "body_too_large", f"at most {BODY_LIMIT} bytes are accepted", field="body")
-    return bytes(kept)
+    request.scope[BODY_READ] = True
+    return kept
 
 
 def _check_depth(said: bytes) -> None:

@@ -16,15 +16,16 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wakeful.config import Settings
 from wakeful.doors import http_alarms, http_fires, http_look, wire
-from wakeful.doors.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal
-from wakeful.doors.guard import Guard, refused
+from wakeful.doors.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal, route_path
+from wakeful.doors.guard import BODY_READ, Guard, Refusal, refused
 from wakeful.doors.hall import Hall
 from wakeful.doors.openapi import document
 from wakeful.doors.table import Ask, Operation, read_query
@@ -74,7 +75,7 @@ def application(
                 await stack.enter_async_context(one())
             yield
 
-    app = Starlette(
+    app = Application(
         routes=[*routes, Route("/openapi.json", _described, methods=["GET"]), *extra],
         middleware=guards,
         exception_handlers={404: _refused, 405: _wrong_method, WakefulError: _refused},
@@ -82,6 +83,41 @@ def application(
     )
     app.router.redirect_slashes = False
     return app
+
+
+class Application(Starlette):
+    """Starlette with a short way to routes whose path is fixed, and without its page for what was not foreseen.
+
+    `Guard` answers for that, and for every error on purpose.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        whole = ExceptionMiddleware(self.router, handlers=self.exception_handlers)
+        app: ASGIApp = ShortWay(whole, self.routes)
+        for cls, args, kwargs in reversed(self.user_middleware):
+            app = cls(app, *args, **kwargs)
+        return app
+
+
+class ShortWay:
+    """Straight to the operation where method and path say it all; everything else goes through the router."""
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+        self._app = app
+        self._routes = {
+            (method, route.path): route
+            for route in routes
+            if isinstance(route, Route) and isinstance(route.endpoint, Endpoint) and "{" not in route.path
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._routes.get((scope["method"], route_path(scope))) if scope["type"] == "http" else None
+        if route is None or scope["method"] == "HEAD":
+            await self._app(scope, receive, send)
+            return
+        scope["route"], scope["endpoint"], scope["path_params"] = route, route.endpoint, {}
+        await route.endpoint(scope, receive, send)
 
 
 class Endpoint:
@@ -107,6 +143,9 @@ class Endpoint:
             async with asyncio.timeout(self._within):
                 return await operation.run(self._hall, ask)
         except TimeoutError:
+            if operation.body is not None and BODY_READ not in request.scope:
+                late = f"the body was not here within {ANSWER_WITHIN:g} s"
+                raise Refusal(408, "body_too_slow", late, field="body") from None
             raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None
 
     def _ask(self, request: Request) -> Ask:

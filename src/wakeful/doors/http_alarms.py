@@ -21,8 +21,10 @@ from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.service import OnConflict
 from wakeful.store import Added, AlarmQuery
 
-KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.")
-MATCH: Final = Header("If-Match", 'The version the change is meant for, in quotes: "3". 412 when it is another.')
+KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
+MATCH: Final = Header(
+    "If-Match", 'The version the change is meant for, in quotes: "3". 412 when it is another.', r'^("\d{1,9}"|\*)$'
+)
 
 
 async def create(hall: Hall, ask: Ask) -> Response:
@@ -31,7 +33,7 @@ async def create(hall: Hall, ask: Ask) -> Response:
     shown = wire.view(added.alarm)
     if added.deduped:
         return await hall.alarm(added.alarm, shown | {"deduped": True})
-    if not added.alarm.idempotency_key and (like := await hall.service.similar(added.alarm)) is not None:
+    if _may_be_like_another(given) and (like := await hall.service.similar(added.alarm)) is not None:
         shown["similar"] = {
             "id": like.id,
             "label": like.label,
@@ -39,6 +41,11 @@ async def create(hall: Hall, ask: Ask) -> Response:
             "next_fire_at": like.next_fire_at,
         }
     return await hall.alarm(added.alarm, shown, 201, _place(ask, added.alarm))
+
+
+def _may_be_like_another(given: wire.CreateBody) -> bool:
+    """Whether to look for one: with a key it is that one itself, and what counts from now is never the same twice."""
+    return not given.idempotency_key and given.delay_seconds is None and not (given.when or "").startswith("in ")
 
 
 def _keyed(given: wire.CreateBody, ask: Ask) -> wire.CreateBody:

@@ -75,7 +75,12 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         for name in _PLACES.findall(operation.path)
     ]
     headers = [
-        {"name": header.name, "in": "header", "description": header.says, "schema": {"type": "string"}}
+        {
+            "name": header.name,
+            "in": "header",
+            "description": header.says,
+            "schema": {"type": "string", "pattern": header.pattern},
+        }
         for header in operation.headers
     ]
     return [*places, *(_parameter(parameter) for parameter in operation.query), *headers]

@@ -42,6 +42,7 @@ class Parameter(Struct, frozen=True):
 class Header(Struct, frozen=True):
     name: str
     says: str
+    pattern: str
 
 
 class Operation(Struct, frozen=True, kw_only=True):

@@ -48,6 +48,9 @@ DOORS: Final[dict[str, tuple[int, int]]] = {
 
 Span = float | str
 Moment = str | float  # RFC 3339 with an offset, or unix seconds
+# For the OpenAPI document only: what is wrong with them is told in better words than a decoder has.
+Message = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 32 * 1024})]
+When = Annotated[str, Meta(extra_json_schema={"minLength": 1, "examples": ["tomorrow at 9am", "every weekday at 9am"]})]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 REPORT_LIMIT: Final = 128 * 1024
 _NAMED: Final = re.compile(r"(?:required|unknown) field `(.*)`$")
@@ -71,8 +74,8 @@ class PolicyBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class CreateBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    wake_message: str
-    when: str | None = None
+    wake_message: Message
+    when: When | None = None
     kind: Literal["once", "cron"] | None = None
     delay_seconds: float | None = None
     fire_at: Moment | None = None

@@ -36,6 +36,7 @@ from wakeful.clock import Clock, stopwatch
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.ids import Ids
+from wakeful.metrics import Metrics
 from wakeful.service.bell import FIRST_LOOK, LONGEST_PAUSE, Bell
 from wakeful.service.guards import Guards, chained, check_edit
 from wakeful.service.history import Entry, Past
@@ -62,11 +63,18 @@ class Cancelled(Struct, frozen=True):
 
 class Service:
     def __init__(
-        self, store: Store, *, clock: Clock, settings: Settings, targets: Callable[[], Collection[str]] = lambda: ()
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        settings: Settings,
+        targets: Callable[[], Collection[str]] = lambda: (),
+        metrics: Metrics | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
+        self._metrics = metrics or Metrics()
         self._places = Places(store, targets)
         self._guards = Guards(store, settings)
         self.bell = Bell()  # rung when a wake goes to an owner's inbox
@@ -96,6 +104,7 @@ class Service:
         if guarded:
             await self._guards.admit([alarm], now=alarm.created_at)
         [added] = await self._store.add([alarm], connection=connection)
+        self._metrics.created(alarm.created_via, not added.deduped)
         if not added.deduped or on_conflict == "return":
             return added
         if on_conflict == "error":
@@ -116,7 +125,10 @@ class Service:
         alarms = [await self._drawn(draft) for draft in drafts]
         if guarded:
             await self._guards.admit(alarms, now=await self.now())
-        return await self._store.add(alarms)
+        answers = await self._store.add(alarms)
+        for alarm, added in zip(alarms, answers, strict=True):
+            self._metrics.created(alarm.created_via, not added.deduped)
+        return answers
 
     async def similar(self, alarm: Alarm) -> Alarm | None:
         """Another active alarm of the same owner that says the same at the same times to the same target."""
@@ -238,6 +250,7 @@ class Service:
         if guarded:
             await self._guards.admit([copy], now=now)
         [added] = await self._store.add([copy])
+        self._metrics.created(via)
         return added.alarm
 
     async def cancel(self, id: str, *, owner: str, by: str = "", reason: str = "") -> Cancelled:
@@ -316,11 +329,10 @@ class Service:
         waiting = await self._store.waiting(owner, limit=limit)
         changes = [fetch(alarm, fire, now=await self._store.now()) for alarm, fire in waiting]
         answers = await self._store.settle(changes) if changes else []
-        return [
-            (change.after, change.fires[0])
-            for change, answer in zip(changes, answers, strict=True)
-            if answer.what == "applied"
-        ]
+        handed = [at for at, answer in enumerate(answers) if answer.what == "applied"]
+        for at in handed:
+            self._metrics.fires(waiting[at][1], changes[at].fires)
+        return [(changes[at].after, changes[at].fires[0]) for at in handed]
 
     # Targets
 
@@ -375,5 +387,6 @@ class Service:
                 return alarm
             [answer] = await self._store.settle([change])
             if answer.what == "applied":
+                self._metrics.fires(fire, change.fires)
                 return change.after
         raise Conflict(f"alarm {id!r} keeps changing under our hands", field="id", fix="Try again.")

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Event, Fire
+
+BACKLOG_LIMIT: Final = 10_000
 
 
 class Added(Struct, frozen=True):
@@ -49,6 +51,15 @@ class Settled(Struct, frozen=True):
 
     what: Literal["applied", "edited", "lost", "refused"]
     error: str = ""
+
+
+class Changes(Struct, frozen=True):
+    """What is new since a moment, each list oldest first. `last_event`: the latest number there is, whoever's."""
+
+    alarms: list[Alarm]
+    fires: list[Fire]
+    events: list[tuple[int, Event]]
+    last_event: int
 
 
 class AlarmQuery(Struct, frozen=True, kw_only=True):
@@ -216,6 +227,13 @@ class Store(Protocol):
         """
         ...
 
+    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
+        """What could be claimed just now, whoever serves it: how many per target, and when the first was due.
+
+        Counted no further than BACKLOG_LIMIT, so that asking stays cheap; targets with nothing due are left out.
+        """
+        ...
+
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
         ...
@@ -250,6 +268,15 @@ class Store(Protocol):
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, Event]]:
         """What happened, oldest first, with its sequence number; `after` is the last number seen."""
+        ...
+
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+        """For whoever follows along: at most `limit` each of new alarms, changed fires and events; empty owner: all.
+
+        Alarms: `created_at` at or after `since`, in the order of their ids. An id is a UUIDv7 made no earlier than its
+        alarm's `created_at`, and a store may rely on that. Fires: `updated_at` at or after `since`, as they are now.
+        Events: numbered above `after_event`. What commits late may appear behind what was already read: look back.
+        """
         ...
 
     async def beat(self, worker: Worker) -> None:

@@ -15,7 +15,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
-from wakeful.store import Added, AlarmQuery, Claim, Claimed, FireQuery, Settled, Stats, TargetState, Token, Worker
+from wakeful.store import (
+    BACKLOG_LIMIT,
+    Added,
+    AlarmQuery,
+    Changes,
+    Claim,
+    Claimed,
+    FireQuery,
+    Settled,
+    Stats,
+    TargetState,
+    Token,
+    Worker,
+)
 from wakeful.store.batching import Elbowroom, GroupCommit, Refused
 from wakeful.store.postgres_database import Database
 from wakeful.store.postgres_hints import Hints
@@ -25,6 +38,7 @@ from wakeful.store.postgres_rows import (
     event_columns,
     event_of,
     fire_of,
+    first_uuid,
     target_state_of,
     token_of,
     token_values,
@@ -142,6 +156,10 @@ class PostgresStore:
         moment: datetime | None = await self._value("next_due", list(targets), lease)
         return moment
 
+    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
+        rows = await self._database.fetch(self._sql["backlog"], self._moment(), lease, BACKLOG_LIMIT)
+        return {target: (count, first) for target, count, first in rows}
+
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         if (uuid := uuid_of(id)) is None:
             return None
@@ -198,6 +216,13 @@ class PostgresStore:
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, Event]]:
         return [event_of(row) for row in await self._database.fetch(self._sql["events"], owner, alarm_id, after, limit)]
+
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+        last = await self._value("last_event")
+        alarms = await self._database.fetch(self._sql["new_alarms"], first_uuid(since), since, owner, limit)
+        fires = await self._database.fetch(self._sql["changed_fires"], since, owner, limit)
+        events = await self.events(owner=owner, after=after_event, limit=limit)
+        return Changes([alarm_of(row) for row in alarms], [fire_of(row) for row in fires], events, last)
 
     async def beat(self, worker: Worker) -> None:
         id, host, pid, version, started_at, _, *rest = worker_values(worker)

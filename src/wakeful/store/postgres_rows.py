@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import astuple, replace
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy, unix_ms
 from wakeful.store import TargetState, Token, Worker
 
 _ALARM: Final = Alarm.__struct_fields__
@@ -54,6 +54,11 @@ def uuid_of(text: str) -> UUID | None:
     except ValueError:
         return None
     return found if str(found) == text else None
+
+
+def first_uuid(moment: datetime) -> UUID:
+    """Where the ids begin that were made at a moment or later."""
+    return UUID(int=max(0, unix_ms(moment)) << 80)
 
 
 def alarm_of(row: Iterable[Any]) -> Alarm:

@@ -40,6 +40,12 @@ def length_ms(length: timedelta) -> int:
     return -(-length // _MS)
 
 
+def first_id(ms: int) -> str:
+    """Where the ids begin that were made in a millisecond or later."""
+    text = f"{max(0, ms):012x}"
+    return f"{text[:8]}-{text[8:]}"
+
+
 def _positions(fields: Sequence[str], *names: str) -> tuple[int, ...]:
     return tuple(fields.index(name) for name in names)
 

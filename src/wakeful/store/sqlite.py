@@ -20,8 +20,10 @@ from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import StoreUnavailable
 from wakeful.store import (
+    BACKLOG_LIMIT,
     Added,
     AlarmQuery,
+    Changes,
     Claim,
     Claimed,
     FireQuery,
@@ -34,6 +36,7 @@ from wakeful.store import sqlite_writes as writes
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
     Row,
+    first_id,
     from_alarm,
     from_event,
     from_target_state,
@@ -176,6 +179,11 @@ class SqliteStore(SqliteTokens):
         moments = await self._read(lambda db: list(work(db)))
         return to_moment(min(moments)) if moments else None
 
+    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
+        now = to_ms(self._clock.now())
+        rows = await self._rows("backlog", now=now, lease=length_ms(lease), most=BACKLOG_LIMIT)
+        return {target: (count, to_moment(first)) for target, count, first in rows}
+
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         if not _storable(id, owner):
             return None
@@ -224,6 +232,14 @@ class SqliteStore(SqliteTokens):
     ) -> list[tuple[int, Event]]:
         rows = await self._rows("events", owner=owner, alarm_id=alarm_id, after=after, limit=limit)
         return [to_event(row) for row in rows]
+
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+        moment = to_ms(since)
+        last = await self._rows("last_event")
+        alarms = await self._rows("new_alarms", owner=owner, since=moment, first_id=first_id(moment), limit=limit)
+        fires = await self._rows("changed_fires", owner=owner, since=moment, limit=limit)
+        events = await self.events(owner=owner, after=after_event, limit=limit)
+        return Changes([to_alarm(row) for row in alarms], [to_fire(row) for row in fires], events, last[0][0])
 
     async def beat(self, worker: Worker) -> None:
         def work(db: apsw.Connection) -> None:

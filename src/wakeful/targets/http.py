@@ -6,6 +6,7 @@ The address is checked when the socket is made, after name resolution: whatever 
 from __future__ import annotations
 
 import asyncio
+import secrets as random
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from msgspec import Struct
 
 from wakeful.alarm import Failed
 from wakeful.errors import InvalidConfig
+from wakeful.logs import trace_id
 from wakeful.targets.addresses import Allowed, networks, refusal
 from wakeful.targets.text import one_line, without
 from wakeful.targets.threads import Threads
@@ -79,6 +81,7 @@ class Sender:
     async def post(self, headers: Mapping[str, str], body: bytes, *, skip_body_when_ok: bool = False) -> Reply:
         """Send it once; a kept-alive connection that turns out dead is replaced at once, not reported."""
         reply = Reply()
+        headers = {**headers, "traceparent": _traceparent()}
         tried: list[str | None] = []
         token = _tried.set(tried)
         try:
@@ -190,6 +193,13 @@ class _Resolver(AbstractResolver):
 
     async def close(self) -> None:
         return None
+
+
+def _traceparent() -> str:
+    """A trace of this attempt's own (W3C), whose id stands in its log lines too: receivers' traces are found by it."""
+    trace = random.token_hex(16)
+    trace_id.set(trace)  # a delivery is a task of its own: nobody else's lines are marked
+    return f"00-{trace}-{random.token_hex(8)}-01"
 
 
 @cache

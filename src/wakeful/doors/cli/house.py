@@ -17,7 +17,7 @@ from wakeful.store import TargetState, Worker
 
 
 @click.command("serve", cls=Command)
-@click.option("--host", help="The address to bind to; loopback only.")
+@click.option("--host", help="The address to bind to; loopback, until there is a token.")
 @click.option("--port", type=int, help="The port to listen on; 0 takes a free one.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
 def serve_command(**flags: Any) -> None:
@@ -27,7 +27,8 @@ def serve_command(**flags: Any) -> None:
     """
     from wakeful.serving import log_to_stderr, serve
 
-    log_to_stderr(asked().settings(**flags).log_level)
+    settings = asked().settings(**flags)
+    log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
     asked().run(serve, **flags)
 
 
@@ -40,7 +41,8 @@ def worker_command(**flags: Any) -> None:
     """
     from wakeful.serving import log_to_stderr, work
 
-    log_to_stderr(asked().settings(**flags).log_level)
+    settings = asked().settings(**flags)
+    log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
     asked().run(work, **flags)
 
 

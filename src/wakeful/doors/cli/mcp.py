@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,6 +20,8 @@ from wakeful.doors.auth import SCOPES, Auth, Principal
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.errors import InvalidConfig
 
+log = logging.getLogger("wakeful.mcp")
+
 
 @click.command("mcp", cls=Command)
 @click.option("--dispatch", is_flag=True, help="Deliver wakes as well, while the agent is connected.")
@@ -31,19 +34,18 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
     """
     if not has_mcp():
         raise InvalidConfig("the package mcp is not installed", field="mcp", fix='Do: pip install "wakeful[mcp]"')
-    from wakeful.serving import log_to_stderr
+    from wakeful.serving import log_to_stderr, shown
 
-    log_to_stderr(asked().settings(**flags).log_level)
+    settings = asked().settings(**flags)
+    log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
 
     async def answer(clock: Wakeful) -> None:
         from wakeful.doors.mcp import stdio
 
-        asking = asyncio.current_task()
-        assert asking is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asking.cancel)
         async with _asking(clock.settings) as principal_of:
+            log.info("MCP on stdio, store %s", shown(clock.settings.db))
             await principal_of(None)  # a wrong token ends it here, where its owner sees why
-            async with _dispatching(clock) if dispatch else contextlib.nullcontext():
+            async with _dispatching(clock, wanted=dispatch):
                 await stdio(clock.service, clock.settings, principal_of)
 
     asked().run(answer, **flags)
@@ -70,11 +72,33 @@ async def _asking(settings: Settings) -> AsyncIterator[Callable[[Any], Awaitable
 
 
 @contextlib.asynccontextmanager
-async def _dispatching(clock: Wakeful) -> AsyncIterator[None]:
-    await clock.check_targets()
-    running = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+async def _dispatching(clock: Wakeful, *, wanted: bool) -> AsyncIterator[None]:
+    """Dispatch, where that is wanted, until the agent goes or a signal comes; what is in flight comes down first."""
+    loop, running = asyncio.get_running_loop(), None
+    if wanted:
+        await clock.check_targets()
+        running = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+        running.add_done_callback(_ended)
+
+    async def stop() -> None:
+        if running is not None:
+            clock.dispatcher.stop()
+            await asyncio.wait((running,))
+
+    def told() -> None:
+        # The thread that waits for stdin cannot be called off. Whatever was answered is on disk.
+        loop.create_task(stop()).add_done_callback(lambda _: os._exit(0))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told)
     try:
         yield
     finally:
-        clock.dispatcher.stop()
-        await running
+        await stop()
+
+
+def _ended(dispatching: asyncio.Task[None]) -> None:
+    """A dispatcher that broke takes the process along: an agent must not wait for wakes that do not come."""
+    if not dispatching.cancelled() and (error := dispatching.exception()) is not None:
+        log.critical("the dispatcher broke", exc_info=error)
+        os._exit(1)

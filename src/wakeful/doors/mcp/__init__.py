@@ -12,21 +12,22 @@ from typing import Any, Final
 
 import mcp_types as types
 import msgspec
-from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from wakeful import __version__
+from wakeful.alarm.create import check_text
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.auth import PRINCIPAL, SCOPES, Principal
 from wakeful.doors.guard import BODY_LIMIT
-from wakeful.doors.mcp.catalogue import ENTRIES, INSTRUCTIONS, TOOLS, lesson, listed
-from wakeful.doors.mcp.schemas import schema
+from wakeful.doors.mcp.catalogue import ENTRIES, FRESH_FOR, INSTRUCTIONS, TOOLS, lesson, listed
+from wakeful.doors.mcp.schemas import given, schema
 from wakeful.doors.mcp.tools import Tools
 from wakeful.doors.mcp.views import utc
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
@@ -39,8 +40,6 @@ log = logging.getLogger("wakeful.mcp")
 PATH: Final = "/mcp"
 Context = ServerRequestContext[Any, Any]
 PrincipalOf = Callable[[Context], Awaitable[Principal]]
-# Long-lived and the same for everyone: clients need not ask again before each call.
-_HINT: Final = CacheHint(ttl_ms=3_600_000, scope="public")
 
 
 def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
@@ -56,18 +55,9 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
             return _failed(f"{error} Nothing was changed.")
         return await _called(service, settings, principal, params.name, params.arguments or {})
 
-    # Empty lists, because clients ask for them whether or not they were announced.
-    async def no_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[], ttl_ms=_HINT.ttl_ms, cache_scope=_HINT.scope)
-
-    async def no_templates(
-        ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[], ttl_ms=_HINT.ttl_ms, cache_scope=_HINT.scope)
-
-    async def no_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[], ttl_ms=_HINT.ttl_ms, cache_scope=_HINT.scope)
-
+    quiet = logging.getLogger("mcp")
+    if quiet.level == logging.NOTSET:  # it notes every request and, in detail, what was said
+        quiet.setLevel(logging.WARNING)
     return Server(
         "wakeful",
         version=__version__,
@@ -76,10 +66,30 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=no_resources,
-        on_list_resource_templates=no_templates,
-        on_list_prompts=no_prompts,
+        on_list_resources=_no_resources,
+        on_list_resource_templates=_no_templates,
+        on_list_prompts=_no_prompts,
+        on_read_resource=_no_such_resource,
     )
+
+
+# Empty lists, because clients ask for them whether or not they were announced.
+
+
+async def _no_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    return types.ListResourcesResult(resources=[], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def _no_templates(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(resource_templates=[], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def _no_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    return types.ListPromptsResult(prompts=[], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def _no_such_resource(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    raise MCPError(types.INVALID_PARAMS, "there are no resources here, only tools", {"uri": str(params.uri)})
 
 
 def http(service: Service, settings: Settings) -> list[BaseRoute]:
@@ -149,9 +159,13 @@ def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.S
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
         raise InvalidRequest(f"they cannot be read ({error})", field="arguments") from None
     try:
-        return wire.decode(body, kind)
+        asked = wire.decode(body, kind)
     except InvalidRequest as error:
         raise InvalidRequest(error.message, field=error.field, fix=_accepted(kind, error.field)) from None
+    for name, text in given(asked).items():  # each has its own limit further in; NUL not even a search may hold
+        if isinstance(text, str):
+            check_text(name, text, BODY_LIMIT)
+    return asked
 
 
 def _accepted(kind: type[msgspec.Struct], field: str) -> str:

@@ -15,6 +15,7 @@ from wakeful.doors.mcp.tools import Tools
 from wakeful.errors import Conflict, Forbidden, InvalidRequest, NotFound, StoreUnavailable, TooMany, WakefulError
 from wakeful.service import Service
 
+FRESH_FOR: Final = 3_600_000  # ms; lists are the same for everyone until the next release
 INSTRUCTIONS: Final = """\
 wakeful is your alarm clock: it wakes you later, survives restarts, and retries. Use it to remind yourself, follow up, \
 check again tomorrow, run something every weekday, or retry after a rate limit.
@@ -140,7 +141,7 @@ TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in ENTRIES}
 
 
 def listed() -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[entry.tool() for entry in ENTRIES], ttl_ms=3_600_000, cache_scope="public")
+    return types.ListToolsResult(tools=[entry.tool() for entry in ENTRIES], ttl_ms=FRESH_FOR, cache_scope="public")
 
 
 async def lesson(

@@ -257,7 +257,7 @@ def given(value: Struct) -> dict[str, Any]:
     return {name: found for name, found in fields.items() if found is not UNSET}
 
 
-_ANY: Final = ["object", "array", "string", "number", "boolean", "null"]
+_ANY: Final = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean")]}
 
 
 def schema(kind: type[Struct]) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def _inlined(node: Any, parts: dict[str, Any]) -> Any:
     if "enum" in shown:
         shown.setdefault("type", "string")
     if isinstance(shown.get("properties"), dict):
-        shown["properties"] = {name: value or {"type": _ANY} for name, value in shown["properties"].items()}
+        shown["properties"] = {name: value or _ANY for name, value in shown["properties"].items()}
     return shown
 
 

@@ -128,6 +128,12 @@ class Tools:
         )
 
     async def get(self, asked: GetArguments) -> GetResult:
+        try:
+            return await self._got(asked)
+        except NotFound as error:  # be it an alarm or a fire: here it is called id
+            raise NotFound(error.message, field="id", fix=error.fix) from None
+
+    async def _got(self, asked: GetArguments) -> GetResult:
         alarm_id = parse_fire_id(asked.id)[0] if "@" in asked.id else asked.id
         alarm = await self._service.get(alarm_id, owner=self._owner)
         if asked.part is not UNSET:

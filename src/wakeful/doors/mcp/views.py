@@ -5,6 +5,7 @@ An answer stays under BUDGET bytes, about 2,000 tokens, whatever its alarms hold
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -137,7 +138,7 @@ def words(alarm: Alarm) -> str:
 def ahead(alarm: Alarm, now: datetime) -> str:
     """When it fires next and how far away that is, or why it does not."""
     if alarm.status != "active":
-        return f"It is {alarm.status}."
+        return f"The alarm is {alarm.status}" + (" and fires no more." if alarm.finished else ".")
     return f"Next at {local(alarm.next_fire_at, alarm.timezone)}, {_away(alarm.next_fire_at - now)}."
 
 
@@ -176,6 +177,8 @@ def cursor(text: str) -> tuple[datetime, str] | None:
     if not text:
         return None
     ms, _, id = text.partition(".")
-    if not (ms.isascii() and ms.isdigit() and len(ms) <= 14 and id):
-        raise InvalidRequest(f"{text[:80]!r} is no cursor", field="cursor", fix="Use next_cursor of an answer.")
-    return from_unix_ms(int(ms)), id
+    try:
+        return from_unix_ms(int(ms)), str(uuid.UUID(id))
+    except (ValueError, OverflowError):
+        fix = "Use next_cursor of an answer."
+        raise InvalidRequest(f"{text[:80]!r} is no cursor", field="cursor", fix=fix) from None

@@ -251,6 +251,40 @@ select min(least(free.next_fire_at, leased.ends_at))
        and next_fire_at <= coalesce(free.next_fire_at, 'infinity')
        and claimed_at is not null) as leased;
 
+-- name: backlog
+-- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
+with recursive moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now),
+served (target) as (
+    (select target
+       from {t}alarms
+      where status = 'active'
+      order by target
+      limit 1)
+    union all
+    select (select alarm.target
+              from {t}alarms as alarm
+             where alarm.status = 'active'
+               and alarm.target > served.target
+             order by alarm.target
+             limit 1)
+      from served
+     where served.target is not null)
+select served.target,
+       count(*)::integer,
+       min(due.next_fire_at)
+  from served
+ cross join lateral (
+    select next_fire_at
+      from {t}alarms
+     where status = 'active'
+       and target = served.target
+       and next_fire_at <= (select now from moment)
+       and (claimed_at is null or claimed_at <= (select now from moment) - $2::interval)
+     order by next_fire_at
+     limit $3) as due
+ group by served.target;
+
 -- name: get
 select *
   from {t}alarms
@@ -369,6 +403,28 @@ select *
    and ($2::text = '' or alarm_id = $2)
  order by seq
  limit $4;
+
+-- name: last_event
+select coalesce(max(seq), 0)
+  from {t}events;
+
+-- name: new_alarms
+-- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index.
+select *
+  from {t}alarms
+ where id >= $1::uuid
+   and created_at >= $2
+   and ($3::text = '' or owner_did = $3)
+ order by id
+ limit $4;
+
+-- name: changed_fires
+select *
+  from {t}fires
+ where updated_at >= $1
+   and ($2::text = '' or owner_did = $2)
+ order by updated_at
+ limit $3;
 
 -- name: beat
 with moment as materialized (
@@ -489,6 +545,7 @@ delete
          where alarm.id = fire.alarm_id
            and alarm.status in ('active', 'paused')
            and alarm.occurrence_at = fire.scheduled_for)
+     order by fire.updated_at
      limit $2
        for update of fire skip locked)
 returning 1;

@@ -226,6 +226,34 @@ select min(max(claimed_at + :lease, next_fire_at))
    and target = :target
    and next_fire_at < :before;
 
+-- name: backlog
+-- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
+with recursive served (target) as (
+    select min(target)
+      from {t}alarms indexed by {p}alarms_due_idx
+     where status = 'active'
+    union all
+    select (select min(alarm.target)
+              from {t}alarms as alarm indexed by {p}alarms_due_idx
+             where alarm.status = 'active'
+               and alarm.target > served.target)
+      from served
+     where served.target is not null)
+select served.target,
+       count(due.next_fire_at),
+       min(due.next_fire_at)
+  from served
+  join {t}alarms as due on due.rowid in (
+    select rowid
+      from {t}alarms indexed by {p}alarms_due_idx
+     where status = 'active'
+       and target = served.target
+       and next_fire_at <= :now
+       and (claimed_at is null or claimed_at <= :now - :lease)
+     order by next_fire_at
+     limit :most)
+ group by served.target;
+
 -- name: get
 select *
   from {t}alarms
@@ -351,6 +379,28 @@ select *
  order by seq
  limit :limit;
 
+-- name: last_event
+select coalesce(max(seq), 0)
+  from {t}events;
+
+-- name: new_alarms
+-- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index.
+select *
+  from {t}alarms
+ where id >= :first_id
+   and created_at >= :since
+   and owner_did = :owner -- when owner
+ order by id
+ limit :limit;
+
+-- name: changed_fires
+select *
+  from {t}fires indexed by {p}fires_updated_idx
+ where updated_at >= :since
+   and owner_did = :owner -- when owner
+ order by updated_at
+ limit :limit;
+
 -- name: beat
 insert into {t}workers
 values {rows}
@@ -423,7 +473,7 @@ update {t}tokens
 -- name: old_fires
 -- Looked for by a reader, deleted by the writer: a long search must not hold the write lock.
 select rowid
-  from {t}fires as fire
+  from {t}fires as fire indexed by {p}fires_updated_idx
  where updated_at < :before
    and status not in ('retrying', 'waiting')
    and report_by is null

@@ -27,8 +27,9 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 """
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
-from wakeful.testing.conformance.claiming import TestClaiming, TestLeases, TestNextDue
+from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue
 from wakeful.testing.conformance.finding import TestFinding, TestFires, TestInbox, TestOverdue, TestOwners, TestStats
+from wakeful.testing.conformance.following import TestFollowing
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owning import TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
@@ -44,12 +45,14 @@ from wakeful.testing.conformance.upkeep import (
 __all__ = [
     "Outbox",
     "TestAdding",
+    "TestBacklog",
     "TestClaiming",
     "TestClosing",
     "TestEditing",
     "TestEvents",
     "TestFinding",
     "TestFires",
+    "TestFollowing",
     "TestInbox",
     "TestKeys",
     "TestLeases",

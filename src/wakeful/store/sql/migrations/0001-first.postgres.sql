@@ -71,6 +71,7 @@ create table {t}fires (
 );
 
 create index {p}fires_owner_idx on {t}fires (owner_did, scheduled_for desc, alarm_id desc);
+create index {p}fires_updated_idx on {t}fires (updated_at);
 create index {p}fires_report_idx on {t}fires (report_by) where report_by is not null;
 create index {p}fires_waiting_idx on {t}fires (owner_did, scheduled_for) where status = 'waiting';
 create index {p}fires_failed_idx on {t}fires (owner_did, scheduled_for) where status in ('failed', 'timed_out');

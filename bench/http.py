@@ -1,0 +1,147 @@
+"""Creates per second over HTTP beside a bare echo of the same body: 64 keep-alive connections from another process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+import uvicorn
+from msgspec import Raw, Struct
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bench.worlds import World
+
+CONNECTIONS = 64
+REQUESTS = 6_000
+WARM_UP = 600
+ROUNDS = 3
+BODY = json.dumps(
+    {"wake_message": "wake up and look at the portal", "delay_seconds": 3600, "payload": {"page": 3, "seen": [1, 2, 3]}}
+).encode()
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def run(world: World) -> Iterator[dict[str, Any]]:
+    with world.fresh() as place:
+        with _Server(_serve_wakeful, place) as ours, _Server(_serve_bare, {}) as bare:
+            # In turns, so that the machine's moods meet both; the middle of the rounds counts.
+            rounds = [(_ask(ours.url), _ask(bare.url)) for _ in range(ROUNDS)]
+    per_s, p99 = _middle([one for one, _ in rounds])
+    bare_per_s, bare_p99 = _middle([other for _, other in rounds])
+    yield {
+        "bench": "http",
+        "store": world.store,
+        "how": f"{CONNECTIONS} connections",
+        "per_s": round(per_s),
+        "p99_ms": round(1000 * p99, 1),
+        "bare_per_s": round(bare_per_s),
+        "bare_p99_ms": round(1000 * bare_p99, 1),
+        "ratio": round(statistics.median(one[0] / other[0] for one, other in rounds), 2),
+    }
+
+
+def _middle(rounds: list[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(per_s for per_s, _ in rounds), statistics.median(p99 for _, p99 in rounds)
+
+
+class _Server:
+    """A process of its own that serves until it is told to end."""
+
+    def __init__(self, serve: Callable[[Connection, dict[str, Any]], None], place: dict[str, Any]) -> None:
+        self._told, other = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=serve, args=(other, place))
+
+    def __enter__(self) -> _Server:
+        self._process.start()
+        self.url: str = self._told.recv()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.join()
+
+
+def _serve_wakeful(ready: Connection, place: dict[str, Any]) -> None:
+    from wakeful.app import build
+    from wakeful.config import Settings
+    from wakeful.serving import serve
+
+    async def run() -> None:
+        async with build(Settings(port=0, **place)) as clock:
+            await serve(clock, ready=ready.send)
+
+    asyncio.run(run())
+
+
+class _Body(Struct):
+    wake_message: str
+    delay_seconds: float
+    payload: Raw
+
+
+def _serve_bare(ready: Connection, _: dict[str, Any]) -> None:
+    """The framework and nothing else: the body decoded, and said back."""
+
+    async def echo(request: Request) -> Response:
+        body = msgspec.json.decode(await request.body(), type=_Body)
+        return Response(msgspec.json.encode(body), 201, media_type="application/json")
+
+    async def run() -> None:
+        app = Starlette(routes=[Route("/v1/alarms", echo, methods=["POST"])])
+        server = uvicorn.Server(uvicorn.Config(app, port=0, access_log=False, log_level="warning"))
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        ready.send(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
+        await serving
+
+    asyncio.run(run())
+
+
+def _ask(url: str) -> tuple[float, float]:
+    """Requests per second, and the time that 99 of 100 stayed below; measured in another process."""
+    told, other = _SPAWN.Pipe()
+    client = _SPAWN.Process(target=_client, args=(other, url))
+    client.start()
+    per_s, p99 = told.recv()
+    client.join()
+    return per_s, p99
+
+
+def _client(told: Connection, url: str) -> None:
+    host, _, port = url.removeprefix("http://").partition(":")
+    head = f"POST /v1/alarms HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
+
+    async def connection(left: Iterator[int], took: list[float]) -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in left:
+            started = time.perf_counter()
+            writer.write(request)
+            # A library's client costs more than the server; these answers are simple enough to read by hand.
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 201"), answer
+            length = int(answer.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+            await reader.readexactly(length)
+            took.append(time.perf_counter() - started)
+        writer.close()
+
+    async def many(n: int) -> list[float]:
+        left, took = iter(range(n)), list[float]()
+        await asyncio.gather(*(connection(left, took) for _ in range(CONNECTIONS)))
+        return took
+
+    asyncio.run(many(WARM_UP))
+    started = time.perf_counter()
+    took = asyncio.run(many(REQUESTS))
+    told.send((REQUESTS / (time.perf_counter() - started), statistics.quantiles(took, n=100)[98]))

@@ -1,0 +1,133 @@
+"""What a dispatcher lets operators know: numbers for all of it, log lines for what went wrong.
+
+A line says how far an error went, not what the target said: that can quote the wake. The fire has the whole of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting
+from wakeful.dispatcher.flights import Flight
+from wakeful.metrics import Metrics
+
+log = logging.getLogger("wakeful.dispatcher")
+
+_WORDS: Final[dict[type[Any], str]] = {
+    Completed: "completed",
+    Delivered: "delivered",
+    Failed: "failed",
+    Snoozed: "snoozed",
+    Waiting: "waiting",
+}
+_SHOWN: Final = 120
+_FRAMES: Final = 5
+JUMP: Final = 1.0
+SLOW: Final = 0.5
+
+
+class Pulse(Struct, frozen=True):
+    """How a dispatcher is: `age` is seconds since it last looked for work and was heard by the store."""
+
+    state: str  # idle (never run), running, stopping, ended
+    age: float = 0.0
+    in_flight: int = 0
+    breakers: dict[str, bool] = {}  # target → open
+
+
+class Jumps:
+    """Watches the store's clock against one that never jumps. A claim that took long says nothing: when was it?"""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._before: float | None = None
+
+    def look(self, now: datetime, *, asked: float, answered: float) -> None:
+        if answered - asked > SLOW:
+            return
+        ahead = now.timestamp() - answered
+        moved = 0.0 if self._before is None else ahead - self._before
+        self._before = ahead
+        if abs(moved) > JUMP:
+            self._metrics.clock_jumped()
+            log.warning("the store's clock moved by %+.1f s", moved)
+
+
+class Teller:
+    """For the way that every alarm takes: next to nothing is done there but noting down."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._late = metrics.late
+        self._took: dict[tuple[str, type[Any]], Callable[[timedelta], None]] = {}
+
+    def begun(self, flight: Flight, started: datetime) -> None:
+        """The first attempt of a fire: how late it is. Retries are late on purpose."""
+        alarm, fire = flight.alarm, flight.fire
+        if alarm.failure_count == 0 and (fire is None or fire.attempts == 0):
+            self._late(started - alarm.next_fire_at)
+
+    def attempted(self, flight: Flight, outcome: Outcome, attempt: Try) -> None:
+        key = flight.alarm.target, type(outcome)
+        if key not in self._took:
+            self._took[key] = self._metrics.took(key[0], _WORDS[key[1]])
+        self._took[key](attempt.ended - attempt.started)
+        if isinstance(outcome, Failed):
+            tried = flight.fire.attempts + 1 if flight.fire else 1
+            more = fields(flight.alarm, attempt=tried, ms=attempt.ms)
+            log.info("delivery failed: %s", shown(outcome.error), extra=more)
+
+    def settled(self, flights: Sequence[Flight]) -> None:
+        """Flights whose changes are written. Most have one fire that is new, and ended as its neighbours' did."""
+        new = [flight.change.fires for flight in flights if flight.fire is None and flight.change is not None]
+        ends = Counter([(fire.status, fire.reason, fire.count) for fires in new for fire in fires])
+        for (status, reason, each), times in ends.items():
+            self._metrics.ended(status, reason, each * times)
+        if any(status in _BAD for status, _, _ in ends):
+            log_ends(None, [fire for fires in new for fire in fires])
+        for flight in flights:
+            if flight.fire is not None and flight.change is not None:
+                settled(self._metrics, flight.fire, flight.change)
+
+
+def settled(metrics: Metrics, before: Fire | None, change: Change) -> None:
+    """What a change that is written means for the fires in it."""
+    metrics.fires(before, change.fires)
+    log_ends(before, change.fires)
+
+
+def log_ends(before: Fire | None, fires: Sequence[Fire]) -> None:
+    for fire in fires:
+        if fire.status in _BAD and (before is None or before.status != fire.status):
+            said = _BAD[fire.status]
+            more = {"fire_id": fire.id, "target": fire.target, "attempt": fire.attempts, "reason": fire.reason}
+            log.warning("%s: %s", said, shown(fire.last_error), extra={"alarm_id": fire.alarm_id, **more})
+
+
+def broke(what: str, alarm: Alarm, error: Exception) -> None:
+    """A bug: its kind and where it is, without its words, which can quote the wake."""
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    log.error("%s: %s in %s", what, type(error).__name__, where, extra=fields(alarm))
+
+
+_BAD: Final[dict[str, str]] = {"failed": "a fire failed for good", "timed_out": "no report came in time"}
+
+
+def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
+    """The fields of a log line about an alarm, and what of it must not stand in the line."""
+    hide = tuple(text for text in (alarm.wake_message, alarm.payload) if len(text) > 2)
+    return {"alarm_id": alarm.id, "fire_id": alarm.fire_id, "target": alarm.target, "hide": hide, **more}
+
+
+def shown(error: str) -> str:
+    """The head of an error: what comes after a colon was said by somebody else."""
+    return error.partition(":")[0][:_SHOWN] or "no reason given"

@@ -1,0 +1,86 @@
+"""One HTTP connection: uvicorn's, but with patience for a head that has an end, and one packet for a short answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
+JOINED: Final = 64 * 1024
+
+
+class Connection(H11Protocol):
+    _joined: Joined
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        self._joined = Joined(transport, self.loop)
+        super().connection_made(cast(asyncio.Transport, self._joined))
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
+            self._wait_for_head()
+        elif self._patience is not None:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._stop_waiting()
+        super().handle_websocket_upgrade(event)
+
+    def _wait_for_head(self) -> None:
+        if self._patience is None:
+            self._patience = self.loop.call_later(HEAD_WITHIN, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        self._patience = None
+        self.transport.close()
+
+
+class Joined:
+    """A transport that sends what is written in one turn of the loop together: a head and its body are one packet."""
+
+    __slots__ = ("_loop", "_size", "_transport", "_written")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if not self._written:
+            self._loop.call_soon(self._flush)
+        self._written.append(data)
+        self._size += len(data)
+        if self._size > JOINED:  # long answers are to feel when the reader is slow
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._written:
+            together = b"".join(self._written)
+            self._written.clear()
+            self._size = 0
+            self._transport.write(together)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()

@@ -1,0 +1,239 @@
+"""JSON-RPC 2.0: what a message asks for, and the methods that only look.
+
+Every call is answered for one owner, who comes from the credential and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from wakeful.alarm import Alarm, unix_ms
+from wakeful.doors import wire
+from wakeful.doors.hall import Hall
+from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.service.live import WHATS
+
+log = logging.getLogger("wakeful.rpc")
+
+MESSAGE_LIMIT: Final = 64 * 1024
+BATCH_LIMIT: Final = 20
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+UNKNOWN_METHOD: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+REFUSED: Final = -32000  # wakeful said no; `data` is the problem, as HTTP would tell it
+_ALWAYS: Final = timedelta(days=366 * 1000)
+
+Limit = Annotated[int, Meta(ge=1, le=500)]
+T = TypeVar("T")
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True): ...
+
+
+class ListParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    limit: Limit = 100
+
+
+class HistoryParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    status: str = ""
+    limit: Limit = 50
+    process: str = ""  # the Alarm system's word for target
+    target: str = ""
+    since: wire.Moment | None = None
+
+
+class FailedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    limit: Limit = 20
+
+
+class GetParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    id: str
+
+
+class SubscribeParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    events: tuple[str, ...] = ()
+    alarm_id: str = ""
+    after: str = ""
+
+    def check(self) -> None:
+        check_whats(self.events)
+
+
+def check_whats(names: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in WHATS:
+            raise InvalidRequest(
+                f"{name[:100]!r} is no event", field="events", fix=f"Accepted are: {', '.join(WHATS)}."
+            )
+
+
+class Call(Struct, frozen=True):
+    """One request. `id` is UNSET where no answer is wanted."""
+
+    method: str
+    params: dict[str, Any]
+    id: str | int | float | UnsetType | None = UNSET
+
+
+class Fault(Exception):
+    """What JSON-RPC itself has to complain about."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+Method = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+class Desk:
+    """Takes messages, calls methods, gives answers."""
+
+    def __init__(self, methods: dict[str, Method]) -> None:
+        self._methods = methods
+
+    async def answer(self, message: str | bytes) -> bytes | None:
+        """What to send back, if anything."""
+        try:
+            said = _read(message)
+        except Fault as fault:
+            return wire.encode(_refusal(None, fault))
+        if not isinstance(said, list):
+            answer = await self._one(said)
+            return None if answer is None else wire.encode(answer)
+        answers = [answer for each in said if (answer := await self._one(each)) is not None]
+        return wire.encode(answers) if answers else None
+
+    async def _one(self, said: Any) -> dict[str, Any] | None:
+        try:
+            call = _call(said)
+        except Fault as fault:
+            id = said.get("id") if isinstance(said, dict) else None
+            return _refusal(id if _is_id(id) else None, fault)
+        try:
+            result = await self._result(call)
+        except Fault as fault:
+            return None if call.id is UNSET else _refusal(call.id, fault)
+        return None if call.id is UNSET else {"jsonrpc": "2.0", "result": result, "id": call.id}
+
+    async def _result(self, call: Call) -> Any:
+        method = self._methods.get(call.method)
+        if method is None:
+            raise Fault(UNKNOWN_METHOD, f"there is no method {call.method[:100]!r}", {"methods": sorted(self._methods)})
+        try:
+            return await method(call.params)
+        except InvalidRequest as error:
+            raise Fault(INVALID_PARAMS, str(error), wire.problem(error)) from None
+        except WakefulError as error:
+            raise Fault(REFUSED, str(error), wire.problem(error)) from None
+        except Exception:
+            log.exception("%s broke", call.method)
+            raise Fault(INTERNAL_ERROR, "something broke here; the log of the server says what") from None
+
+
+def _read(message: str | bytes) -> Any:
+    try:
+        said = msgspec.json.decode(message)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Fault(PARSE_ERROR, f"it is not JSON ({error})") from None
+    if isinstance(said, list) and not 1 <= len(said) <= BATCH_LIMIT:
+        raise Fault(INVALID_REQUEST, f"a batch has 1 to {BATCH_LIMIT} requests, not {len(said)}")
+    return said
+
+
+def _call(said: Any) -> Call:
+    if not isinstance(said, dict) or said.get("jsonrpc") != "2.0" or not isinstance(said.get("method"), str):
+        raise Fault(INVALID_REQUEST, 'a request is {"jsonrpc": "2.0", "method": "…", "params": {…}, "id": …}')
+    id = said.get("id", UNSET)
+    if id is not UNSET and not _is_id(id):
+        raise Fault(INVALID_REQUEST, "an id is a text, a number or null")
+    params = said.get("params", {})
+    if not isinstance(params, dict):
+        raise Fault(INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS, "params are given by name")
+    return Call(said["method"], params, id)
+
+
+def _is_id(id: Any) -> bool:
+    return id is None or (isinstance(id, str | int | float) and not isinstance(id, bool))
+
+
+def _refusal(id: Any, fault: Fault) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": fault.code, "message": fault.message}
+    if fault.data is not None:
+        error["data"] = fault.data
+    return {"jsonrpc": "2.0", "error": error, "id": id}
+
+
+def params_of(given: dict[str, Any], kind: type[T]) -> T:
+    """The parameters as a value of a type, or an error that names the field."""
+    return wire.decode(wire.encode(given), kind)
+
+
+class Looking:
+    """The methods of the Alarm system's WebSocket, for one owner."""
+
+    def __init__(self, hall: Hall, owner: str) -> None:
+        self._hall = hall
+        self._owner = owner
+
+    def methods(self) -> dict[str, Method]:
+        return {
+            "list": self.list,
+            "count": self.count,
+            "history": self.history,
+            "stats": self.stats,
+            "failed": self.failed,
+            "get": self.get,
+        }
+
+    async def list(self, given: dict[str, Any]) -> Any:
+        """Pending alarms, soonest first."""
+        params = params_of(given, ListParams)
+        now = await self._hall.service.now()
+        alarms = await self._hall.store.agenda(owner=self._owner, until=now + _ALWAYS, limit=params.limit)
+        return [_pending(alarm, unix_ms(now) / 1000) for alarm in alarms]
+
+    async def count(self, given: dict[str, Any]) -> Any:
+        params_of(given, Nothing)
+        return (await self._hall.service.stats(owner=self._owner)).pending
+
+    async def history(self, given: dict[str, Any]) -> Any:
+        params = params_of(given, HistoryParams)
+        if params.process and params.target not in ("", params.process):
+            raise InvalidRequest("it is another word for target", field="process", fix="Give one of them.")
+        since = None if params.since is None else wire.moment(params.since, "since")
+        return await self._hall.service.history(
+            owner=self._owner,
+            status=params.status,
+            target=params.target or params.process,
+            since=since,
+            limit=params.limit,
+        )
+
+    async def stats(self, given: dict[str, Any]) -> Any:
+        params_of(given, Nothing)
+        return await self._hall.service.stats(owner=self._owner)
+
+    async def failed(self, given: dict[str, Any]) -> Any:
+        params = params_of(given, FailedParams)
+        return await self._hall.service.failed(owner=self._owner, limit=params.limit)
+
+    async def get(self, given: dict[str, Any]) -> Any:
+        params = params_of(given, GetParams)
+        return wire.view(await self._hall.service.get(params.id, owner=self._owner))
+
+
+def _pending(alarm: Alarm, now: float) -> dict[str, Any]:
+    """An alarm that waits: when it fires in unix seconds, in how many seconds that is, and its view."""
+    at = unix_ms(alarm.next_fire_at) / 1000
+    return {"set_at": at, "time_offset": round(at - now, 3)} | wire.view(alarm)

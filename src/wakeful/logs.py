@@ -1,0 +1,158 @@
+"""Log lines, as text or as JSON, that name no secret.
+
+Whatever is logged, by us or by a library, passes the filter here: its message, its exception and its fields. What an
+alarm says (wake message, payload) is not logged at all; a line names alarms by id.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import IO, Any, Final
+
+import msgspec
+
+FORMATS: Final = ("text", "json")
+# The fields a line may carry beside its message; anything else stays out.
+FIELDS: Final = (
+    "alarm_id",
+    "fire_id",
+    "target",
+    "attempt",
+    "outcome",
+    "reason",
+    "ms",
+    "method",
+    "route",
+    "status",
+    "trace_id",
+)
+HIDDEN: Final = "[hidden]"
+trace_id: ContextVar[str] = ContextVar("trace_id", default="")  # of the attempt under way in this task
+_SHORTEST: Final = 6  # of a value that is blotted out wherever it stands; less would blot out half the language
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+    # As far as the last @ of a word: passwords hold @ and / too.
+    (re.compile(r"\b([a-zA-Z][a-zA-Z0-9+.-]{0,20}://)[^\s\"'<>]*@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"\b(bearer|basic)(\s+|%20)[^\s\"',;]+", re.IGNORECASE), rf"\1 {HIDDEN}"),
+    (re.compile(r"wk_[A-Za-z0-9][A-Za-z0-9_-]*"), f"wk_{HIDDEN}"),
+    (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), f"whsec_{HIDDEN}"),
+    (
+        re.compile(
+            r"((?:password|passwd|pwd|secret|token|api_?key|authorization)[\"']?\s*[=:]\s*[\"']?)"
+            r"(?!\[hidden|bearer\b|basic\b)[^\s&\"',;)}\]]+",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"), HIDDEN),  # a report token
+)
+
+
+def redacted(text: str, hide: Iterable[str] = ()) -> str:
+    """The text without what looks like a secret, and without the values given."""
+    for value in hide:
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, HIDDEN)
+    for pattern, instead in _PATTERNS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+class Redacting(logging.Filter):
+    """Rewrites every record that passes: no secrets, no line breaks in a message, and the trace it belongs to.
+
+    A record may bring values that must not appear in it: `extra={"hide": (…)}`.
+    """
+
+    def __init__(self, hide: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._hide = tuple(sorted(set(hide), key=len, reverse=True))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        hide = (*self._hide, *getattr(record, "hide", ()))
+        record.msg, record.args = _one_line(redacted(_message(record), hide)), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = _PLAIN.formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = _writable(redacted(record.exc_text, hide))
+        if record.stack_info:
+            record.stack_info = _writable(redacted(record.stack_info, hide))
+        if (trace := trace_id.get()) and not hasattr(record, "trace_id"):
+            record.trace_id = trace
+        for name in FIELDS:
+            value = record.__dict__.get(name)
+            if isinstance(value, str):
+                record.__dict__[name] = _one_line(redacted(value, hide))
+        return True
+
+
+class Text(logging.Formatter):
+    """Time, level, logger, message, then the fields as name=value."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        return super().formatMessage(record) + fields
+
+
+class Json(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["exception"] = record.exc_text
+        if record.stack_info:
+            line["stack"] = record.stack_info
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+_PLAIN: Final = logging.Formatter()
+
+
+def log_to_stderr(
+    level: str, format: str = "text", *, hide: Iterable[str] = (), stream: IO[str] | None = None
+) -> logging.Handler:
+    """Log this process's lines to stderr. Libraries never speak below info: their debug lines quote what passes."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(Json() if format == "json" else Text())
+    handler.addFilter(Redacting(hide))
+    asked = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(asked, logging.INFO), handlers=[handler], force=True)
+    logging.getLogger("wakeful").setLevel(asked)
+    return handler
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # a wrong number of arguments: the line is worth more than the mistake
+        return str(record.msg)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name in FIELDS if (value := record.__dict__.get(name)) not in (None, "")}
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no text
+
+
+def _one_line(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

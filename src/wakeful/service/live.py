@@ -1,0 +1,363 @@
+"""What happens, told as it happens, to whoever subscribed.
+
+One poller per process reads what changed in the store, whichever process changed it, and only while somebody listens.
+Nothing depends on it: what commits very late may be missed, and a fire that changed twice between two looks is told
+once. Memory has bounds: a subscriber who does not keep up is dropped and told why, and may resume where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Event, Fire
+from wakeful.clock import Clock
+from wakeful.errors import StoreUnavailable
+from wakeful.store import Changes, Store
+
+log = logging.getLogger("wakeful.live")
+
+WHATS: Final = (
+    *("created", "fired", "delivered", "completed", "failed", "timed_out", "retrying", "snoozed", "skipped"),
+    *("cancelled", "paused", "resumed", "updated", "replaced"),
+)
+OVERLAP: Final = timedelta(seconds=5)  # how late a commit may come and still be told
+REMEMBERED: Final = 50_000  # changes already told, so that the overlap tells nothing twice
+RING: Final = 1000  # events kept for those who come back
+QUEUE: Final = 256
+CHUNK: Final = 64  # events handed out at a time: a subscriber must have room for them
+PATIENCE: Final = 2.0  # seconds a subscriber has to make that room
+PAGE: Final = 1000
+PAGES: Final = 10  # read in one go; the rest waits for the next tick
+RESUME_WITHIN: Final = timedelta(minutes=1)  # after a time without subscribers
+_MS: Final = timedelta(milliseconds=1)
+_FAR: Final = 1 << 62
+_REASON_LIMIT: Final = 500
+_GOES_OUT: Final = frozenset({"delivered", "completed", "waiting", "retrying", "failed"})
+_DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since, where that says it
+    "cancelled": "cancelled",
+    "paused": "paused",
+    "resumed": "active",
+    "snoozed": "active",
+    "updated": "",
+    "replaced": "active",
+}
+_ORDER: Final = {"created": 0, "fired": 2, **dict.fromkeys(_DONE_TO_IT, 1)}
+TOO_SLOW: Final = "events came faster than they were read"
+
+
+class LiveEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Something that happened. `seq` counts within this process; `status` is that of the fire, or of the alarm."""
+
+    seq: int
+    at: datetime
+    what: str  # one of WHATS
+    alarm_id: str
+    fire_id: str = ""
+    owner: str = ""
+    target: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class Wanted(Struct, frozen=True):
+    """Whose events, and which. Empty fields do not filter; an empty owner is the operator."""
+
+    owner: str = ""
+    whats: frozenset[str] = frozenset()
+    alarm_id: str = ""
+
+    def wants(self, event: LiveEvent) -> bool:
+        return (
+            (not self.owner or event.owner == self.owner)
+            and (not self.whats or event.what in self.whats)
+            and (not self.alarm_id or event.alarm_id == self.alarm_id)
+        )
+
+
+class Subscription:
+    """The events somebody wants, waiting to be taken. `resumed`: it goes on where its `after` said."""
+
+    def __init__(self, wanted: Wanted, missed: Sequence[LiveEvent] = (), *, resumed: bool) -> None:
+        self.wanted = wanted
+        self.resumed = resumed
+        self.dropped = asyncio.Event()
+        self.reason = ""
+        self._waiting = deque(event for event in missed if wanted.wants(event))
+        self._changed = asyncio.Event()
+
+    async def next(self) -> LiveEvent:
+        """The next event, whenever there is one."""
+        while not self._waiting:
+            self._changed.clear()
+            await self._changed.wait()
+        self._changed.set()
+        return self._waiting.popleft()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def put(self, events: Sequence[LiveEvent]) -> None:
+        wanted = [event for event in events if self.wanted.wants(event)]
+        if wanted:
+            self._waiting.extend(wanted)
+            self._changed.set()
+
+    async def has_room(self) -> None:
+        """Return once another chunk fits."""
+        while len(self._waiting) > QUEUE - CHUNK:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def drop(self, reason: str) -> None:
+        self.reason = reason
+        self._waiting.clear()
+        self.dropped.set()
+
+
+class Live:
+    """Hands out what happens, while somebody listens."""
+
+    def __init__(self, store: Store, clock: Clock, tick: timedelta, *, patience: float = PATIENCE) -> None:
+        self._store = store
+        self._clock = clock
+        self._tick = tick
+        self._patience = patience
+        self._run = secrets.token_hex(4)  # numbers of another process mean nothing here
+        self._seq = 0
+        self._ring: deque[LiveEvent] = deque(maxlen=RING)
+        self._subscribers: set[Subscription] = set()
+        self._poller: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._place: _Place | None = None
+        self._memory = _Memory()
+        self._is_away = False
+
+    def id_of(self, seq: int) -> str:
+        """The name of an event, by which one may resume."""
+        return f"{self._run}-{seq}"
+
+    @property
+    def last_id(self) -> str:
+        return self.id_of(self._seq)
+
+    @property
+    def subscribers(self) -> int:
+        return len(self._subscribers)
+
+    @contextlib.asynccontextmanager
+    async def subscribed(
+        self, owner: str, whats: Collection[str] = (), alarm_id: str = "", *, after: str = ""
+    ) -> AsyncIterator[Subscription]:
+        """Everything from now on; where `after` names an event that is still remembered, everything since that one."""
+        async with self._starting:
+            if self._poller is None:
+                await self._catch_up()
+                self._poller = asyncio.create_task(self._follow(), name="wakeful live")
+            missed = self._since(after)
+            wanted = Wanted(owner, frozenset(whats), alarm_id)
+            subscription = Subscription(wanted, missed or (), resumed=missed is not None)
+            self._subscribers.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscribers.discard(subscription)
+            if not self._subscribers and self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
+
+    def _since(self, id: str) -> list[LiveEvent] | None:
+        """What came after an event, or None where that is not known any more."""
+        run, _, number = id.partition("-")
+        if run != self._run or not number.isascii() or not number.isdigit() or len(number) > 15:
+            return None
+        oldest = self._ring[0].seq - 1 if self._ring else self._seq
+        if not oldest <= int(number) <= self._seq:
+            return None
+        return [event for event in self._ring if event.seq > int(number)]
+
+    async def _catch_up(self) -> None:
+        """Go on where the last subscriber left; after a longer time begin anew, with what is there already known."""
+        now = await self._store.now()
+        if self._place is not None and timedelta(0) <= now - self._place.looked_at < RESUME_WITHIN:
+            for _ in range(PAGES):
+                self._number(await self._page())
+                if self._place.caught_up:
+                    break
+            return
+        self._ring.clear()
+        self._seq += 1  # so that nobody resumes across the gap
+        self._memory = _Memory()
+        found = await self._store.changes(owner="", since=now, after_event=_FAR, limit=1)
+        self._place = _Place(since=now - OVERLAP, after=found.last_event, looked_at=now)
+        for _ in range(PAGES):
+            await self._page()
+            if self._place.caught_up:
+                break
+
+    async def _follow(self) -> None:
+        while True:
+            await self._clock.sleep(self._tick.total_seconds())
+            try:
+                await self._look()
+            except StoreUnavailable as error:
+                if not self._is_away:
+                    log.warning("live events pause: %s", error.message)
+                self._is_away = True
+            except Exception:
+                log.exception("live events: one look went wrong")
+            else:
+                self._is_away = False
+
+    async def _look(self) -> None:
+        for _ in range(PAGES):
+            await self._tell(self._number(await self._page()))
+            if self._place is None or self._place.caught_up:
+                return
+
+    async def _page(self) -> list[LiveEvent]:
+        """Read on from our place, which moves with it; what of that was not told yet."""
+        assert self._place is not None
+        place, now = self._place, await self._store.now()
+        found = await self._store.changes(owner="", since=place.since, after_event=place.after, limit=PAGE)
+        self._place = place.beyond(found, now)
+        return list(self._memory.news(found, place.since))
+
+    def _number(self, events: Sequence[LiveEvent]) -> list[LiveEvent]:
+        numbered = [replace(event, seq=self._seq + count) for count, event in enumerate(events, 1)]
+        self._seq += len(numbered)
+        self._ring.extend(numbered)
+        return numbered
+
+    async def _tell(self, events: Sequence[LiveEvent]) -> None:
+        for at in range(0, len(events), CHUNK):
+            await self._make_room()
+            for subscription in self._subscribers:
+                subscription.put(events[at : at + CHUNK])
+
+    async def _make_room(self) -> None:
+        """Wait for those who are behind, all at once and not for long; then go on without the ones who still are."""
+        behind = {asyncio.create_task(one.has_room()): one for one in self._subscribers if one.waiting > QUEUE - CHUNK}
+        if not behind:
+            return
+        try:
+            _, slow = await asyncio.wait(behind, timeout=self._patience)
+        finally:
+            for task in behind:
+                task.cancel()
+        for task in slow:
+            self._subscribers.discard(behind[task])
+            behind[task].drop(TOO_SLOW)
+
+
+class _Place(Struct, frozen=True):
+    """How far has been read."""
+
+    since: datetime
+    after: int
+    looked_at: datetime
+    caught_up: bool = True
+
+    def beyond(self, found: Changes, now: datetime) -> _Place:
+        """Where to read on: behind what came, where a page was full; else a while before now."""
+        ends = [
+            *(found.alarms[-1].created_at for _ in range(len(found.alarms) >= PAGE)),
+            *(found.fires[-1].updated_at for _ in range(len(found.fires) >= PAGE)),
+        ]
+        more_events = len(found.events) >= PAGE
+        if ends or more_events:
+            # More than a page in one millisecond: the rest of it is left out rather than never getting past it.
+            since = max(min(ends), self.since + _MS) if ends else self.since
+            after = found.events[-1][0] if found.events else self.after
+            return _Place(since=since, after=after, looked_at=now, caught_up=False)
+        # A number may commit after a higher one: only what is old enough is not asked for again.
+        settled = [seq for seq, event in found.events if event.at < now - OVERLAP]
+        return _Place(since=now - OVERLAP, after=max(settled, default=self.after), looked_at=now)
+
+
+class _Memory:
+    """What was told already, as far back as the overlap may reach."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[object, object] = OrderedDict()
+
+    def news(self, found: Changes, since: datetime) -> Iterator[LiveEvent]:
+        """The events in what was read, in the order they happened."""
+        told = [event for alarm in found.alarms for event in self._created(alarm)]
+        told += [event for seq, event_row in found.events for event in self._done(seq, event_row)]
+        told += [event for fire in found.fires for event in self._moved(fire, since)]
+        yield from sorted(told, key=lambda event: (event.at, _ORDER.get(event.what, 3)))
+
+    def _is_news(self, key: object, state: object = None) -> bool:
+        known = key in self._told and self._told[key] == state
+        self._told[key] = state
+        self._told.move_to_end(key)
+        if len(self._told) > REMEMBERED:
+            self._told.popitem(last=False)
+        return not known
+
+    def _created(self, alarm: Alarm) -> Iterator[LiveEvent]:
+        if self._is_news(alarm.id):
+            yield LiveEvent(
+                seq=0,
+                at=alarm.created_at,
+                what="created",
+                alarm_id=alarm.id,
+                owner=alarm.owner_did,
+                target=alarm.target,
+                status=alarm.status,
+            )
+
+    def _done(self, seq: int, event: Event) -> Iterator[LiveEvent]:
+        if event.what == "snoozed":
+            self._is_news(("snoozed", event.alarm_id, event.at))
+        if self._is_news(seq) and event.alarm_id and event.what in _DONE_TO_IT:
+            yield LiveEvent(
+                seq=0,
+                at=event.at,
+                what=event.what,
+                alarm_id=event.alarm_id,
+                owner=event.owner_did,
+                status=_DONE_TO_IT[event.what],
+                reason=event.reason[:_REASON_LIMIT],
+            )
+
+    def _moved(self, fire: Fire, since: datetime) -> Iterator[LiveEvent]:
+        key = (fire.alarm_id, fire.scheduled_for)
+        is_known = key in self._told
+        if not self._is_news(key, (fire.status, fire.attempts, fire.count)):
+            return
+        told = LiveEvent(
+            seq=0,
+            at=fire.updated_at,
+            what="fired",
+            alarm_id=fire.alarm_id,
+            fire_id=fire.id,
+            owner=fire.owner_did,
+            target=fire.target,
+            status=fire.status,
+            reason=(fire.reason or fire.last_error)[:_REASON_LIMIT],
+        )
+        if not is_known and _just_went_out(fire, since):
+            yield told
+        # The snooze of an alarm is told by its own event.
+        is_told = fire.status == "snoozed" and ("snoozed", fire.alarm_id, fire.updated_at) in self._told
+        if fire.status != "waiting" and not is_told:
+            yield replace(told, what=fire.status)
+
+
+def _just_went_out(fire: Fire, since: datetime) -> bool:
+    """Whether this is the first that is heard of a fire, not a later word on one that went out long ago."""
+    if fire.status not in _GOES_OUT:
+        return False
+    return fire.attempts <= 1 if fire.delivered_at is None else fire.delivered_at >= since

@@ -1,0 +1,81 @@
+"""Following along: what is new since a moment."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wakeful.alarm import Alarm
+from wakeful.clock import Clock
+from wakeful.ids import Ids
+from wakeful.store import Changes, Store
+from wakeful.testing.clock import ManualClock
+from wakeful.testing.conformance.making import MS, SECOND, a_fire, added, an_alarm, an_event, change, settled
+
+_ids: Final = Ids()
+
+
+def made(clock: Clock, **given: Any) -> Alarm:
+    """An alarm whose id was made when it was created, as all are outside these tests."""
+    return an_alarm(clock, id=_ids.new(clock.now()), **given)
+
+
+async def changes(store: Store, clock: Clock, *, owner: str = "", after: int = 0, limit: int = 100) -> Changes:
+    return await store.changes(owner=owner, since=clock.now(), after_event=after, limit=limit)
+
+
+class TestFollowing:
+    async def test_an_empty_store_has_nothing_new(self, store: Store, clock: ManualClock) -> None:
+        assert await changes(store, clock) == Changes([], [], [], 0)
+
+    async def test_alarms_created_since_then_come_oldest_first(self, store: Store, clock: ManualClock) -> None:
+        await added(store, made(clock))
+        await clock.advance(SECOND)
+        first, second = made(clock), made(clock)
+        await added(store, second, first)
+        assert (await changes(store, clock)).alarms == [first, second]
+        assert (await changes(store, clock, limit=1)).alarms == [first]
+
+    async def test_fires_changed_since_then_come_oldest_change_first(self, store: Store, clock: ManualClock) -> None:
+        now = clock.now()
+        old, second, first = made(clock), made(clock), made(clock)
+        await added(store, old, second, first)
+        for alarm, at in ((old, now - MS), (second, now + MS), (first, now)):
+            await settled(store, change(alarm, a_fire(alarm, updated_at=at)))
+        found = await changes(store, clock)
+        assert [fire.alarm_id for fire in found.fires] == [first.id, second.id]
+        assert [fire.alarm_id for fire in (await changes(store, clock, limit=1)).fires] == [first.id]
+
+    async def test_a_fire_that_changed_again_is_there_once_as_it_is_now(self, store: Store, clock: ManualClock) -> None:
+        alarm = made(clock)
+        await added(store, alarm)
+        await settled(store, change(alarm, a_fire(alarm)))
+        await clock.advance(SECOND)
+        assert (await changes(store, clock)).fires == []
+        done = a_fire(alarm, status="completed", result="ok", updated_at=clock.now())
+        await settled(store, change(alarm, done))
+        assert (await changes(store, clock)).fires == [done]
+
+    async def test_events_are_followed_by_their_number(self, store: Store, clock: ManualClock) -> None:
+        alarm = made(clock)
+        await added(store, alarm)
+        events = [an_event(alarm, what) for what in ("paused", "resumed", "cancelled")]
+        await settled(store, change(alarm, events=events))
+        found = await changes(store, clock)
+        assert [event for _, event in found.events] == events
+        (first, _), (second, _), (third, _) = found.events
+        assert found.last_event == third
+        assert [seq for seq, _ in (await changes(store, clock, after=first)).events] == [second, third]
+        assert [seq for seq, _ in (await changes(store, clock, after=first, limit=1)).events] == [second]
+
+    async def test_an_owner_sees_only_their_own(self, store: Store, clock: ManualClock) -> None:
+        hers, his = made(clock), made(clock, owner_did="eve")
+        await added(store, hers, his)
+        for alarm in (hers, his):
+            await settled(store, change(alarm, a_fire(alarm), events=[an_event(alarm)]))
+        found = await changes(store, clock, owner="ada")
+        assert found.alarms == [await store.get(hers.id)]
+        assert [fire.owner_did for fire in found.fires] == ["ada"]
+        assert [event.owner_did for _, event in found.events] == ["ada"]
+        everyones = await changes(store, clock)
+        assert found.last_event == everyones.last_event
+        assert [len(kind) for kind in (everyones.alarms, everyones.fires, everyones.events)] == [2, 2, 2]

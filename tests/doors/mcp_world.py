@@ -1,0 +1,91 @@
+"""The official client as an agent, every answer of which is checked, and the door it knocks at."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # has no stubs of its own
+from mcp import Client
+from mcp.server.lowlevel import Server
+
+from wakeful.app import Wakeful
+from wakeful.doors.auth import Principal
+from wakeful.doors.mcp import server
+from wakeful.doors.mcp.views import BUDGET
+
+MODES = ("auto", "legacy")
+ALL = frozenset({"read", "write"})
+SET = {"when": "in 1 hour", "wake_message": "x"}
+
+
+class Agent:
+    """A client, its answers checked: each has `now`, a summary, its declared shape, a text copy, and a bounded size."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = await self.client.call_tool(tool, arguments)
+        text = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts
+        assert not result.is_error, text
+        found: dict[str, Any] = result.structured_content
+        assert json.loads(text) == found
+        assert len(text.encode()) <= BUDGET, len(text.encode())
+        shapes = {one.name: one.output_schema for one in (await self.client.list_tools()).tools}
+        jsonschema.validate(found, shapes[tool] or {})
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", found["now"])
+        assert found["summary"]
+        return found
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        result = await self.client.call_tool(tool, arguments)
+        text: str = result.content[0].text  # type: ignore[union-attr]
+        assert result.is_error, text
+        assert "Nothing was changed." in text
+        assert re.search(r"It is \d{4}-\d\d-\d\dT[\d:.]+Z now\.", text)
+        return text
+
+    async def as_taught(self, text: str) -> dict[str, Any]:
+        """Make the call an error recommends."""
+        taught = re.search(r"This works: (\w+) (\{.*\})$", text)
+        assert taught is not None, text
+        return await self(taught[1], **json.loads(taught[2]))
+
+
+def door(clock: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
+    async def principal(_: Any) -> Principal:
+        return Principal(owner, scopes, local=local)
+
+    return server(clock.service, clock.settings, principal)
+
+
+async def woken(clock: Wakeful, agent: Agent, **more: Any) -> dict[str, Any]:
+    """A wake the agent has taken from its inbox."""
+    await clock.set(delay=0.001, wake_message="work", **more)
+    while not await clock.run_due():
+        pass
+    [wake] = (await agent("alarm_inbox", wait=10))["wakes"]
+    assert isinstance(wake, dict)
+    return wake
+
+
+async def the_whole_round(agent: Agent) -> None:
+    """Every tool once, in the order an agent uses them."""
+    made = await agent("alarm_set", when="tomorrow at 9am", wake_message="Check", key="k", payload={"page": 3})
+    assert "at 09:00, Europe/Berlin" in made["summary"]
+    assert made["alarm"]["payload"] == {"page": 3}
+    id = made["alarm"]["id"]
+    assert (await agent("alarm_set", when="in 1 hour", wake_message="again", key="k"))["deduped"]
+    assert [alarm["id"] for alarm in (await agent("alarm_list", text="CHECK"))["alarms"]] == [id]
+    assert "It fires at" in (await agent("alarm_get", id=id))["why"]
+    changed = await agent("alarm_update", id=id, when="every weekday at 9am", timezone="Asia/Tokyo")
+    assert changed["alarm"]["when"] == "at 09:00 on Monday through Friday, Asia/Tokyo"
+    paused = await agent("alarm_update", id=id, action="pause", reason="holiday")
+    assert (paused["alarm"]["status"], paused["alarm"]["paused_reason"]) == ("paused", "holiday")
+    assert (await agent("alarm_update", id=id, action="resume"))["alarm"]["status"] == "active"
+    snoozed = await agent("alarm_update", id=id, action="snooze", **{"for": "100d"})
+    assert snoozed["alarm"]["next_fire_at"] > changed["alarm"]["next_fire_at"]
+    assert (await agent("alarm_cancel", id=id))["alarm"]["status"] == "cancelled"
+    assert (await agent("alarm_inbox"))["wakes"] == []

@@ -1,0 +1,94 @@
+"""How much the HTTP door takes, how long it waits, and that it describes itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.doors.world import Visitor, serving
+from wakeful.doors import connection, http
+from wakeful.doors.guard import DEPTH_LIMIT
+from wakeful.doors.http import OPERATIONS
+from wakeful.doors.openapi import document
+
+
+@pytest.mark.parametrize(("depth", "status"), [(DEPTH_LIMIT - 1, 201), (DEPTH_LIMIT, 400), (5000, 400)])
+async def test_a_body_may_be_nested_so_deep_and_no_deeper(visit: Visitor, depth: int, status: int) -> None:
+    payload = "[" * depth + '"]]]]{{{{\\""' + "]" * depth
+    body = f'{{"wake_message": "x", "when": "in 1 hour", "payload": {payload}}}'.encode()
+    answer = await visit("POST", "/v1/alarms", body)
+    assert answer.status == status
+    if status == 400:
+        assert answer.told == (400, "invalid_request", "body")
+
+
+async def test_brackets_in_texts_are_no_depth(visit: Visitor) -> None:
+    assert (await visit.set(wake_message="[{" * 1000))["status"] == "active"
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "ANSWER_WITHIN", 0.2)
+    async with serving(str(tmp_path / "w.db")) as visit:
+        port = visit.clock.settings.port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST /v1/alarms HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        async with asyncio.timeout(10):
+            answer = await reader.read()  # to the end: the connection is closed
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"body_too_slow"' in answer
+        writer.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"])
+async def test_headers_that_do_not_come_are_not_waited_for(
+    visit: Visitor, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_WITHIN", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", visit.clock.settings.port)
+    writer.write(said)
+    async with asyncio.timeout(10):
+        assert await reader.read() == b""
+    writer.close()
+
+
+async def test_headers_without_end_are_refused(visit: Visitor) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", visit.clock.settings.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 20_000)
+    async with asyncio.timeout(10):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400")
+    writer.close()
+
+
+async def test_a_store_that_does_not_answer_is_a_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "ANSWER_WITHIN", 0.2)
+
+    async def never(**_: object) -> None:
+        await asyncio.Event().wait()
+
+    async with serving(str(tmp_path / "w.db")) as visit:
+        monkeypatch.setattr(visit.clock.service, "stats", never)
+        assert (await visit("GET", "/v1/stats")).told == (503, "store_unavailable", "")
+
+
+async def test_requests_on_one_connection_are_answered_in_their_order(visit: Visitor) -> None:
+    port = visit.clock.settings.port
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /healthz HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode() * 3)
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            assert b'"ok"' in await reader.readexactly(length)
+    writer.close()
+
+
+async def test_the_document_is_served(visit: Visitor) -> None:
+    answer = await visit("GET", "/openapi.json")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json["openapi"] == "3.1.0"
+    assert answer.json["paths"].keys() == document(OPERATIONS)["paths"].keys()
+    assert (await visit("GET", "/openapi.json?x=1")).told == (400, "invalid_request", "x")

@@ -1,0 +1,88 @@
+"""An error of a tool says which field was wrong, that nothing was changed, and names a call that works."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from tests.doors.mcp_world import SET, Agent, door, woken
+from wakeful.app import Wakeful, build
+from wakeful.config import Settings
+
+
+@pytest.fixture
+async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
+    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
+        yield clock
+
+
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    ("alarm_set", {"when": "in 1 hour"}, "wake_message", "It takes: when*, wake_message*, key"),
+    ("alarm_set", SET | {"time": "9am"}, "time", "It takes"),
+    ("alarm_set", SET | {"when": "yesterday"}, "when", "past"),
+    ("alarm_set", SET | {"when": "soonish"}, "when", "not"),
+    ("alarm_set", SET | {"when": 5}, "when", "Expected `str`"),
+    ("alarm_set", SET | {"timezone": "Mars/Base"}, "timezone", "Mars/Base"),
+    ("alarm_set", SET | {"target": "https://evil.example"}, "target", "Known are: inbox"),
+    ("alarm_set", SET | {"payload": "text"}, "payload", "Expected `object`"),
+    ("alarm_set", SET | {"wake_message": "a\x00b"}, "wake_message", "NUL"),
+    ("alarm_set", SET | {"wake_message": "x" * 40_000}, "wake_message", "32768"),
+    ("alarm_set", SET | {"policy": {"max_fires": 0}}, "policy.max_fires", ">= 1"),
+    ("alarm_set", SET | {"policy": {"report_within": "soon"}}, "policy.report_within", "soon"),
+    ("alarm_set", SET | {"on_conflict": "merge"}, "on_conflict", "Accepted are: error, replace, return"),
+    ("alarm_set", SET | {"parent_fire": "x@1"}, "parent_fire", "there is no fire"),
+    ("alarm_list", {"status": "done"}, "status", "Accepted are: active, all"),
+    ("alarm_list", {"limit": 51}, "limit", "<= 50"),
+    ("alarm_list", {"cursor": "?"}, "cursor", "next_cursor"),
+    ("alarm_list", {"cursor": "9" * 30 + ".x"}, "cursor", "next_cursor"),
+    ("alarm_list", {"text": "a\x00b"}, "text", "NUL"),
+    ("alarm_get", {"id": "a\x00b"}, "id", "NUL"),
+    ("alarm_cancel", {"id": "ID", "reason": "a\x00b"}, "reason", "NUL"),
+    ("alarm_get", {}, "id", "It takes: id*"),
+    ("alarm_get", {"id": "nope"}, "id", "there is no alarm"),
+    ("alarm_get", {"id": "nope@1"}, "id", "there is no alarm"),
+    ("alarm_get", {"id": "nope@now"}, "id", "is not a fire id"),
+    ("alarm_get", {"id": "ID", "part": "everything"}, "part", "Accepted are: facts"),
+    ("alarm_get", {"id": "ID", "part": "result"}, "id", "fire_id"),
+    ("alarm_update", {"id": "nope", "when": "in 1 hour"}, "id", "there is no alarm"),
+    ("alarm_update", {"id": "ID"}, "action", "nothing to change"),
+    ("alarm_update", {"id": "ID", "action": "stop"}, "action", "Accepted are: edit"),
+    ("alarm_update", {"id": "ID", "action": "snooze"}, "for", "such as"),
+    ("alarm_update", {"id": "ID", "action": "pause", "when": "in 1 hour"}, "when", "pause takes: reason"),
+    ("alarm_update", {"id": "ID", "when": "in 1 hour", "version": 7}, "version", "not 7"),
+    ("alarm_update", {"id": "ENDED", "when": "in 1 hour"}, "id", "cancelled"),
+    ("alarm_cancel", {"id": 7}, "id", "Expected `str`"),
+    ("alarm_cancel", {"id": "nope"}, "id", "there is no alarm"),
+    ("alarm_report", {"fire_id": "FIRE", "outcome": "done"}, "outcome", "Accepted are: completed, failed, snooze"),
+    ("alarm_report", {"fire_id": "FIRE", "outcome": "snooze"}, "for", "15m"),
+    ("alarm_report", {"fire_id": "ID", "outcome": "completed"}, "fire_id", "of your wake"),
+    ("alarm_report", {"fire_id": "nope@1", "outcome": "completed"}, "fire_id", "there is no fire"),
+    ("alarm_inbox", {"wait": 61}, "wait", "<= 60"),
+    ("alarm_inbox", {"limit": 6}, "limit", "<= 5"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "field", "says"), WRONG)
+async def test_an_error_names_the_field_and_a_call_that_works(
+    clock: Wakeful, tool: str, arguments: dict[str, Any], field: str, says: str
+) -> None:
+    async with Client(door(clock)) as client:
+        agent = Agent(client)
+        wake = await woken(clock, agent)
+        ended = (await clock.set("in 1 hour", "ended")).id
+        await clock.cancel(ended)
+        await clock.set(delay=0.001, wake_message="waiting")  # so that waiting for the inbox ends
+        while not await clock.run_due():
+            pass
+        names = {"ID": (await clock.set("in 1 hour", "x")).id, "FIRE": wake["fire_id"], "ENDED": ended}
+        arguments = {name: names.get(str(value), value) for name, value in arguments.items()}
+        before = [(alarm.id, alarm.version) for alarm in await clock.find()]
+        text = await agent.refused(tool, **arguments)
+        assert text.startswith(f"{tool}: {field}: "), text
+        assert says in text
+        assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
+        assert await agent.as_taught(text)

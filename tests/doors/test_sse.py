@@ -1,0 +1,171 @@
+"""Live events as a stream over HTTP: a real server, a real client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.doors.world import Visitor, serving
+from wakeful.app import build
+from wakeful.config import Settings
+from wakeful.doors.auth import mint
+
+TICK = timedelta(milliseconds=50)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def visit(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[Visitor]:
+    on_postgres = request.param == "postgres"
+    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+    async with serving(**place, tick=TICK) as visitor:
+        yield visitor
+
+
+class Reader:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.response = response
+
+    async def block(self) -> dict[str, str]:
+        """The fields of the next block; a comment is the field with no name."""
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(10):
+            while line := (await self.response.content.readline()).decode().rstrip("\n"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+        return fields
+
+    async def event(self) -> tuple[str, Any, str]:
+        """What it is called, what it says, and its id."""
+        while "event" not in (block := await self.block()):
+            assert block, "the stream ended"
+        return block["event"], json.loads(block["data"]), block["id"]
+
+
+@asynccontextmanager
+async def stream(visit: Visitor, query: str = "", token: str = "", last: str = "") -> AsyncIterator[Reader]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    if last:
+        headers["last-event-id"] = last
+    async with visit._session.get(f"{visit.url}/v1/events{query}", headers=headers) as response:
+        assert response.status == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        reader = Reader(response)
+        assert await reader.block() == {"retry": "2000"}
+        yield reader
+
+
+async def test_events_come_as_they_happen(visit: Visitor) -> None:
+    async with stream(visit) as reader:
+        wake = await visit.fired()
+        found = [await reader.event() for _ in range(3)]
+        assert [name for name, _, _ in found] == ["created", "fired", "delivered"]
+        for name, said, id in found:
+            assert (said["what"], said["alarm_id"], said["owner"]) == (name, wake.alarm_id, "local")
+            assert id.endswith(f"-{said['seq']}")
+
+
+async def test_they_can_be_narrowed(visit: Visitor) -> None:
+    one, other = await visit.set(), await visit.set()
+    async with stream(visit, f"?events=paused,cancelled&alarm_id={other['id']}") as reader:
+        for alarm in (one, other):
+            await visit("POST", f"/v1/alarms/{alarm['id']}/pause", {})
+            await visit("POST", f"/v1/alarms/{alarm['id']}/resume", {})
+            await visit("DELETE", f"/v1/alarms/{alarm['id']}")
+        found = [await reader.event() for _ in range(2)]
+        assert [(name, said["alarm_id"]) for name, said, _ in found] == [
+            ("paused", other["id"]),
+            ("cancelled", other["id"]),
+        ]
+
+
+async def test_what_does_not_fit_is_refused(visit: Visitor) -> None:
+    assert (await visit("GET", "/v1/events?events=exploded")).told == (400, "invalid_request", "events")
+    assert (await visit("GET", "/v1/events?owner=eve")).told == (400, "invalid_request", "owner")
+    assert (await visit("GET", "/v1/events?alarm_id=nobody")).told == (404, "not_found", "id")
+    assert (await visit("POST", "/v1/events", {})).status == 405
+    assert (await visit("GET", "/v1/events", headers={"origin": "https://evil.example"})).status == 403
+    assert (await visit("HEAD", "/v1/events")).status == 200
+
+
+async def test_the_last_event_seen_is_where_it_goes_on(visit: Visitor) -> None:
+    async with stream(visit) as reader:
+        await visit.set()
+        _, _, last = await reader.event()
+    missed = await visit.set()
+    async with stream(visit, last=last) as reader:
+        name, said, _ = await reader.event()
+        assert (name, said["alarm_id"]) == ("created", missed["id"])
+
+
+async def test_what_is_not_remembered_is_a_reset(visit: Visitor) -> None:
+    async with stream(visit, last="elsewhere-7") as reader:
+        name, said, id = await reader.event()
+        assert name == "reset"
+        assert said["reason"]
+    async with stream(visit, last=id) as reader:  # from there it can be resumed
+        alarm = await visit.set()
+        name, said, _ = await reader.event()
+        assert (name, said["alarm_id"]) == ("created", alarm["id"])
+
+
+async def test_silence_is_filled_with_comments(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakeful.doors.sse.HEARTBEAT", 0.05)
+    async with stream(visit) as reader:
+        assert await reader.block() == {"": "still here"}
+        assert await reader.block() == {"": "still here"}
+
+
+async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
+    tokens = {}
+    for owner in ("ada", "eve"):
+        tokens[owner], token = mint(owner, ("read",), now=datetime.now(UTC))
+        await visit.clock._store.add_token(token)
+    assert (await visit("GET", "/v1/events")).status == 401
+    async with stream(visit, token=tokens["eve"]) as reader:
+        hers = await visit.clock.set("in 1 hour", "hers", owner="ada")
+        mine = await visit.clock.set("in 1 hour", "mine", owner="eve")
+        name, said, _ = await reader.event()
+        assert (name, said["alarm_id"], said["owner"]) == ("created", mine.id, "eve")
+        headers = {"authorization": f"Bearer {tokens['eve']}"}
+        assert (await visit("GET", f"/v1/events?alarm_id={hers.id}", headers=headers)).status == 404
+
+
+async def test_a_revoked_token_ends_its_stream(visit: Visitor) -> None:
+    text, token = mint("ada", ("read",), now=datetime.now(UTC))
+    await visit.clock._store.add_token(token)
+    async with stream(visit, token=text) as reader:
+        await visit.clock._store.revoke_token(token.id, datetime.now(UTC))
+        assert await reader.block() == {}
+        assert reader.response.content.at_eof()
+
+
+async def test_the_server_stops_though_somebody_reads(visit: Visitor) -> None:
+    async with stream(visit) as reader:
+        visit.running.cancel()
+        assert await reader.block() == {}
+        assert reader.response.content.at_eof()
+        await asyncio.wait_for(asyncio.wait((visit.running,)), 10)
+
+
+async def test_what_another_process_dispatches_is_told(tmp_path: Path) -> None:
+    db = str(tmp_path / "wakeful.db")
+    async with serving(db, tick=TICK) as visit, build(Settings(db=db)) as there, stream(visit) as reader:
+
+        @there.handler("desk")
+        async def desk(wake: Any) -> str:
+            return "done"
+
+        await there.set(delay=0.01, wake_message="x", target="desk")
+        working = asyncio.create_task(there.run())
+        found = [(await reader.event())[0] for _ in range(3)]
+        assert found == ["created", "fired", "completed"]
+        working.cancel()
+        await asyncio.wait((working,))

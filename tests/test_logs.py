@@ -1,0 +1,197 @@
+"""Log lines: what an operator needs, in either format, and never a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.dispatcher.conftest import World, clock, outbox, place, store, world
+from wakeful.alarm import Failed
+from wakeful.config import Settings, load
+from wakeful.errors import InvalidConfig
+from wakeful.logs import FORMATS, HIDDEN, log_to_stderr, redacted
+from wakeful.targets.webhook import Webhook
+from wakeful.testing.receiver import Receiver
+
+__all__ = ["clock", "outbox", "place", "store", "world"]
+
+TOKEN = "wk_0123456789abcdef_" + "s" * 43
+WHSEC = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+REPORT = "9f" * 32
+SECRETS = {
+    "token": f"Authorization: Bearer {TOKEN}",
+    "bare token": f"used {TOKEN}.",
+    "another bearer": "authorization: bearer s3cr3t-r0uter",
+    "whsec": f"the secret is {WHSEC}",
+    "dsn": "cannot reach postgresql://me:hunt/er2@x@db.example:5432/clock now",
+    "dsn by parameter": "postgresql://db.example/clock?user=me&password=hunter2&x=1",
+    "report token": f'{{"report": {{"token": "{REPORT}"}}}}',
+    "bare report token": f"said {REPORT}!",
+    "configured": "it was plain-old-secret after all",
+}
+PLANTED = ("s" * 43, "s3cr3t-r0uter", WHSEC[6:], "hunt", "er2@x", REPORT, "plain-old-secret")
+
+
+class Page:
+    """What was logged."""
+
+    def __init__(self, stream: io.StringIO, format: str) -> None:
+        self._stream = stream
+        self.format = format
+
+    @property
+    def text(self) -> str:
+        return self._stream.getvalue()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+@pytest.fixture(params=FORMATS)
+def page(request: pytest.FixtureRequest) -> Iterator[Page]:
+    root, ours = logging.getLogger(), logging.getLogger("wakeful")
+    kept = root.handlers[:], root.level, ours.level
+    for handler in kept[0]:
+        root.removeHandler(handler)  # else they would be closed
+    stream = io.StringIO()
+    log_to_stderr("debug", request.param, hide=["plain-old-secret"], stream=stream)
+    yield Page(stream, request.param)
+    root.handlers[:], root.level, ours.level = kept
+
+
+@pytest.mark.parametrize("said", SECRETS.values(), ids=SECRETS)
+def test_no_secret_is_in_a_line_its_fields_or_its_exception(page: Page, said: str) -> None:
+    log = logging.getLogger("wakeful.somewhere")
+    log.warning("it said %s", said)
+    log.warning(said, extra={"target": said, "reason": said})
+    try:
+        try:
+            raise ValueError(said)
+        except ValueError as error:
+            raise RuntimeError(f"around {said}") from error
+    except RuntimeError:
+        log.exception("broke: %s", said, stack_info=True)
+    logging.getLogger("somebody.else").error(said)
+    assert HIDDEN in page.text
+    for secret in PLANTED:
+        assert secret not in page.text
+
+
+def test_what_is_no_secret_stays() -> None:
+    for said in (
+        "https://ops.example/a?b=c",
+        "token new --owner ada",
+        "a wk of wks",
+        "3 basic facts"[2:3],
+        "01900000-0000",
+    ):
+        assert redacted(said) == said
+    assert redacted("postgresql://me:pw@db.example/clock") == f"postgresql://{HIDDEN}@db.example/clock"
+
+
+def test_a_line_stays_one_line(page: Page) -> None:
+    logging.getLogger("wakeful.x").warning("first\nsecond\x1b[31m\u202e %s", "\ud800")
+    assert len(page.lines) == 1
+    assert "\x1b" not in page.text
+    assert "\u202e" not in page.text
+
+
+def test_a_line_of_json_has_its_fields_and_no_others(page: Page) -> None:
+    logging.getLogger("wakeful.x").info("hello %d", 3, extra={"alarm_id": "a", "ms": 12, "payload": "do not show"})
+    assert "do not show" not in page.text
+    if page.format == "json":
+        line = json.loads(page.lines[0])
+        assert line.pop("time").endswith("Z")
+        assert line == {"level": "info", "logger": "wakeful.x", "message": "hello 3", "alarm_id": "a", "ms": 12}
+    else:
+        assert page.lines[0].endswith("INFO wakeful.x: hello 3 alarm_id=a ms=12")
+
+
+def test_an_exception_is_part_of_its_json_line(page: Page) -> None:
+    try:
+        raise ValueError("x" * 3 + "\ud800")
+    except ValueError:
+        logging.getLogger("wakeful.x").exception("broke")
+    assert "ValueError: xxx" in page.text
+    if page.format == "json":
+        assert "Traceback" in json.loads(page.lines[0])["exception"]
+
+
+def test_a_line_with_wrong_arguments_is_still_logged(page: Page) -> None:
+    logging.getLogger("wakeful.x").warning("%s and %s", "one")
+    assert "%s and %s" in page.text
+
+
+def test_libraries_do_not_speak_below_info(page: Page) -> None:
+    logging.getLogger("mcp.server").debug("here is a whole message")
+    logging.getLogger("wakeful.x").debug("ours")
+    assert "whole message" not in page.text
+    assert "ours" in page.text
+
+
+async def test_a_failed_delivery_and_its_end_are_logged_without_what_was_said(page: Page, world: World) -> None:
+    def broken(_: object) -> Failed:
+        raise RuntimeError("I was told: wake up {'page': 'secret-page'}")
+
+    world.desk.answer(Failed("HTTP 500: you sent wake up"), broken)
+    alarm = await world.set(1, max_failures=1, payload='{"page": "secret-page"}')
+    await world.run_due(1)
+    await world.run_due(120)
+    assert "delivery failed: HTTP 500" in page.text
+    assert "a fire failed for good" in page.text
+    assert alarm.fire_id in page.text
+    assert "the target broke: RuntimeError in " in page.text
+    assert "wake up" not in page.text
+    assert "secret-page" not in page.text
+    if page.format == "json":
+        failed = [json.loads(line) for line in page.lines if "delivery failed" in line]
+        assert [(line["level"], line["target"], line["attempt"]) for line in failed] == [
+            ("info", "desk", 1),
+            ("info", "desk", 2),
+        ]
+
+
+async def test_a_silent_fire_is_logged(page: Page, world: World) -> None:
+    alarm = await world.set(1, policy={"report_within": 60})
+    await world.run_due(1)
+    await world.run_due(61)
+    assert "no report came in time" in page.text
+    assert alarm.id in page.text
+
+
+async def test_an_attempt_and_its_log_line_share_a_trace(page: Page, world: World) -> None:
+    async with Receiver() as receiver:
+        receiver.always(500)
+        world.serve("hook", Webhook(url=receiver.url, clock=world.clock, allow_private=True, secret=WHSEC))
+        await world.set(1, target="hook")
+        await world.run_due(1)
+        await world.run_due(120)
+        await world.served["hook"].target.close()
+    sent = [request.headers["traceparent"] for request in receiver.wakes]
+    assert len(set(sent)) == 2
+    for header in sent:
+        version, trace, span, flags = header.split("-")
+        assert (version, len(trace), len(span), flags) == ("00", 32, 16, "01")
+        assert any(trace in line and "delivery failed" in line for line in page.lines)
+
+
+def test_the_settings_know_what_they_keep_secret() -> None:
+    settings = Settings(
+        wake_token="router-token",
+        targets={
+            "hook": {"kind": "webhook", "url": "https://h.example/T0/x", "secret": "old", "headers": {"x-key": "hk"}},
+            "ops": {"kind": "notify", "urls": ["slack://a/b/c"], "concurrency": 3},
+        },
+    )
+    assert {"router-token", "https://h.example/T0/x", "old", "hk", "slack://a/b/c"} == set(settings.secrets)
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        load(environ={"WAKEFUL_LOG_FORMAT": "xml"})
+    assert refusal.value.field == "log_format"
