@@ -61,7 +61,9 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
     stream = io.StringIO()
     log_to_stderr("debug", request.param, hide=["plain-old-secret"], stream=stream)
     yield Page(stream, request.param)
-    root.handlers[:], root.level, ours.level = kept
+    root.handlers[:] = kept[0]
+    root.setLevel(kept[1])
+    ours.setLevel(kept[2])
 
 
 @pytest.mark.parametrize("said", SECRETS.values(), ids=SECRETS)

@@ -1,6 +1,6 @@
 """Whatever is asked, no 5xx comes back and nothing the OpenAPI document does not know.
 
-WAKEFUL_SCHEMATHESIS_EXAMPLES=150 is the long run: about 10,000 requests to each store.
+WAKEFUL_SCHEMATHESIS_EXAMPLES=360 is the long run: about 10,000 requests to each store.
 """
 
 from __future__ import annotations

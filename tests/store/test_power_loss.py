@@ -198,4 +198,4 @@ async def test_without_the_sync_this_very_test_would_say_so(
 ) -> None:
     monkeypatch.setattr(sqlite_file, "SYNCHRONOUS", synchronous)
     steps = await recorded(tmp_path)
-    assert any("is lost" in complaint for complaint in lost_after(steps, tmp_path, seed=1))
+    assert lost_after(steps, tmp_path, seed=1) != []  # lost, torn, or a file that cannot be read
