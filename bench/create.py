@@ -11,6 +11,7 @@ import wakeful
 from bench import bare
 from bench.worlds import World
 from wakeful.alarm import Draft
+from wakeful.serving import settle_in
 
 ALONE = 1_000
 TOGETHER = 20_000
@@ -47,6 +48,7 @@ async def _migrate(place: dict[str, Any]) -> None:
 
 
 async def _measure(place: dict[str, Any]) -> tuple[float, float, float]:
+    settle_in()  # as `wakeful serve` does
     async with wakeful.open(**place) as clock:
 
         async def create(n: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import wakeful
 from bench.worlds import World
-from wakeful.serving import take_turns
+from wakeful.serving import settle_in
 
 ALARMS = 300
 SECONDS = 10.0
@@ -34,7 +34,7 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 
 async def _measure(place: dict[str, Any]) -> list[float]:
     late: list[float] = []
-    take_turns()  # as `wakeful worker` does
+    settle_in()  # as `wakeful worker` does
     async with wakeful.open(**place) as clock:
 
         @clock.handler("noop")

@@ -10,12 +10,12 @@ import time
 from typing import Any
 
 import wakeful
-from wakeful.serving import take_turns
+from wakeful.serving import settle_in
 
 
 async def drain(place: dict[str, Any], alarms: int, batch: int) -> dict[str, float]:
     done = 0
-    take_turns()  # as `wakeful worker` does
+    settle_in()  # as `wakeful worker` does
     async with wakeful.open(**place, batch=batch) as clock:
 
         @clock.handler("noop")

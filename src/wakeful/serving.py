@@ -32,7 +32,7 @@ from wakeful.errors import InvalidConfig
 from wakeful.front import Wakeful
 from wakeful.logs import log_to_stderr
 
-__all__ = ["log_to_stderr", "serve", "shown", "take_turns", "work"]
+__all__ = ["log_to_stderr", "serve", "settle_in", "shown", "work"]
 
 log = logging.getLogger("wakeful.serving")
 
@@ -42,7 +42,6 @@ TURN: Final = 0.00005
 
 async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
     """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
-    take_turns()
     await clock.check_targets()
     listener = await _listen(clock)
     try:
@@ -50,7 +49,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
         url = clock.settings.local_url
         server = _Server(_config(clock))
-        leave_garbage()
+        settle_in()
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
         def stop() -> None:
@@ -69,8 +68,8 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
     """Dispatch, and nothing else, until told to stop."""
-    take_turns()
     await clock.check_targets()
+    settle_in()
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
     with _stopped_by_signals(clock.dispatcher.stop):
         if ready is not None:
@@ -78,20 +77,17 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
         await clock.dispatcher.run()
 
 
-def leave_garbage() -> None:
-    """Look for garbage less often, and never again among what is loaded by now: it stays to the end."""
+def settle_in() -> None:
+    """Set the interpreter up for a process that stays.
+
+    Threads take turns every 50 µs instead of every 5 ms: the thread that writes to the database and the event loop then
+    work side by side, and a plain function that computes for long in a thread of its own makes no alarm late. Garbage
+    is looked for less often, and never again among what is loaded by now: it stays to the end.
+    """
+    sys.setswitchinterval(TURN)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-def take_turns() -> None:
-    """Let this process's threads take turns every 50 µs instead of every 5 ms.
-
-    The thread that writes to the database and the event loop then work side by side, and a plain function that
-    computes for long in a thread of its own makes no alarm late.
-    """
-    sys.setswitchinterval(TURN)
 
 
 async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:

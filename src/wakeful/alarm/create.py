@@ -81,8 +81,11 @@ def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
     now = whole_ms(now)
     check(draft)
     timing = understand(draft, now=now)
+    fields = dict(zip(_SHARED, _shared(draft), strict=True))
+    fields["kind"], fields["timezone"] = timing.kind, timing.timezone
+    fields["fire_at"], fields["cron_expr"] = timing.fire_at, timing.cron_expr
     alarm = Alarm(
-        **(dict(zip(_SHARED, _shared(draft), strict=True)) | msgspec.structs.asdict(timing)),
+        **fields,
         id=id,
         user_id=user_of(draft.owner_did),
         next_fire_at=now,
@@ -239,7 +242,7 @@ def check_policy(policy: Policy) -> None:
 
 def user_of(owner_did: str) -> str:
     """The user behind an owner: a matrix DID's label (a UUID in lower case), else the name itself."""
-    found = _DID.fullmatch(owner_did)
+    found = _DID.fullmatch(owner_did) if owner_did.startswith("did:") else None
     if found is None:
         return owner_did
     return found[1].lower() if _UUID.fullmatch(found[1]) else found[1]

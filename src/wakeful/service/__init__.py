@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from wakeful.alarm import (
+    INBOX,
     Alarm,
     Change,
     Draft,
@@ -135,10 +136,12 @@ class Service:
         return await self._store.similar(alarm, among=SIMILAR_AMONG)
 
     async def _drawn(self, draft: Draft) -> Alarm:
-        draft = await chained(self._store, draft)
+        if draft.parent_fire:
+            draft = await chained(self._store, draft)
         now = await self.now()
         alarm = create(draft, id=self._ids.new(now), now=now)
-        await self.check_target(draft.target)
+        if draft.target != INBOX:
+            await self.check_target(draft.target)
         return alarm
 
     async def now(self) -> datetime:

@@ -114,12 +114,10 @@ class SqliteStore(SqliteTokens):
             raise StoreUnavailable("only PostgreSQL can write inside the caller's own transaction")
         hint = self._hint(alarms)
 
-        async def some(chunk: Sequence[Alarm]) -> list[Row | None]:
-            rows = self._encoded(from_alarm, chunk)
-            answers: list[Row | None] = await self._writer.submit_joint(self._add, rows, then=hint)
-            return answers
+        def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
+            return self._writer.submit_joint(self._add, self._encoded(from_alarm, chunk), then=hint)
 
-        there_first = await _in_chunks(some, alarms)
+        there_first = await (some(alarms) if len(alarms) <= _CHUNK else _in_chunks(some, alarms))
         return [
             Added(alarm) if row is None else Added(to_alarm(row), deduped=row[0] != alarm.id)
             for alarm, row in zip(alarms, there_first, strict=True)

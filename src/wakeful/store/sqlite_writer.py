@@ -24,6 +24,7 @@ Work = Callable[[apsw.Connection], T]
 
 _FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
 _JOINT: Final = 512  # items that are written in one go
+_GATHER: Final = 0.0003  # seconds to wait for a crowd to gather again; a lone caller never waits
 _GAP: Final = 0.002  # and how long we then let them in, when we have more to do
 
 
@@ -68,6 +69,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._crowd = False  # whether several callers wrote the same kind of thing just now
         self._db: apsw.Connection | None = None
         self.commits = 0  # for whoever wants to know how well operations share them
 
@@ -118,6 +120,8 @@ class Writer:
             if operation.alone:
                 self._run_alone(operation)
             else:
+                if self._crowd:
+                    self._closing.wait(_GATHER)
                 self._run_together(operation)
             # Others poll for the lock; without a gap we would take it again before they look.
             if stopwatch() - began > _FULL / 2 and not self._queue.empty():
@@ -166,6 +170,7 @@ class Writer:
             began = stopwatch()
             while taken:
                 size, taken = self._grouped(taken[0])
+                self._crowd = size > 1
                 answers += self._attempt_jointly(db, taken[:size])
                 del taken[:size]
                 if taken and stopwatch() - began >= _FULL:
