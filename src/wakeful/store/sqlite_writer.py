@@ -24,7 +24,8 @@ Work = Callable[[apsw.Connection], T]
 
 _FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
 _JOINT: Final = 512  # items that are written in one go
-_GATHER: Final = 0.0003  # seconds to wait for a crowd to gather again; a lone caller never waits
+_GATHER: Final = 0.0001  # seconds at a time to wait for a crowd to gather again; a lone caller never waits
+_ROUNDS: Final = 30
 _GAP: Final = 0.002  # and how long we then let them in, when we have more to do
 
 
@@ -121,7 +122,7 @@ class Writer:
                 self._run_alone(operation)
             else:
                 if self._crowd:
-                    self._closing.wait(_GATHER)
+                    self._gather()
                 self._run_together(operation)
             # Others poll for the lock; without a gap we would take it again before they look.
             if stopwatch() - began > _FULL / 2 and not self._queue.empty():
@@ -130,6 +131,15 @@ class Writer:
             with contextlib.suppress(apsw.Error):
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._forget_connection()
+
+    def _gather(self) -> None:
+        """Wait while more of a crowd keeps coming, a few milliseconds at most: they then share one commit."""
+        seen = -1
+        for _ in range(_ROUNDS):
+            if (waiting := self._queue.qsize()) == seen:
+                return
+            seen = waiting
+            self._closing.wait(_GATHER)
 
     def _take(self) -> Operation[Any] | None:
         if (operation := self._held_back) is not None:
