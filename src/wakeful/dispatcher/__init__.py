@@ -320,6 +320,7 @@ class Dispatcher:
             if tasks:
                 await asyncio.wait(tasks)
             await self._settler.idle()
+            await self._clock.sleep(0)  # whatever happens, others get their turn
 
     async def _within(self, seconds: float, what: Coroutine[Any, Any, None]) -> bool:
         waiting = asyncio.ensure_future(what)
