@@ -73,7 +73,8 @@ async def test_workers_killed_at_any_moment_lose_nothing_and_repeat_only_what_wa
         # One that was there whenever a worker died is suspected of killing them: see the poison rule.
         suspect = cut_short[alarm.id] > UNSETTLED_LIMIT
         assert kept[alarm.id].status == "fired" or (suspect and kept[alarm.id].status == "failed")
-    assert sum(hits.values()) <= 300 + len(leases) <= 300 + 8 * IN_FLIGHT
+    # As many again may have come back and not be written yet.
+    assert sum(hits.values()) <= 300 + len(leases) <= 300 + 8 * 2 * IN_FLIGHT
 
 
 @pytest.mark.parametrize("halt", ["", "creating", "created"])

@@ -53,6 +53,7 @@ class Flights:
         self._batch = batch
         self._flying: set[Flight] = set()
         self._by_target: Counter[str] = Counter()
+        self._unsettled: Counter[str] = Counter()  # of each target, delivered or not: what a crash may repeat
         self._delivering = 0
 
     def __len__(self) -> int:
@@ -64,6 +65,7 @@ class Flights:
     def take_off(self, flight: Flight) -> None:
         self._flying.add(flight)
         self._by_target[flight.alarm.target] += 1
+        self._unsettled[flight.alarm.target] += 1
         self._delivering += 1
 
     def come_back(self, flight: Flight) -> None:
@@ -76,7 +78,9 @@ class Flights:
     def land(self, flight: Flight) -> None:
         """It is settled, and no longer ours."""
         self.come_back(flight)
-        self._flying.discard(flight)
+        if flight in self._flying:
+            self._flying.remove(flight)
+            self._unsettled[flight.alarm.target] -= 1
 
     def slots(self, now: datetime) -> dict[str, int]:
         """How many alarms each target can start at once, at most a batch each.
@@ -121,7 +125,8 @@ class Flights:
         if name in self.paused:
             return 0
         flying = self._by_target[name]
-        free = max(0, self.served[name].concurrency - flying)
+        places = self.served[name].concurrency
+        free = max(0, min(places - flying, 2 * places - self._unsettled[name]))
         breaker = self.breakers.get(name)
         return free if breaker is None else breaker.room(free, flying, now=now)
 
