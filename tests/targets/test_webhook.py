@@ -459,7 +459,7 @@ class TestSettings:
             "",
             "example.com",
             "ftp://example.com/",
-            "file:///etc/passwd",
+            "file:///x",
             "http://",
             "http:///path",
             "https://:80/",
