@@ -21,6 +21,8 @@ PAYLOAD_LIMIT: Final = 128 * 1024
 TEXT_LIMIT: Final = 1024
 FAILURES_LIMIT: Final = 1000
 LONGEST_WAIT: Final = timedelta(days=36_525)
+_ALMOST_MS: Final = timedelta(microseconds=999)
+_NO_WAIT: Final = timedelta(0)
 _NAMES: Final = (
     "owner_did",
     "label",
@@ -71,8 +73,6 @@ class Timing(Struct, frozen=True):
     timezone: str
 
 
-_SHARED: Final = tuple(name for name in Draft.__struct_fields__ if name in Alarm.__struct_fields__)
-_shared: Final = attrgetter(*_SHARED)
 _names: Final = attrgetter(*_NAMES)
 
 
@@ -81,17 +81,33 @@ def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
     now = whole_ms(now)
     check(draft)
     timing = understand(draft, now=now)
-    fields = dict(zip(_SHARED, _shared(draft), strict=True))
-    fields["kind"], fields["timezone"] = timing.kind, timing.timezone
-    fields["fire_at"], fields["cron_expr"] = timing.fire_at, timing.cron_expr
+    first = timing.fire_at or now  # of a series: see `planned`
     alarm = Alarm(
-        **fields,
         id=id,
+        owner_did=draft.owner_did,
         user_id=user_of(draft.owner_did),
-        next_fire_at=now,
-        occurrence_at=now,
+        kind=timing.kind,
+        fire_at=timing.fire_at,
+        cron_expr=timing.cron_expr,
+        timezone=timing.timezone,
+        next_fire_at=first,
+        occurrence_at=first,
         created_at=now,
         updated_at=now,
+        label=draft.label,
+        conversation_id=draft.conversation_id,
+        wake_message=draft.wake_message,
+        payload=draft.payload,
+        max_failures=draft.max_failures,
+        target=draft.target,
+        isolated=draft.isolated,
+        policy=draft.policy,
+        idempotency_key=draft.idempotency_key,
+        created_by=draft.created_by,
+        created_via=draft.created_via,
+        parent_fire=draft.parent_fire,
+        root_id=draft.root_id,
+        generation=draft.generation,
     )
     return planned(alarm, now=now)
 
@@ -116,17 +132,8 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
 
 def understand(draft: Draft, *, now: datetime) -> Timing:
     """What a draft says about time, with exactly one way of saying it."""
-    given = [
-        name
-        for name, value in (
-            ("when", draft.when),
-            ("fire_at", draft.fire_at),
-            ("delay", draft.delay),
-            ("cron_expr", draft.cron_expr),
-        )
-        if value not in (None, "")
-    ]
-    if len(given) != 1:
+    if bool(draft.when) + bool(draft.cron_expr) + (draft.fire_at is not None) + (draft.delay is not None) != 1:
+        given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(draft, name) not in (None, "")]
         what = "nothing says when" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay and cron_expr.")
     if draft.when:
@@ -142,7 +149,7 @@ def understand(draft: Draft, *, now: datetime) -> Timing:
 
 def _moment(draft: Draft, now: datetime) -> datetime:
     if draft.delay is not None:
-        if not timedelta(0) < draft.delay <= LONGEST_WAIT:
+        if not _NO_WAIT < draft.delay <= LONGEST_WAIT:
             raise InvalidSchedule(
                 f"{draft.delay} is not a wait", field="delay", fix="Give more than 0 seconds and less than 100 years."
             )
@@ -169,7 +176,7 @@ def _future(moment: datetime, field: str, now: datetime) -> datetime:
 
 def _up_to_ms(moment: datetime) -> datetime:
     """Whole milliseconds, never before the moment: an alarm is never early."""
-    return whole_ms(moment + timedelta(microseconds=999))
+    return whole_ms(moment + _ALMOST_MS)
 
 
 def check(draft: Draft) -> None:

@@ -47,6 +47,7 @@ log = logging.getLogger("wakeful.dispatcher")
 
 LONGEST_WAIT: Final = 5.0
 SHORTEST_PAUSE: Final = 0.001
+_MS: Final = timedelta(milliseconds=1)
 
 
 class Dispatcher:
@@ -173,7 +174,7 @@ class Dispatcher:
                 moments.append(due)
         # Nothing could be taken though something is due (another worker is at it just now): do not spin.
         least = 0.0 if claimed else SHORTEST_PAUSE
-        return max(least, (min(moments) - self._now()).total_seconds())
+        return max(least, (min(moments) - self._clock.now() - self._offset).total_seconds())
 
     async def _nap(self, seconds: float) -> None:
         """Sleep, or until the bell rings."""
@@ -194,9 +195,9 @@ class Dispatcher:
             slots = self._flights.slots(self._now())
         if not slots:
             return []
-        asked = stopwatch()
+        asked, asked_at = stopwatch(), self._clock.now()
         claimed = await self._store.claim(slots, lease=self._settings.lease)
-        self._offset = claimed.now - self._clock.now()
+        self._offset = _believable(self._offset, claimed.now, asked_at, self._clock.now())
         self._jumps.look(claimed.now, asked=asked, answered=stopwatch())
         self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms])
         fires = await self._known_fires(claimed)
@@ -332,3 +333,11 @@ class Dispatcher:
     def _now(self) -> datetime:
         """This moment by the store's clock, as near as we know."""
         return whole_ms(self._clock.now() + self._offset)
+
+
+def _believable(offset: timedelta, theirs: datetime, asked: datetime, answered: datetime) -> timedelta:
+    """How far the store's clock is ahead of ours, given that it said `theirs`, cut to the millisecond, in between.
+
+    What was believed before stands until it cannot be true: a slow answer alone teaches nothing.
+    """
+    return min(max(offset, theirs - answered), theirs + _MS - asked)

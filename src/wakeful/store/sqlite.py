@@ -60,6 +60,7 @@ from wakeful.store.sqlite_writer import Work, Writer
 
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
+_LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
 _FAR: Final = 1 << 62
 
@@ -79,7 +80,7 @@ class SqliteStore(SqliteTokens):
         self._path = os.path.abspath(path) if path not in ("", ":memory:") else path
         self._naming = naming
         self._clock = clock
-        self._tick = tick
+        self._soon = tick + _LONGEST_WAIT
         self._sql = queries("sqlite", naming)
         self._writer = Writer(self._path)
         self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
@@ -135,7 +136,8 @@ class SqliteStore(SqliteTokens):
             now = to_ms(self._clock.now())
             return writes.claim(db, self._sql, slots, lease=lease_ms, now=now), now
 
-        text, now = await self._write(work)
+        # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
+        text, now = await self._writer.submit(work, lax=True)
         alarms = sorted(to_alarms(text), key=lambda alarm: (alarm.target, alarm.next_fire_at, alarm.id))
         return Claimed(alarms, to_moment(now))
 
@@ -280,16 +282,8 @@ class SqliteStore(SqliteTokens):
 
     def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
         """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
-        soonest = min((alarm.next_fire_at for alarm in alarms if alarm.status == "active"), default=None)
-        if soonest is None:
-            return None
-        due = soonest
-
-        def hint() -> None:
-            if due <= self._clock.now() + self._tick:
-                self.hints.set()
-
-        return hint
+        due = [alarm.next_fire_at for alarm in alarms if alarm.status == "active"]
+        return self.hints.set if due and min(due) <= self._clock.now() + self._soon else None
 
     def _encoded(self, encode: Callable[[T], list[Any]], values: Iterable[T]) -> list[list[Any]]:
         try:

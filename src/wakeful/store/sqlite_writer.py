@@ -17,15 +17,15 @@ import apsw
 
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
-from wakeful.store.sqlite_file import describe, open_writer
+from wakeful.store.sqlite_file import SYNCHRONOUS, describe, open_writer
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
 _FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
 _JOINT: Final = 512  # items that are written in one go
-_GATHER: Final = 0.0001  # seconds at a time to wait for a crowd to gather again; a lone caller never waits
-_ROUNDS: Final = 30
+_GATHER: Final = 0.0005  # seconds at a time to wait for a crowd to gather again; a lone caller never waits
+_NOBODY: Final = 1 << 30
 _GAP: Final = 0.002  # and how long we then let them in, when we have more to do
 
 
@@ -35,7 +35,7 @@ Joint = Callable[[apsw.Connection, list[Any]], list[Any]]
 class Operation(Generic[T]):
     """One caller's write on its way through the writer."""
 
-    __slots__ = ("alone", "careful", "future", "item", "joint", "loop", "then", "work")
+    __slots__ = ("alone", "careful", "future", "item", "joint", "lax", "loop", "then", "work")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Operation(Generic[T]):
         *,
         alone: bool = False,
         careful: bool = False,
+        lax: bool = False,
         joint: Joint | None = None,
         item: Any = None,
     ) -> None:
@@ -51,6 +52,7 @@ class Operation(Generic[T]):
         self.then = then
         self.alone = alone
         self.careful = careful
+        self.lax = lax
         self.joint = joint
         self.item = item
         self.loop = asyncio.get_running_loop()
@@ -70,7 +72,9 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._crowd = False  # whether several callers wrote the same kind of thing just now
+        self._crowd = 0  # how many callers wrote the same kind of thing just now, or were waiting to
+        self._wanted = _NOBODY  # how many the writer waits for, while it does
+        self._enough = threading.Event()
         self._db: apsw.Connection | None = None
         self.commits = 0  # for whoever wants to know how well operations share them
 
@@ -81,18 +85,20 @@ class Writer:
         then: Callable[[], None] | None = None,
         alone: bool = False,
         careful: bool = False,
+        lax: bool = False,
     ) -> asyncio.Future[T]:
         """Have some work done inside a transaction; `then` runs on the caller's loop after the commit.
 
         Alone: outside of any transaction, for work that begins and commits by itself.
         Careful: it takes back what it did when it fails, and needs no savepoint around it.
+        Lax: a power cut may take it back, so it need not wait for the disk.
         """
-        return self._put(Operation(work, then, alone=alone, careful=careful))
+        return self._put(Operation(work, then, alone=alone, careful=careful, lax=lax))
 
     def submit_joint(self, joint: Joint, item: Any, *, then: Callable[[], None] | None = None) -> asyncio.Future[Any]:
         """Have an item written together with what others hand to the same `joint` meanwhile; its own answer.
 
-        Where the items fail together, each is tried by itself.
+        Where the items fail together, each is tried by itself: `joint` must not mind what it did of them already.
         """
         return self._put(Operation(lambda db: joint(db, [item])[0], then, joint=joint, item=item))
 
@@ -104,6 +110,8 @@ class Writer:
                 self._thread = threading.Thread(target=self._serve, name="wakeful-writer", daemon=True)
                 self._thread.start()
             self._queue.put(operation)
+        if self._queue.qsize() >= self._wanted:
+            self._enough.set()
         return operation.future
 
     def close(self) -> None:
@@ -120,8 +128,10 @@ class Writer:
             began = stopwatch()
             if operation.alone:
                 self._run_alone(operation)
+            elif operation.lax and self._queue.empty():
+                self._run_lax(operation)
             else:
-                if self._crowd:
+                if self._crowd > 1:
                     self._gather()
                 self._run_together(operation)
             # Others poll for the lock; without a gap we would take it again before they look.
@@ -133,13 +143,14 @@ class Writer:
             self._forget_connection()
 
     def _gather(self) -> None:
-        """Wait while more of a crowd keeps coming, a few milliseconds at most: they then share one commit."""
+        """Wait until half of a crowd is there, or no more come: they share one commit while the others get ready."""
         seen = -1
-        for _ in range(_ROUNDS):
-            if (waiting := self._queue.qsize()) == seen:
-                return
+        self._wanted = self._crowd // 2
+        while seen < (waiting := self._queue.qsize()) < self._wanted:
             seen = waiting
-            self._closing.wait(_GATHER)
+            self._enough.clear()
+            self._enough.wait(_GATHER)
+        self._wanted = _NOBODY
 
     def _take(self) -> Operation[Any] | None:
         if (operation := self._held_back) is not None:
@@ -169,6 +180,21 @@ class Writer:
             answer = (operation, None, error)
         self._tell([answer])
 
+    def _run_lax(self, operation: Operation[Any]) -> None:
+        """A transaction of its own that is not synced. The next one that is syncs the whole log, this included."""
+        try:
+            db = self._connection()
+            db.execute("pragma synchronous=normal")
+            db.execute("begin immediate")
+            answer: Answer = (operation, operation.work(db), None)
+            db.execute("commit")
+            db.execute(f"pragma synchronous={SYNCHRONOUS}")
+            self.commits += 1
+        except Exception as error:
+            self._forget_connection()  # and with it the transaction: the next connection syncs again
+            answer = (operation, None, error)
+        self._tell([answer])
+
     def _run_together(self, first: Operation[Any]) -> None:
         """One transaction for whatever waits. What breaks the transaction itself fails all of it."""
         answers: list[Answer] = []
@@ -177,16 +203,17 @@ class Writer:
             db = self._connection()
             # Immediate: a deferred transaction that turns to writing fails instead of waiting.
             db.execute("begin immediate")
-            began = stopwatch()
+            began, crowd = stopwatch(), 0
             while taken:
                 size, taken = self._grouped(taken[0])
-                self._crowd = size > 1
+                crowd = max(crowd, size)
                 answers += self._attempt_jointly(db, taken[:size])
                 del taken[:size]
                 if taken and stopwatch() - began >= _FULL:
                     self._held_back = taken.pop()
             db.execute("commit")
             self.commits += 1
+            self._crowd = crowd + self._queue.qsize() if crowd > 1 else 0
         except Exception as error:
             self._give_up(error)
             waited = [answer[0] for answer in answers] + taken
@@ -208,8 +235,7 @@ class Writer:
         joint, wanted = group[0].joint, [operation for operation in group if not operation.future.cancelled()]
         if joint is not None and len(wanted) > 1:
             try:
-                with db:  # a savepoint
-                    results = joint(db, [operation.item for operation in wanted])
+                results = joint(db, [operation.item for operation in wanted])
             except Exception:
                 if not db.in_transaction:
                     raise  # SQLite took the whole transaction back

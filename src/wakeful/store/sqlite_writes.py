@@ -18,7 +18,8 @@ from wakeful.alarm import Row as TableRow
 from wakeful.store import Claim, Settled
 from wakeful.store.rows import Row, from_change, from_event, from_fire
 
-_PIECES: Final = (256, 128, 100, 64, 32, 16, 8, 4, 2, 1)  # rows to a statement; 100 is the usual batch
+# Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
+_PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
 _KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 
