@@ -61,6 +61,24 @@ class TestTheFile:
         assert await pragma(file, "synchronous") == 2
         assert await pragma(file, "busy_timeout") == 5000
 
+    async def test_a_claim_alone_does_not_wait_for_the_disk_but_what_follows_does(
+        self, file: SqliteStore, clock: ManualClock
+    ) -> None:
+        during: list[object] = []
+        look = file._sql["due"]
+        await added(file, an_alarm(clock))
+
+        def watched(db: apsw.Connection) -> None:
+            during.append(db.pragma("synchronous"))
+            db.execute(look.replace("select", "select no_such_column,", 1))  # and then it fails
+
+        with pytest.raises(StoreUnavailable):
+            await file._writer.submit(watched, lax=True)
+        assert during == [1]
+        assert await pragma(file, "synchronous") == 2
+        assert len(await claimed(file)) == 1
+        assert await pragma(file, "synchronous") == 2
+
     async def test_readers_neither_write_nor_checkpoint(self, file: SqliteStore) -> None:
         assert await file._read(lambda db: db.pragma("query_only")) == 1
         assert await file._read(lambda db: db.pragma("wal_autocheckpoint")) == 0

@@ -54,13 +54,18 @@ def open_writer(path: str) -> apsw.Connection:
         if db.readonly("main"):
             raise InvalidConfig(f"{path} cannot be written", field="database", fix="Check who may write to it.")
         _use_wal(db)
-        _pragma(db, f"synchronous={SYNCHRONOUS}")
+        sync_commits(db, True)
         _pragma(db, f"journal_size_limit={_WAL_LIMIT}")
         _pragma(db, f"cache_size=-{_CACHE_KB}")
     except BaseException:
         db.close()
         raise
     return db
+
+
+def sync_commits(db: apsw.Connection, wanted: bool) -> None:
+    """Whether a commit waits for the disk. Not to be changed inside a transaction."""
+    db.execute(f"pragma synchronous={SYNCHRONOUS if wanted else 'normal'}")
 
 
 def open_reader(path: str) -> apsw.Connection:

@@ -17,7 +17,7 @@ import apsw
 
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
-from wakeful.store.sqlite_file import SYNCHRONOUS, describe, open_writer
+from wakeful.store.sqlite_file import describe, open_writer, sync_commits
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -184,11 +184,11 @@ class Writer:
         """A transaction of its own that is not synced. The next one that is syncs the whole log, this included."""
         try:
             db = self._connection()
-            db.execute("pragma synchronous=normal")
+            sync_commits(db, False)
             db.execute("begin immediate")
             answer: Answer = (operation, operation.work(db), None)
             db.execute("commit")
-            db.execute(f"pragma synchronous={SYNCHRONOUS}")
+            sync_commits(db, True)
             self.commits += 1
         except Exception as error:
             self._forget_connection()  # and with it the transaction: the next connection syncs again
