@@ -58,7 +58,12 @@ def open_sync(db: str | os.PathLike[str] | None = None, **settings: Any) -> Sync
 
 def build(settings: Settings, *, clock: Clock | None = None, via: str = "python") -> Wakeful:
     return Wakeful(
-        build_store(settings, clock), settings=settings, targets=build_targets(settings, clock), clock=clock, via=via
+        build_store(settings, clock),
+        settings=settings,
+        targets=build_targets(settings, clock),
+        clock=clock,
+        via=via,
+        task_target=lambda: _messages(settings, clock),
     )
 
 
@@ -97,6 +102,12 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
             raise InvalidConfig("it is built in", field=f"targets.{INBOX}", fix="Take another name.")
         served[name] = _target(name, dict(given), settings, clock or SystemClock())
     return served
+
+
+def _messages(settings: Settings, clock: Clock | None) -> Served:
+    """Where tasks go when nothing else is said: the table their gateway reads, in the same database."""
+    given = {"kind": "table", "table": settings.tasks_target}
+    return _target(settings.tasks_target, given, settings, clock or SystemClock())
 
 
 def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) -> Served:

@@ -24,6 +24,11 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+def nap(seconds: float) -> None:
+    """Sleep in a thread that has nothing else to do."""
+    time.sleep(seconds)
+
+
 def stopwatch() -> float:
     """Seconds on a clock that never goes back; only differences mean something."""
     return time.monotonic()

@@ -34,6 +34,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     pool_size: Annotated[int, _about("PostgreSQL: connections a process holds at most.")] = 8
     host: Annotated[str, _about("The address `serve` binds to. Only loopback while there are no tokens.")] = "127.0.0.1"
     port: Annotated[int, _about("The port `serve` listens on; 0 takes a free one.")] = 4747
+    metrics_port: Annotated[
+        int, _about("The port at `host` where `worker` tells how it is; 0: it listens nowhere.")
+    ] = 0
     public_url: Annotated[str, _about("How receivers reach this server: the base of the report URL in a wake.")] = ""
     owner: Annotated[str, _about("Whose alarms the command line and the library set when nothing else says.")] = "local"
     timezone: Annotated[str, _about("The IANA zone in which times are understood when none is given.")] = "UTC"
@@ -50,6 +53,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     did_auth: Annotated[bool, _about("Whether whoever proves the key of a `did:matrix:…` gets a token for it.")] = False
     quota_active: Annotated[int, _about("Active and paused alarms an owner may have.")] = 10_000
     creates_per_minute: Annotated[int, _about("Alarms an owner may set in a minute, at one process.")] = 600
+    requests_per_minute: Annotated[int, _about("Requests an owner may make in a minute, at one process.")] = 6000
+    live_per_owner: Annotated[int, _about("WebSockets and event streams an owner may hold, at one process.")] = 32
     min_interval: Annotated[Seconds, _about("The shortest time between two fires of one alarm.")] = timedelta(
         seconds=60
     )
@@ -57,6 +62,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     chain_delay: Annotated[Seconds, _about("How soon an alarm that a wake sets may fire.")] = timedelta(seconds=60)
     wake_url: Annotated[str, _about("The router's address, `http://…/internal/wake`: makes the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
+    tasks_target: Annotated[
+        str, _about("Where tasks of `scheduled_tasks` go; `messages` is that table unless a target has the name.")
+    ] = "messages"
+    mcp_tasks: Annotated[bool, _about("Whether agents get the task tools over MCP, beside the alarm tools.")] = False
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
     log_format: Annotated[str, _about("text, or json: one object per line.")] = "text"
     targets: Annotated[
@@ -169,13 +178,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 
 
 def _checked(settings: Settings) -> Settings:
-    least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
-    least |= {"quota_active": 1, "creates_per_minute": 1, "chain_depth": 0}
-    for name, minimum in least.items():
-        if getattr(settings, name) < minimum:
-            raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
-    if settings.port > 65535:
-        raise InvalidConfig(f"{settings.port} is not a port", field="port", fix="Give 0 to 65535.")
+    _check_numbers(settings)
     if settings.lease < 2 * settings.tick:
         raise InvalidConfig("the lease is shorter than two ticks", field="lease", fix="Give a longer one.")
     for name, accepted in _WORDS.items():
@@ -186,3 +189,15 @@ def _checked(settings: Settings) -> Settings:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidConfig(f"{settings.timezone!r} is no IANA zone", field="timezone") from None
     return settings
+
+
+def _check_numbers(settings: Settings) -> None:
+    least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
+    least |= {"quota_active": 1, "creates_per_minute": 1, "chain_depth": 0, "metrics_port": 0}
+    least |= {"requests_per_minute": 1, "live_per_owner": 1}
+    for name, minimum in least.items():
+        if getattr(settings, name) < minimum:
+            raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
+    for name in ("port", "metrics_port"):
+        if (port := getattr(settings, name)) > 65535:
+            raise InvalidConfig(f"{port} is not a port", field=name, fix="Give 0 to 65535.")

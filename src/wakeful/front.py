@@ -17,7 +17,9 @@ from wakeful.doors import wire
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
-from wakeful.service import Cancelled, Entry, OnConflict, Service, Why
+from wakeful.schedule import Understood, parse
+from wakeful.service import Cancelled, Entry, OnConflict, Past, Service, Why
+from wakeful.service.history import Pending
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Worker
 from wakeful.targets.handler import Handler
 from wakeful.targets.inbox import Inbox
@@ -46,12 +48,14 @@ class Wakeful:
         targets: Mapping[str, Served],
         clock: Clock | None = None,
         via: str = "python",
+        task_target: Callable[[], Served] | None = None,
     ) -> None:
         self.settings = settings
         self._store = store
         self._clock = clock or SystemClock()
         self._served: dict[str, Served] = dict(targets)
         self._via = via
+        self._task_target = task_target
         self._dispatcher: Dispatcher | None = None
         self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
         self.service = Service(
@@ -62,6 +66,9 @@ class Wakeful:
 
     async def __aenter__(self) -> Self:
         await self._store.migrate()
+        name = self.settings.tasks_target
+        if name not in self._served and self._task_target is not None and await self._store.tasks.table():
+            self._served[name] = self._task_target()
         return self
 
     async def __aexit__(
@@ -78,10 +85,10 @@ class Wakeful:
 
     async def set(
         self,
-        when: str = "",
+        when: str | float = "",
         wake_message: str = "",
         *,
-        at: datetime | None = None,
+        at: datetime | float | None = None,
         delay: timedelta | float | str | None = None,
         cron: str = "",
         payload: Any = None,
@@ -95,10 +102,11 @@ class Wakeful:
         max_failures: int | None = None,
         policy: Policy | Mapping[str, Any] | None = None,
         created_by: str = "",
+        created_via: str = "",
         owner: str = "",
         connection: Any = None,
     ) -> Alarm:
-        """Set an alarm: exactly one of `when` (a phrase, ISO time, offset or cron), `at`, `delay` and `cron`.
+        """Set an alarm: exactly one of `when` (a phrase, ISO time, unix seconds or cron), `at`, `delay` and `cron`.
 
         With a `key`, setting it again answers with the alarm that has the key (or replaces it, or is refused,
         by `on_conflict`). `connection`: an asyncpg connection, to create inside your own transaction.
@@ -106,8 +114,8 @@ class Wakeful:
         draft = Draft(
             owner_did=owner or self.settings.owner,
             wake_message=wake_message,
-            when=when,
-            fire_at=at,
+            when=str(when),
+            fire_at=at if at is None or isinstance(at, datetime) else wire.moment(at, "fire_at"),
             delay=None if delay is None else wire.span(delay, "delay"),
             cron_expr=cron,
             timezone=timezone or self.settings.timezone,
@@ -120,9 +128,13 @@ class Wakeful:
             max_failures=self.settings.max_failures if max_failures is None else max_failures,
             policy=wire.policy(policy),
             created_by=created_by,
-            created_via=self._via,
+            created_via=created_via or self._via,
         )
         return (await self.service.set(draft, on_conflict=on_conflict, connection=connection)).alarm
+
+    async def parse(self, when: str, *, timezone: str = "") -> Understood:
+        """What a time means from now, in a zone; nothing is set. InvalidSchedule where it is not understood."""
+        return parse(when, timezone=timezone or self.settings.timezone, now=await self.service.now())
 
     # Look
 
@@ -166,14 +178,21 @@ class Wakeful:
         query = FireQuery(owner=self.settings.owner, alarm_id=id, statuses=statuses, target=target, limit=limit)
         return await self.service.fires(query)
 
+    async def pending(self, *, limit: int | None = None) -> list[Pending]:
+        """Every alarm that waits to fire, soonest first: its id, when it is due, how long after its creation."""
+        return await Past(self._store).pending(owner=self.settings.owner, limit=limit)
+
     async def history(
-        self, *, status: str = "", target: str = "", since: datetime | None = None, limit: int = 50
+        self, *, status: str = "", target: str = "", since: datetime | float | None = None, limit: int = 50
     ) -> list[Entry]:
+        """What happened and what is to come, newest first: fires due, and alarms created, `since` a moment."""
+        moment = None if since is None else wire.moment(since, "since")
         return await self.service.history(
-            owner=self.settings.owner, status=status, target=target, since=since, limit=limit
+            owner=self.settings.owner, status=status, target=target, since=moment, limit=limit
         )
 
     async def failed(self, *, limit: int = 20) -> list[Entry]:
+        """The latest fires that failed or fell silent."""
         return await self.service.failed(owner=self.settings.owner, limit=limit)
 
     async def stats(self) -> Stats:
@@ -191,6 +210,8 @@ class Wakeful:
         """Change the fields named: those of `set` that say when, what and how. A new when starts it anew."""
         names = {"at": "fire_at", "cron": "cron_expr"}
         given = {names.get(name, name): value for name, value in fields.items()}
+        if given.get("when") is not None:
+            given["when"] = str(given["when"])
         if given.get("payload") is not None:
             given["payload"] = wire.payload_text(given["payload"])
         try:
@@ -241,17 +262,20 @@ class Wakeful:
 
     # Serve
 
-    def handler(self, name: str, *, timeout: float = 900, concurrency: int | None = None) -> Callable[[F], F]:
+    def handler(
+        self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
+    ) -> Callable[[F], F]:
         """Serve a target of this name in this process with a function, async or plain.
 
-        What it returns is the result; what it raises is the failure, and the retry ladder climbs.
+        What it returns is the result; what it raises is the failure, and the retry ladder climbs. With `reports` it
+        may return None and say later how it went, by `completed` or `delivery_failed`.
         """
 
         def register(function: F) -> F:
             if name == INBOX or name in self._served:
                 raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
             room = self.settings.total_concurrency if concurrency is None else concurrency
-            self._served[name] = Served(Handler(function, timeout=timeout), room, breaks=False)
+            self._served[name] = Served(Handler(function, timeout=timeout, reports=reports), room, breaks=False)
             return function
 
         return register

@@ -28,7 +28,7 @@ _REASONS: Final = frozenset(
     {"", "missed", "overlap", "expired", "paused", "superseded", "cancelled"}
     | {"reported", "late", "refused", "exhausted", "worker died", "broken"}
 )
-_DOORS: Final = frozenset({"python", "cli", "http", "mcp"})
+_DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 # name → its labels and what it says; docs/metrics.md has the same list.

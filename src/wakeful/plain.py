@@ -74,13 +74,17 @@ class SyncWakeful:
     def settings(self) -> Settings:
         return self.clock.settings
 
-    def handler(self, name: str, *, timeout: float = 900, concurrency: int | None = None) -> Callable[[F], F]:
-        return self.clock.handler(name, timeout=timeout, concurrency=concurrency)
+    def handler(
+        self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
+    ) -> Callable[[F], F]:
+        return self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
 
     set = _waited(Wakeful.set)
+    parse = _waited(Wakeful.parse)
     get = _waited(Wakeful.get)
     find = _waited(Wakeful.find)
     fires = _waited(Wakeful.fires)
+    pending = _waited(Wakeful.pending)
     history = _waited(Wakeful.history)
     failed = _waited(Wakeful.failed)
     stats = _waited(Wakeful.stats)

@@ -1,4 +1,4 @@
-"""One process that stays: the dispatcher, beside it the HTTP door, and an orderly end.
+"""One process that stays: the dispatcher, beside it the HTTP door or a window on how it is, and an orderly end.
 
 The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets what is in flight come
 down; the second ends the process at once. Nothing is lost by that: leases end by themselves.
@@ -18,15 +18,19 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import uvicorn
 from msgspec.structs import replace
+from starlette.applications import Starlette
 
 from wakeful import __version__
+from wakeful.doors import health
 from wakeful.doors.agents import has_mcp
+from wakeful.doors.auth import Auth
 from wakeful.doors.connection import Connection
+from wakeful.doors.http import house
 from wakeful.doors.rpc import MESSAGE_LIMIT
 from wakeful.errors import InvalidConfig
 from wakeful.front import Wakeful
@@ -43,12 +47,12 @@ TURN: Final = 0.00005
 async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
     """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
     await clock.check_targets()
-    listener = await _listen(clock)
+    listener = await _listen(clock, "port")
     try:
         # With port 0 the real one is known only now, and report URLs must name it.
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
         url = clock.settings.local_url
-        server = _Server(_config(clock))
+        server = _Server(_config(clock, clock.asgi()))
         settle_in()
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
@@ -67,14 +71,44 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
-    """Dispatch, and nothing else, until told to stop."""
+    """Dispatch until told to stop; with the setting `metrics_port`, tell meanwhile how that goes, and nothing else."""
     await clock.check_targets()
+    listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
     settle_in()
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
-    with _stopped_by_signals(clock.dispatcher.stop):
+    if listener is None:
+        with _stopped_by_signals(clock.dispatcher.stop):
+            if ready is not None:
+                ready()
+            await clock.dispatcher.run()
+        return
+    with listener:
+        server = _Server(_config(clock, _window(clock)))
+        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
+
+        def stop() -> None:
+            server.should_exit = True
+            clock.dispatcher.stop()
+
+        log.info("metrics at %s/metrics", _url(clock.settings.host, clock.settings.metrics_port))
         if ready is not None:
             ready()
-        await clock.dispatcher.run()
+        await _both(clock, answering, stop)
+
+
+def _window(clock: Wakeful) -> Starlette:
+    """`/healthz`, `/readyz` and `/metrics`, behind the same guards as where everything is served."""
+    store = clock._store  # its own: what is told is how this process's dispatcher finds it
+    routes = health.routes(
+        store,
+        clock.metrics,
+        lease=clock.settings.lease,
+        targets=clock._served,
+        heartbeat=lambda: clock.dispatcher.pulse,
+    )
+    app = house(routes, clock.settings, auth=Auth(store, clock.settings, clock.service.clock))
+    app.add_middleware(health.Watched, metrics=clock.metrics)
+    return app
 
 
 def settle_in() -> None:
@@ -111,9 +145,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _config(clock: Wakeful) -> uvicorn.Config:
+def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
-        clock.asgi(),
+        app,
         lifespan="on",
         http=Connection,
         ws="websockets-sansio",
@@ -154,10 +188,10 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _listen(clock: Wakeful) -> socket.socket:
-    settings = clock.settings
+async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> socket.socket:
+    settings, port = clock.settings, getattr(clock.settings, setting)
     try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise InvalidConfig(f"{settings.host!r} is no address: {error}", field="host") from None
     is_local = all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found)
@@ -172,14 +206,18 @@ async def _listen(clock: Wakeful) -> socket.socket:
         listener = socket.create_server(place[:2], family=family, backlog=2048)
     except OSError as error:
         raise InvalidConfig(
-            f"cannot listen on {settings.local_url}: {os.strerror(error.errno or 0)}",
-            field="port",
-            fix="Stop what listens there, or give another port (0 takes a free one).",
+            f"cannot listen on {_url(settings.host, port)}: {os.strerror(error.errno or 0)}",
+            field=setting,
+            fix="Stop what listens there, or give another port.",
         ) from None
     # Inherited by every connection; asyncio sets it only where it made the socket itself. Without it an answer in two
     # pieces waits 40 ms for the other side to acknowledge the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def shown(db: str) -> str:

@@ -32,6 +32,11 @@ GOOD = {"wake_message": "x", "when": "in 1 hour"}
         (GOOD | {"policy": {"grace": "soon"}}, "invalid_request", "policy.grace"),
         (GOOD | {"policy": {"max_fires": 10**30}}, "invalid_request", "policy.max_fires"),
         (GOOD | {"policy": {"starts_at": "0001-01-01T00:00:00+14:00"}}, "invalid_request", "policy.starts_at"),
+        (
+            {"wake_message": "x", "cron_expr": "0 9 * * *", "policy": {"starts_at": "0001-01-01T00:00:00Z"}},
+            "invalid_request",
+            "policy.starts_at",
+        ),
         (GOOD | {"max_failures": -1}, "invalid_request", "max_failures"),
         (GOOD | {"max_failures": 10**40}, "invalid_request", "max_failures"),
         (GOOD | {"target": "nowhere"}, "unknown_target", "target"),

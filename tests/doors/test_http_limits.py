@@ -1,4 +1,4 @@
-"""How much the HTTP door takes, how long it waits, and that it describes itself."""
+"""How much the HTTP door takes, and how long it waits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.doors.world import Visitor, serving
-from wakeful.doors import connection, http
+from wakeful.doors import connection, endpoint
+from wakeful.doors.endpoint import operations_of
 from wakeful.doors.guard import DEPTH_LIMIT
-from wakeful.doors.http import OPERATIONS
-from wakeful.doors.openapi import document
 
 
 @pytest.mark.parametrize(("depth", "status"), [(DEPTH_LIMIT - 1, 201), (DEPTH_LIMIT, 400), (5000, 400)])
@@ -29,17 +28,20 @@ async def test_brackets_in_texts_are_no_depth(visit: Visitor) -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "ANSWER_WITHIN", 0.2)
-    async with serving(str(tmp_path / "w.db")) as visit:
-        port = visit.clock.settings.port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST /v1/alarms HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
-        writer.write(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
-        async with asyncio.timeout(10):
-            answer = await reader.read()  # to the end: the connection is closed
-        assert answer.startswith(b"HTTP/1.1 408")
-        assert b'"body_too_slow"' in answer
-        writer.close()
+    monkeypatch.setattr(endpoint, "ANSWER_WITHIN", 0.2)
+    async with serving(str(tmp_path / "w.db"), did_auth=True) as visit:
+        port, token = visit.clock.settings.port, (await visit.token("ada"))["authorization"]
+        taking = [operation for operation in operations_of(visit.clock.asgi().routes) if operation.body is not None]
+        for method, path in [*((one.method, one.path) for one in taking), ("POST", "/mcp")]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = f"{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: {token}\r\n"
+            writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{".encode())
+            async with asyncio.timeout(10):
+                answer = await reader.read()  # to the end: the connection is closed
+            assert answer.startswith(b"HTTP/1.1 408"), path
+            assert b'"body_too_slow"' in answer
+            writer.close()
+        assert len(taking) >= 9
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"])
@@ -63,7 +65,7 @@ async def test_headers_without_end_are_refused(visit: Visitor) -> None:
 
 
 async def test_a_store_that_does_not_answer_is_a_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr(endpoint, "ANSWER_WITHIN", 0.2)
 
     async def never(**_: object) -> None:
         await asyncio.Event().wait()
@@ -84,11 +86,3 @@ async def test_requests_on_one_connection_are_answered_in_their_order(visit: Vis
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             assert b'"ok"' in await reader.readexactly(length)
     writer.close()
-
-
-async def test_the_document_is_served(visit: Visitor) -> None:
-    answer = await visit("GET", "/openapi.json")
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert answer.json["openapi"] == "3.1.0"
-    assert answer.json["paths"].keys() == document(OPERATIONS)["paths"].keys()
-    assert (await visit("GET", "/openapi.json?x=1")).told == (400, "invalid_request", "x")

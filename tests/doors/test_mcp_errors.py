@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("alarm_set", SET | {"policy": {"report_within": "soon"}}, "policy.report_within", "soon"),
     ("alarm_set", SET | {"on_conflict": "merge"}, "on_conflict", "Accepted are: error, replace, return"),
     ("alarm_set", SET | {"parent_fire": "x@1"}, "parent_fire", "there is no fire"),
+    ("alarm_set", SET | {"payload": {"a": [json.loads("[" * 110 + "]" * 110)]}}, "arguments", "Make it flatter"),
     ("alarm_list", {"status": "done"}, "status", "Accepted are: active, all"),
     ("alarm_list", {"limit": 51}, "limit", "<= 50"),
     ("alarm_list", {"cursor": "?"}, "cursor", "next_cursor"),

@@ -30,6 +30,22 @@ HELLO: dict[str, Any] = {
 }
 
 
+# The command itself, and beside it code that prints and starts programs while calls are answered.
+NOISY = """
+import logging, subprocess, sys
+from wakeful.doors.cli import main
+from wakeful.service import Service
+quiet = Service.set
+async def noisy(self, *args, **more):
+    print("printed", flush=True)
+    subprocess.run([sys.executable, "-c", "print('from a child')"], check=True)
+    logging.getLogger("wakeful.noise").warning("logged")
+    return await quiet(self, *args, **more)
+Service.set = noisy
+main()
+"""
+
+
 def environ(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
     return kept | {"WAKEFUL_TIMEZONE": "Europe/Berlin"} | more
@@ -121,6 +137,32 @@ def test_stdout_holds_answers_only_and_the_end_of_stdin_ends_it(process: subproc
     assert rest == ""
     assert process.returncode == 0
     assert (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("format", ["json", "text"])
+def test_the_log_goes_to_stderr_in_the_format_that_was_set(tmp_path: Path, format: str) -> None:
+    """Also what a library prints, and what programs that it starts print: stdout is the client's alone."""
+    command = [sys.executable, "-c", NOISY, "mcp", "--dispatch", "--log-level", "debug"]
+    asks = [HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    asks.append(CALL | {"params": {"name": "alarm_set", "arguments": {"when": "in 1 hour", "wake_message": "x"}}})
+    done = subprocess.run(
+        command,
+        input="".join(json.dumps(ask) + "\n" for ask in asks),
+        env=environ(WAKEFUL_LOG_FORMAT=format),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=True,
+    )
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+    assert {"printed", "from a child"} <= set(done.stderr.splitlines())
+    lines = [line for line in done.stderr.splitlines() if line not in ("printed", "from a child")]
+    assert lines
+    if format == "json":
+        assert {json.loads(line)["logger"] for line in lines} >= {"wakeful.mcp", "wakeful.noise"}
+    else:
+        assert all(" wakeful." in line for line in lines)
 
 
 def test_sigterm_ends_it_while_the_client_is_still_there(process: subprocess.Popen[str]) -> None:

@@ -1,100 +1,291 @@
-"""Every operation of the document, every socket call and every stream, tried with another owner's token."""
+"""Every operation, tool, socket call and stream, tried with another owner's token: nothing read, nothing changed.
+
+The attempts are made from what the server says of itself: its document, its list of tools, its list of methods. What is
+new there is tried as well, or the test fails and says what it needs to know.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from msgspec import Struct
+from msgspec.structs import replace
 
-from wakeful.alarm import Draft
-from wakeful.doors.auth import mint
+from wakeful.alarm import Alarm, Draft
+from wakeful.doors.table import next_cursor
 from wakeful.store import AlarmQuery, FireQuery
 
-from .world import Visitor, serving
+from .world import Answer, Visitor, serving
 
 SECRET = "ada-knows"
-# What makes a call good enough to reach somebody's alarm; everything else gets an empty body.
+NOT_FOUND = re.compile("there is no|task not found")
+NAMED = "grants"  # what ada calls it; eve may call hers the same
+# What makes a call good enough to reach somebody's alarm, by the name of the field.
+GOOD: dict[str, Any] = {
+    "wake_message": "mine",
+    "when": "in 1 hour",
+    "for": "1h",
+    "outcome": "completed",
+    "label": "taken",
+    "did": "did:matrix:ada:0123456789abcdef",
+    "prompt": "mine",
+    "targetJid": "eve@g.us",
+    "cron": "0 9 * * *",
+}
+# Bodies that take a choice of fields, or more than texts.
 BODIES: dict[tuple[str, str], Any] = {
-    ("post", "/v1/alarms"): {
-        "wake_message": "mine",
-        "when": "in 1 hour",
-        "idempotency_key": "k",
-        "on_conflict": "replace",
-    },
     ("post", "/v1/alarms/batch"): {"alarms": [{"wake_message": "mine", "when": "in 1 hour", "idempotency_key": "k"}]},
     ("patch", "/v1/alarms/{id}"): {"label": "taken"},
     ("post", "/v1/alarms/{id}/snooze"): {"for": "1h"},
-    ("post", "/v1/fires/{fire_id}/report"): {"outcome": "completed", "result": "taken"},
-    ("post", "/v1/preview"): {"when": "in 1 hour"},
+    ("post", "/v1/auth/verify"): {
+        "did": GOOD["did"],
+        "public_key": "0123456789abcdef" * 4,
+        "nonce": "AAAA",
+        "signature": "00" * 64,
+    },
 }
-QUERIES = {("delete", "/v1/alarms"): "?all=true", ("get", "/v1/inbox"): "?wait=0.01"}
+QUERIES = {("delete", "/v1/alarms"): "all=true", ("get", "/v1/inbox"): "wait=0.01"}
 
 
-async def everything(visit: Visitor) -> Any:
-    """All that is ada's, as the operator sees it."""
-    store = visit.clock._store
-    alarms = await store.find(AlarmQuery(owner="ada", limit=500))
-    return alarms, await store.fires(FireQuery(owner="ada", limit=500))
+class World(Struct):
+    """ada, who has an alarm that waits, one that fired, and a task; and eve, who has a token that may do everything."""
+
+    visit: Visitor
+    eve: dict[str, str]
+    revoked: dict[str, str]
+    pending: Alarm
+    fired: str
+    task: str
+
+    @property
+    def adas(self) -> dict[str, str]:
+        """What is ada's, by the names it may be asked for."""
+        id, fire_id = self.pending.id, self.fired
+        names = {"id": id, "alarm_id": id, "root_id": id, "fire_id": fire_id, "parent_fire": fire_id}
+        texts = {"q": SECRET[:6], "text": SECRET[:6], "label": NAMED, "conversation_id": NAMED}
+        keys = {"idempotency_key": "k", "key": "k", "target": "agent", "process": "agent"}
+        return (
+            names
+            | texts
+            | keys
+            | {"taskId": self.task, "cursor": next_cursor(self.pending.created_at + timedelta(days=1), id)}
+        )
+
+    async def state(self) -> Any:
+        """All that is ada's, as the operator sees it."""
+        store = self.visit.clock._store
+        return (
+            await store.find(AlarmQuery(owner="ada", limit=500)),
+            await store.fires(FireQuery(owner="ada", limit=500)),
+            await store.events(owner="ada", limit=500),
+            [token for token in await store.tokens() if token.owner_did == "ada"],
+            [task for task in await store.tasks.find() if task.owner == "ada"],
+        )
+
+    def check(self, text: str, what: Any, *, given: bool) -> None:
+        """Nothing of ada's is in an answer. `given`: a refusal may repeat the id that was asked for."""
+        assert SECRET not in text, what
+        if not given:
+            for id in (self.pending.id, self.fired.partition("@")[0], self.task):
+                assert id not in text, what
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> str:
-    return str(tmp_path / "w.db")
+@pytest.fixture(params=["sqlite", "postgres"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[World]:
+    on_postgres = request.param == "postgres"
+    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+    async with serving(**place, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
+        service = visit.clock.service
+        await visit.clock._store.tasks.connect("scheduled_tasks")
+        task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
+        draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour")
+        named = {"label": NAMED, "conversation_id": NAMED, "idempotency_key": "k"}
+        pending = (await service.set(replace(draft, **named))).alarm
+        await service.pause(pending.id, owner="ada", by="ada", reason=SECRET)
+        pending = await service.resume(pending.id, owner="ada", by="ada")
+        fired = (await visit.fired("ada")).fire_id
+        while not await visit.clock._store.find(AlarmQuery(owner="ada", label=task.id)):
+            pass  # until a dispatcher has seen the task
+        await visit.token("ada")
+        revoked = await visit.token("eve")
+        id = revoked["authorization"].split("_")[1]
+        await visit.clock._store.revoke_token(id, await service.now())
+        yield World(visit, await visit.token("eve", "admin"), revoked, pending, fired, task.id)
 
 
-async def prepared(db: str) -> dict[str, dict[str, str]]:
-    tokens: dict[str, dict[str, str]] = {}
-    async with serving(db) as visit:
-        for owner, scopes in (("ada", ["read", "write"]), ("eve", ["read", "write", "admin"])):
-            text, token = mint(owner, scopes, now=await visit.clock._store.now())
-            await visit.clock._store.add_token(token)
-            tokens[owner] = {"authorization": f"Bearer {text}"}
-    return tokens
+# HTTP
 
 
-async def test_no_operation_reads_or_changes_what_is_another_owners(db: str) -> None:
-    tokens = await prepared(db)
-    async with serving(db) as visit:
-        draft = Draft(owner_did="ada", wake_message=SECRET, label=SECRET, when="in 1 hour", idempotency_key="k")
-        pending = (await visit.clock.service.set(draft)).alarm
-        wake = await visit.fired("ada")
-        names = {"id": pending.id, "fire_id": wake.fire_id}
-        before = await everything(visit)
-        document = (await visit("GET", "/openapi.json")).json
-        tried = 0
-        for path, operations in document["paths"].items():
-            for method in operations:
-                if method in ("parameters", "summary"):
-                    continue
-                body = BODIES.get((method, path), {} if method in ("post", "patch") else None)
-                place = path.format(**names) + QUERIES.get((method, path), "")
-                answer = await visit(method.upper(), place, body, headers=tokens["eve"])
-                assert answer.status < 500, (method, path, answer.text)
-                assert SECRET not in answer.text, (method, path)
-                if answer.status < 300:
-                    assert pending.id not in answer.text, (method, path)
-                    assert wake.alarm_id not in answer.text, (method, path)
-                tried += 1
-        assert tried >= 25
-        assert await everything(visit) == before
+class Attempt(Struct):
+    method: str
+    path: str
+    place: str
+    body: Any
+    entry: dict[str, Any]
+
+    async def made(self, visit: Visitor, headers: dict[str, str]) -> Answer:
+        """The answer; of a stream that does not end, only how it begins."""
+        if not self.is_stream:
+            return await visit(self.method.upper(), self.place, self.body, headers=headers)
+        async with visit._session.get(visit.url + self.place, headers=headers) as response:
+            text = "" if response.status == 200 else await response.text()
+            return Answer(response.status, dict(response.headers), text)
+
+    @property
+    def is_stream(self) -> bool:
+        return "text/event-stream" in self.entry["responses"].get("200", {}).get("content", {})
 
 
-async def test_no_socket_call_tells_what_is_another_owners(db: str) -> None:
-    tokens = await prepared(db)
-    async with serving(db) as visit:
-        draft = Draft(owner_did="ada", wake_message=SECRET, label=SECRET, when="in 1 hour")
-        pending = (await visit.clock.service.set(draft)).alarm
-        await visit.fired("ada")
-        before = await everything(visit)
-        async with visit._session.ws_connect(visit.url + "/v1/ws", headers=tokens["eve"]) as socket:
-            for method in ("list", "count", "history", "stats", "failed", "get"):
-                params = {"id": pending.id} if method == "get" else {}
-                await socket.send_str(
-                    msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).decode()
-                )
-                answer = await socket.receive_str()
-                assert SECRET not in answer, method
-                assert pending.id not in answer.replace(f"'{pending.id}'", ""), method
-        assert await everything(visit) == before
+def attempts(document: dict[str, Any], adas: dict[str, str]) -> Iterator[Attempt]:
+    for path, methods in document["paths"].items():
+        for method, entry in methods.items():
+            for query in queries(method, path, entry, adas):
+                for body in bodies(method, path, entry, document, adas):
+                    yield Attempt(method, path, path.format(**adas) + query, body, entry)
+
+
+def queries(method: str, path: str, entry: dict[str, Any], adas: dict[str, str]) -> Iterator[str]:
+    usual = QUERIES.get((method, path), "")
+    yield f"?{usual}" if usual else ""
+    for parameter in entry.get("parameters", []):
+        if parameter["in"] == "query" and parameter["name"] in adas:
+            yield f"?{parameter['name']}={adas[parameter['name']]}"
+
+
+def bodies(
+    method: str, path: str, entry: dict[str, Any], document: dict[str, Any], adas: dict[str, str]
+) -> Iterator[Any]:
+    if "requestBody" not in entry:
+        yield None
+        return
+    name = entry["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    shape = document["components"]["schemas"][name]
+    required = {field: GOOD[field] for field in shape.get("required", ()) if field in GOOD}
+    usual = BODIES.get((method, path), required | ({"when": GOOD["when"]} if "when" in shape["properties"] else {}))
+    yield usual
+    for field in shape["properties"]:
+        if field in adas and field not in usual:
+            yield usual | {field: adas[field]}
+    if "on_conflict" in shape["properties"]:
+        yield usual | {"idempotency_key": "k", "on_conflict": "replace"}
+
+
+async def test_no_operation_reads_or_changes_what_is_another_owners(world: World) -> None:
+    before, document = await world.state(), (await world.visit("GET", "/openapi.json")).json
+    reached: dict[tuple[str, str], set[int]] = {}
+    for attempt in attempts(document, world.adas):
+        answer = await attempt.made(world.visit, world.eve)
+        what = (attempt.method, attempt.place, attempt.body, answer.status, answer.text)
+        assert str(answer.status) in attempt.entry["responses"], what
+        world.check(answer.text, what, given=answer.status >= 300)
+        assert attempt.entry.get("security") == [] or answer.status not in (401, 403), what  # it is eve's own token
+        if "{" in attempt.path:
+            assert answer.status in (400, 404), what
+        reached.setdefault((attempt.method, attempt.path), set()).add(answer.status)
+    idle = [operation for operation, statuses in reached.items() if statuses == {400}]
+    assert idle == [], "say in GOOD, BODIES or QUERIES how to call these"
+    assert len(reached) == sum(len(methods) for methods in document["paths"].values())
+    assert await world.state() == before
+
+
+async def test_no_operation_lets_anyone_in_with_a_revoked_token_or_none(world: World) -> None:
+    before, document = await world.state(), (await world.visit("GET", "/openapi.json")).json
+    for headers in (world.revoked, {}, {"authorization": "Bearer wk_0123456789abcdef_" + "x" * 43}):
+        for attempt in attempts(document, world.adas):
+            answer = await attempt.made(world.visit, headers)
+            assert str(answer.status) in attempt.entry["responses"], (attempt.method, attempt.place, answer.text)
+            world.check(answer.text, (attempt.place, answer.text), given=answer.status >= 300)
+            if attempt.entry.get("security") != []:
+                assert answer.status == 401, (attempt.method, attempt.place, answer.text)
+    assert await world.state() == before
+
+
+# MCP
+
+
+def calls(schema: dict[str, Any], adas: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Arguments for a tool: the plainest, then each field that could name what is ada's, and each choice there is."""
+    known = adas | GOOD
+    strange = [name for name in schema.get("required", ()) if name not in known]
+    assert not strange, f"say in GOOD how to give {strange}"
+    usual = {name: GOOD.get(name, adas.get(name)) for name in schema.get("required", ())}
+    yield usual
+    for name, shape in schema["properties"].items():
+        if name in known and name not in usual:
+            yield usual | {name: adas.get(name, GOOD.get(name))}
+        for choice in shape.get("enum", ()):
+            chosen = usual | {name: choice}
+            yield chosen
+            yield chosen | {"for": "1h"} if "for" in schema["properties"] else chosen
+            yield chosen | {"key": "k"} if "key" in schema["properties"] else chosen
+
+
+async def test_no_tool_reads_or_changes_what_is_another_owners(world: World) -> None:
+    before = await world.state()
+    async with httpx2.AsyncClient(headers=world.eve, timeout=30) as http:
+        async with Client(streamable_http_client(world.visit.url + "/mcp", http_client=http)) as eve:
+            for tool in (await eve.list_tools()).tools:
+                schema = tool.input_schema
+                reached = False
+                for arguments in calls(schema, world.adas):
+                    result = await eve.call_tool(tool.name, arguments)
+                    text: str = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts
+                    world.check(text, (tool.name, arguments, text), given=bool(result.is_error))
+                    reached = reached or not result.is_error or NOT_FOUND.search(text) is not None
+                    if {"id", "fire_id", "taskId"} & set(schema.get("required", ())):
+                        assert result.is_error, (tool.name, arguments, text)
+                assert reached, f"say in GOOD how to call {tool.name}"
+    assert await world.state() == before
+
+
+# Sockets and streams
+
+
+async def test_no_socket_call_tells_what_is_another_owners(world: World) -> None:
+    before = await world.state()
+    variants = [{}, *({name: value} for name, value in world.adas.items())]
+    async with world.visit._session.ws_connect(world.visit.url + "/v1/ws", headers=world.eve) as socket:
+
+        async def call(method: str, params: dict[str, str]) -> dict[str, Any]:
+            await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+            found: dict[str, Any] = await socket.receive_json(timeout=10)
+            return found
+
+        methods = (await call("no such method", {}))["error"]["data"]["methods"]
+        for method in methods:
+            codes = set()
+            for params in variants:
+                answer = await call(method, params)
+                world.check(json.dumps(answer), (method, params, answer), given="error" in answer)
+                codes.add(answer.get("error", {}).get("code"))
+            assert codes - {-32602}, f"no params fit {method}: add some to World.adas"
+            assert -32603 not in codes
+    assert await world.state() == before
+
+
+async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world: World) -> None:
+    visit, service = world.visit, world.visit.clock.service
+    async with visit._session.get(visit.url + "/v1/events", headers=world.eve) as stream:
+        await stream.content.readline()
+        async with visit._session.ws_connect(visit.url + "/v1/ws", headers=world.eve) as socket:
+            await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "subscribe"})
+            await socket.receive_json(timeout=10)
+            await service.pause(world.pending.id, owner="ada", by="ada", reason=SECRET)
+            await visit.fired("ada")
+            mine = (
+                await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "in 1 hour"}, headers=world.eve)
+            ).json
+            told = await socket.receive_json(timeout=10)
+            assert (told["params"]["what"], told["params"]["alarm_id"]) == ("created", mine["id"])
+        while not (line := (await stream.content.readline()).decode()).startswith("data: "):
+            assert line, "the stream ended"
+        assert json.loads(line.removeprefix("data: "))["alarm_id"] == mine["id"]

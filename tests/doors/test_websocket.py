@@ -109,7 +109,7 @@ async def test_the_methods_of_the_alarm_system(visit_each: Visitor) -> None:
         assert (second["label"], first["payload"], first["status"]) == ("late", {"a": 1}, "active")
         assert [alarm["id"] for alarm in await ws.call("list", limit=1)] == [soon["id"]]
         assert await ws.call("count") == 2
-        assert [entry["id"] for entry in await ws.call("history")] == [late["id"], soon["id"], wake.fire_id]
+        assert [entry["id"] for entry in await ws.call("history")] == [soon["id"], late["id"], wake.fire_id]
         assert [entry["id"] for entry in await ws.call("history", status="fired", limit=1)] == [wake.fire_id]
         for word in ("process", "target"):
             assert [entry["id"] for entry in await ws.call("history", **{word: "agent"})] == [wake.fire_id]

@@ -15,6 +15,7 @@ from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.dispatcher import Served
+from wakeful.doors.auth import mint
 from wakeful.serving import serve
 
 
@@ -65,6 +66,12 @@ class Visitor:
         async with self._session.request(method, self.url + path, **more) as response:
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status, headers, await response.text())
+
+    async def token(self, owner: str, *scopes: str) -> dict[str, str]:
+        """The header of a new token: may read and write unless said."""
+        text, token = mint(owner, scopes or ("read", "write"), now=await self.clock.service.now())
+        assert await self.clock._store.add_token(token)
+        return {"authorization": f"Bearer {text}"}
 
     async def set(self, **body: Any) -> dict[str, Any]:
         answer = await self("POST", "/v1/alarms", {"wake_message": "hello", "when": "in 1 hour"} | body)

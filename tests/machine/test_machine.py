@@ -50,6 +50,7 @@ from .model import LEASE, Known, Lease, Span
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 PHASES = (Phase.generate,) if os.environ.get("WAKEFUL_MUTANT") else tuple(Phase)  # found is found
 EXAMPLES = int(os.environ.get("WAKEFUL_MACHINE_EXAMPLES", "0"))
+ALWAYS_THE_SAME = int(os.environ.get("WAKEFUL_MACHINE_SAME_EXAMPLES", "150"))
 
 times = st.sampled_from(["", "", "@every 10m", "*/15 * * * *", "0 * * * *"])
 waits = st.sampled_from([1, 10, 35, 90, 130, 400, 900, 1800, 4000, 9000]).map(lambda s: timedelta(seconds=s))
@@ -327,7 +328,7 @@ def test_the_promises_hold_in_whatever_order_things_happen(house: House) -> None
     run_state_machine_as_test(
         lambda: Alarms(house),  # type: ignore[arg-type]  # any maker of machines will do
         settings=settings(
-            max_examples=EXAMPLES or 150,
+            max_examples=EXAMPLES or ALWAYS_THE_SAME,
             stateful_step_count=30,
             deadline=None,
             database=None,

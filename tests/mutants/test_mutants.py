@@ -72,6 +72,7 @@ FOUND_BY_THE_MACHINE = [
 
 def _run(fault: str, tests: list[str], dsn: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, VARIABLE: fault, "WAKEFUL_TEST_PG_DSN": dsn, "PYTHONPATH": str(ROOT)}
+    environ["WAKEFUL_MACHINE_SAME_EXAMPLES"] = "900" if fault else "150"  # it ends at the first that fails
     plugins = ["-p", "tests.mutants.plant", "-p", "no:cacheprovider", "-x", "--tb=short"]
     args = [sys.executable, "-m", "pytest", *plugins, *tests]
     return subprocess.run(args, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300, check=False)

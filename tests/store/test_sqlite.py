@@ -59,7 +59,6 @@ class TestTheFile:
     async def test_every_commit_is_synced_to_a_log(self, file: SqliteStore) -> None:
         assert await pragma(file, "journal_mode") == "wal"
         assert await pragma(file, "synchronous") == 2
-        assert await pragma(file, "busy_timeout") == 5000
 
     async def test_a_claim_alone_does_not_wait_for_the_disk_but_what_follows_does(
         self, file: SqliteStore, clock: ManualClock

@@ -10,10 +10,10 @@ from typing import Any
 import apsw
 import pytest
 
-from wakeful.alarm import Delivered, Failed, Row
+from wakeful.alarm import Delivered, Failed, Row, stamp
 from wakeful.errors import InvalidConfig
 from wakeful.targets import Target
-from wakeful.targets.table import FIELDS, MESSAGES, Table, rfc3339
+from wakeful.targets.table import FIELDS, MESSAGES, Table
 from wakeful.testing.targets import TargetConformance, a_wake
 
 asyncpg = pytest.importorskip("asyncpg")
@@ -85,6 +85,7 @@ class TestInOurOwnDatabase(TargetConformance):
                 "timestamp": "2030-01-01T09:00:00.250000Z",
             },
             "id",
+            ("timestamp",),
         )
 
     async def test_the_sender_of_an_isolated_alarm_names_it(self, table: Open) -> None:
@@ -123,9 +124,9 @@ class TestInOurOwnDatabase(TargetConformance):
 
 
 def test_stamps_sort_like_time_among_those_of_go() -> None:
-    ours = rfc3339(datetime(2030, 1, 1, 9, 0, 0, 123_456, tzinfo=UTC))
+    ours = stamp(datetime(2030, 1, 1, 9, 0, 0, 123_456, tzinfo=UTC))
     assert "2030-01-01T09:00:00.123Z" > ours > "2030-01-01T09:00:00.123400001Z"
-    assert rfc3339(datetime(2030, 1, 1, 9, tzinfo=UTC)) < "2030-01-01T09:00:00.1Z"
+    assert stamp(datetime(2030, 1, 1, 9, tzinfo=UTC)) < "2030-01-01T09:00:00.1Z"
 
 
 class TestInAnotherSqliteFile(TargetConformance):

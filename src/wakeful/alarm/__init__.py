@@ -17,6 +17,7 @@ from wakeful.alarm.model import (
     fire_id,
     from_unix_ms,
     parse_fire_id,
+    stamp,
     unix_ms,
     whole_ms,
 )
@@ -25,6 +26,7 @@ from wakeful.alarm.plan import following, missed_before
 from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import fetch, report, retry, sweep
 from wakeful.alarm.settle import begin, note, release, settle, skip
+from wakeful.alarm.task import TASKS, Planner, Task, TaskNews, TaskPlan, task_state
 from wakeful.alarm.wake import Wake, report_token
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "DEFAULT_POLICY",
     "FIRE_STATUSES",
     "INBOX",
+    "TASKS",
     "Alarm",
     "Attempt",
     "Change",
@@ -43,10 +46,14 @@ __all__ = [
     "Failed",
     "Fire",
     "Outcome",
+    "Planner",
     "Policy",
     "Report",
     "Row",
     "Snoozed",
+    "Task",
+    "TaskNews",
+    "TaskPlan",
     "Timing",
     "Try",
     "Waiting",
@@ -73,7 +80,9 @@ __all__ = [
     "settle",
     "skip",
     "snooze",
+    "stamp",
     "sweep",
+    "task_state",
     "understand",
     "unix_ms",
     "update",

@@ -81,8 +81,13 @@ def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
     now = whole_ms(now)
     check(draft)
     timing = understand(draft, now=now)
-    first = timing.fire_at or now  # of a series: see `planned`
-    alarm = Alarm(
+    # The first occurrence of a series is found by `planned`.
+    return planned(drafted(draft, timing, id=id, now=now, first=timing.fire_at or now), now=now)
+
+
+def drafted(draft: Draft, timing: Timing, *, id: str, now: datetime, first: datetime) -> Alarm:
+    """The alarm of a checked draft, standing at a moment."""
+    return Alarm(
         id=id,
         owner_did=draft.owner_did,
         user_id=user_of(draft.owner_did),
@@ -109,7 +114,6 @@ def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
         root_id=draft.root_id,
         generation=draft.generation,
     )
-    return planned(alarm, now=now)
 
 
 def planned(alarm: Alarm, *, now: datetime) -> Alarm:

@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from wakeful.alarm.create import Draft, check, planned, understand
 from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason, whole_ms
+from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run
 from wakeful.alarm.settle import open_fire
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion
@@ -133,6 +134,17 @@ def replace_with(alarm: Alarm, fire: Fire | None, new: Alarm, *, now: datetime, 
     return _change(alarm, after, "replaced", by, "", *left)
 
 
+def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change | None:
+    """Other words, or paused or active, at the same times: what fell due meanwhile is due. None: all the same."""
+    if after == alarm:
+        return None
+    changed = ", ".join(name for name in Alarm.__struct_fields__ if getattr(alarm, name) != getattr(after, name))
+    if after.status != alarm.status:
+        after = replace(_taken_back(after, now), paused_reason="", failed_in_a_row=0)
+        return _change(alarm, after, "resumed" if after.status == "active" else "paused", by, changed)
+    return _change(alarm, replace(after, version=alarm.version + 1, updated_at=now), "updated", by, changed)
+
+
 def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "") -> Alarm:
     """A one-shot copy that is due at once and points to the first. It moves nothing."""
     now = whole_ms(now)
@@ -228,7 +240,8 @@ def _closed(fire: Fire | None, reason: str, now: datetime) -> tuple[Fire, ...]:
     """A fire that was still being tried ends here."""
     if fire is None or fire.status != "retrying":
         return ()
-    return (replace(fire, status="failed", reason=reason, report_by=None, updated_at=now),)
+    said = failed_result(fire.last_error or reason, fire.attempts)
+    return (replace(fire, status="failed", reason=reason, report_by=None, result=said, updated_at=now),)
 
 
 def _taken_back(alarm: Alarm, now: datetime) -> Alarm:

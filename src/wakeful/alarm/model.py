@@ -162,6 +162,7 @@ class Row(Struct, frozen=True):
     table: str
     values: dict[str, Any]
     key: str  # the column that holds the fire id
+    stamped: tuple[str, ...] = ()  # columns that take the moment of writing instead: see `stamp`
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -197,6 +198,11 @@ def unix_ms(moment: datetime) -> int:
 
 def from_unix_ms(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
+
+
+def stamp(moment: datetime) -> str:
+    """UTC, always with six decimals: so that text sorts like time, among Go's RFC3339Nano stamps too."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def whole_ms(moment: datetime) -> datetime:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from wakeful.alarm.model import Row
+from wakeful.alarm.model import RESULT_LIMIT, Row
 
 _MS: Final = timedelta(milliseconds=1)
 
@@ -65,3 +65,16 @@ class Try(Struct, frozen=True):
     @property
     def ms(self) -> int:
         return max(0, (self.ended - self.started) // _MS)
+
+
+# The words of the Alarm system, which its users look for in `result`; the status says the same in one word.
+
+
+def retry_result(error: str, attempt: int, allowed: int) -> str:
+    """What stands in the result of a fire that is tried again."""
+    return f"RETRY: {error} (attempt {attempt}/{allowed})"[:RESULT_LIMIT]
+
+
+def failed_result(error: str, attempts: int) -> str:
+    """What stands in the result of a fire that has failed."""
+    return f"FAILED: {error} (after {max(1, attempts)} attempts)"[:RESULT_LIMIT]

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from wakeful.alarm.model import ERROR_LIMIT, Alarm, Change, Fire, whole_ms
+from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.settle import open_fire
 
 
@@ -14,8 +15,15 @@ def quarantine(alarm: Alarm, fire: Fire | None, error: str, *, now: datetime) ->
     """End it as `failed`: its schedule, zone or policy no longer means anything to this version of wakeful."""
     now = whole_ms(now)
     said = f"set aside, it cannot be planned: {error}"[:ERROR_LIMIT]
+    known = fire or open_fire(alarm, now)
     kept = replace(
-        fire or open_fire(alarm, now), status="failed", reason="broken", last_error=said, report_by=None, updated_at=now
+        known,
+        status="failed",
+        reason="broken",
+        result=failed_result(said, known.attempts),
+        last_error=said,
+        report_by=None,
+        updated_at=now,
     )
     after = replace(
         alarm, status="failed", last_error=said, claim=alarm.claim + 1, claimed_at=None, unsettled=0, updated_at=now

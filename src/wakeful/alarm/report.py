@@ -18,7 +18,7 @@ from wakeful.alarm.model import (
     Fire,
     whole_ms,
 )
-from wakeful.alarm.outcome import Report
+from wakeful.alarm.outcome import Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
 from wakeful.alarm.settle import open_fire, pause_if_hopeless
 from wakeful.errors import Conflict, InvalidRequest, NotFound
@@ -130,7 +130,14 @@ def _completed(alarm: Alarm, fire: Fire, result: str, *, in_flight: bool, now: d
 def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datetime) -> Change:
     error = error[:ERROR_LIMIT]
     gone = replace(
-        fire, status="failed", reason="reported", completed_at=now, report_by=None, last_error=error, updated_at=now
+        fire,
+        status="failed",
+        reason="reported",
+        completed_at=now,
+        report_by=None,
+        result=failed_result(error, fire.attempts),
+        last_error=error,
+        updated_at=now,
     )
     if in_flight:
         return _change(alarm, replace(alarm, updated_at=now), gone)
@@ -142,12 +149,11 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
         at = whole_ms(now + spread(wait, f"{fire.id}#{fire.attempts}"))
         after = _reopened(alarm, fire, at, failures=fire.failures + 1)
         if after is not None:
-            said = f"RETRY: {error} (attempt {fire.failures + 1}/{alarm.max_failures})"
+            said = retry_result(error, fire.failures + 1, alarm.max_failures)
             again = replace(
                 gone, status="retrying", reason="", completed_at=None, failures=fire.failures + 1, result=said
             )
             return _change(alarm, replace(after, last_error=error, updated_at=now), again)
-    gone = replace(gone, result=f"FAILED: {error} (after {max(1, fire.attempts)} attempts)"[:RESULT_LIMIT])
     after = replace(
         _no_longer_awaited(alarm, fire, now),
         last_error=error,

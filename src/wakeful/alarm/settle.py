@@ -22,7 +22,17 @@ from wakeful.alarm.model import (
     SkipReason,
     whole_ms,
 )
-from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Snoozed, Try, Waiting
+from wakeful.alarm.outcome import (
+    Completed,
+    Delivered,
+    Failed,
+    Outcome,
+    Snoozed,
+    Try,
+    Waiting,
+    failed_result,
+    retry_result,
+)
 from wakeful.alarm.plan import advance, at_occurrence, following, passed_over, skipped_run, undecided
 from wakeful.retry import backoff, spread
 
@@ -157,10 +167,14 @@ def _come_back(alarm: Alarm, fire: Fire, outcome: Outcome, *, now: datetime) -> 
             return _delivered(alarm, replace(fire, through=None), outcome, now=now)
         case Failed(error):
             fire = replace(fire, last_error=error[:ERROR_LIMIT], through=None)
-            return fire if pending else replace(fire, status="failed", reason=fire.reason or "superseded")
+            return fire if pending else _ended(fire, fire.reason or "superseded")
         case _:
-            gone = replace(fire, status="failed", reason="superseded", last_error="taken from its worker")
+            gone = _ended(replace(fire, last_error="taken from its worker"), "superseded")
             return gone if fire.status == "retrying" and not pending else fire
+
+
+def _ended(fire: Fire, reason: str) -> Fire:
+    return replace(fire, status="failed", reason=reason, result=failed_result(fire.last_error, fire.attempts))
 
 
 def _completed(fire: Fire, result: str, *, now: datetime) -> Fire:
@@ -251,7 +265,7 @@ class _Ending(Struct, frozen=True):
             failures=failures,
             last_error=error,
             reason="",
-            result=f"RETRY: {error} (attempt {failures}/{alarm.max_failures})",
+            result=retry_result(error, failures, alarm.max_failures),
         )
         after = replace(_released(alarm, self.now), failure_count=failures, last_error=error, next_fire_at=at)
         return _change(alarm, after, fire, *passed_over(alarm, started=self.started, now=self.now))
@@ -266,7 +280,7 @@ class _Ending(Struct, frozen=True):
             report_by=None,
             failures=alarm.failure_count + 1,
             last_error=error,
-            result=f"FAILED: {error} (after {max(1, self.fire.attempts)} attempts)"[:RESULT_LIMIT],
+            result=failed_result(error, self.fire.attempts),
         )
         after = replace(
             _released(alarm, self.now),

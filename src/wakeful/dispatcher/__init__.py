@@ -131,6 +131,7 @@ class Dispatcher:
         done = 0
         try:
             await self._upkeep.look_around()
+            await self._upkeep.tasks.plan(self._now())
             while claimed := len(await self._claim()):
                 done += claimed
                 await self._all_down()

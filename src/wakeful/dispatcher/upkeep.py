@@ -14,6 +14,7 @@ from wakeful.clock import Clock, stopwatch
 from wakeful.config import Settings
 from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flights
+from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.store import Claim, Store, TargetState, Worker
@@ -36,6 +37,7 @@ class Upkeep:
         self._clock = clock
         self._worker = worker
         self._metrics = metrics
+        self.tasks = TaskPlanning(store, settings, metrics)
         self.heard = 0.0  # when the store last took our beat, by the stopwatch
         self._told: dict[str, datetime | None] = {}  # breakers as last written down
 
@@ -44,6 +46,7 @@ class Upkeep:
         duties: list[tuple[timedelta, Callable[[datetime], Coroutine[Any, Any, object]]]] = [
             (self._settings.tick, self._look_and_tell),
             (self._settings.tick, self.sweep),
+            (self._settings.tick, self.tasks.plan),
             (self._settings.lease / 3, self._renew),
             (BEAT_EVERY, self._beat),
             (PURGE_EVERY, self._purge),

@@ -313,3 +313,13 @@ class PreviewAnswer(_Shape, frozen=True, kw_only=True):
 class HealthAnswer(_Shape, frozen=True, kw_only=True):
     status: str
     version: str
+
+
+class ReadyAnswer(_Shape, frozen=True, kw_only=True):
+    status: str
+    version: str
+    store: str
+    dispatcher: str
+    heartbeat_age_seconds: float | UnsetType = UNSET
+    in_flight: int | UnsetType = UNSET
+    now: datetime

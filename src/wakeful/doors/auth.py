@@ -26,6 +26,7 @@ from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.doors.guard import refused
+from wakeful.doors.limits import Rate
 from wakeful.errors import Forbidden, InvalidRequest, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.store import Store, Token
 
@@ -111,6 +112,7 @@ class Auth:
         self._clock = clock
         self._seen: OrderedDict[str, tuple[datetime, Token | None]] = OrderedDict()
         self._touched: dict[str, datetime] = {}
+        self._rate = Rate(settings.requests_per_minute)
         self._open = False
         self._open_asked: datetime | None = None
         # The last token may run out. That opens nothing to the outside, nor where a key is enough to get another.
@@ -136,6 +138,11 @@ class Auth:
             raise Unauthorized(f"this token {what}", field="Authorization", fix=_HOW)
         await self._touch(token, now)
         return Principal(token.owner_did, frozenset(token.scopes), token.id)
+
+    def admit(self, principal: Principal) -> None:
+        """Count one request of this owner's, or TooMany."""
+        if not principal.local:
+            self._rate.admit(principal.owner, self._clock.now())
 
     async def is_alive(self, principal: Principal) -> bool:
         """Whether it would still be let in: for whoever keeps a connection open."""
@@ -210,6 +217,7 @@ class AuthMiddleware:
         if not _GUARDED.fullmatch(path) or _is_open(scope, path, authorization):
             return None
         principal = await self._auth.principal(authorization)
+        self._auth.admit(principal)
         if path.startswith("/metrics"):
             principal.need("admin")
         return principal

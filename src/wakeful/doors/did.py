@@ -15,10 +15,9 @@ import re
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
-from starlette.requests import Request
+from msgspec import Meta, Struct
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -27,7 +26,9 @@ from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.doors.auth import Auth, mint
+from wakeful.doors.endpoint import routed
 from wakeful.doors.guard import answer, body
+from wakeful.doors.table import Ask, Operation
 from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
 from wakeful.store import Store
 
@@ -38,11 +39,15 @@ _RANDOM: Final = 24
 _MAC: Final = 32
 _AGAIN: Final = "Ask /v1/auth/challenge for a new one, and use it once and within two minutes."
 
+# For the OpenAPI document only: what is wrong with them is told in better words than a decoder has.
+Did = Annotated[str, Meta(extra_json_schema={"pattern": f"^{_DID.pattern}$", "maxLength": TEXT_LIMIT})]
+Key = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-fA-F]{64}$"})]
+Signature = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-fA-F]{128}$"})]
 Verify = Callable[[bytes, bytes, bytes], bool]  # public key, signature, message
 
 
 class ChallengeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    did: str
+    did: Did
 
 
 class Challenge(Struct, frozen=True, kw_only=True):
@@ -57,10 +62,10 @@ class Challenge(Struct, frozen=True, kw_only=True):
 class VerifyBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Key and signature in hexadecimal; the signature is over the challenge's message."""
 
-    did: str
-    public_key: str
+    did: Did
+    public_key: Key
     nonce: str
-    signature: str
+    signature: Signature
 
 
 class Verified(Struct, frozen=True, kw_only=True):
@@ -75,11 +80,7 @@ def routes(auth: Auth, store: Store, settings: Settings, clock: Clock) -> list[R
     """The two routes, where the setting `did_auth` asks for them."""
     if not settings.did_auth:
         return []
-    proof = Proof(store, clock, _ed25519())
-    return [
-        Route("/v1/auth/challenge", proof.challenge_route, methods=["POST"]),
-        Route("/v1/auth/verify", proof.verify_route, methods=["POST"]),
-    ]
+    return routed(Proof(store, clock, _ed25519()), OPERATIONS)
 
 
 def _ed25519() -> Verify:
@@ -109,12 +110,6 @@ class Proof:
         self._clock = clock
         self._verify = verify
         self._secret = b""
-
-    async def challenge_route(self, request: Request) -> Response:
-        return answer(await self.challenge((await body(request, ChallengeBody)).did))
-
-    async def verify_route(self, request: Request) -> Response:
-        return answer(await self.verify(await body(request, VerifyBody)))
 
     async def challenge(self, did: str) -> Challenge:
         _parts(did)
@@ -197,3 +192,34 @@ def _spent() -> Unauthorized:
     return Unauthorized(
         "this nonce is unknown, expired or used, or was given for another DID", field="nonce", fix=_AGAIN
     )
+
+
+async def challenge(proof: Proof, ask: Ask) -> Response:
+    return answer(await proof.challenge((await body(ask.request, ChallengeBody)).did))
+
+
+async def verify(proof: Proof, ask: Ask) -> Response:
+    return answer(await proof.verify(await body(ask.request, VerifyBody)))
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="POST",
+        path="/v1/auth/challenge",
+        run=challenge,
+        says="Something to sign, for whoever holds the key of a DID",
+        scope="",
+        body=ChallengeBody,
+        answers={200: Challenge},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/auth/verify",
+        run=verify,
+        says="A token, for the signature over a challenge",
+        scope="",
+        body=VerifyBody,
+        answers={200: Verified},
+        refuses=(401,),
+    ),
+)

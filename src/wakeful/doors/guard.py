@@ -121,7 +121,7 @@ def _netloc(origin: str) -> str:
 
 async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
     """The JSON body as a value of a type; where it is optional, nothing stands for an empty object."""
-    if optional and not (said := await _read(request)):
+    if optional and not (said := await read(request)):
         return wire.decode(b"{}", kind)
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
@@ -133,12 +133,12 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
             fix="Send application/json.",
         )
     if not optional:
-        said = await _read(request)
-    _check_depth(said)
+        said = await read(request)
+    check_depth(said)
     return wire.decode(said, kind)
 
 
-async def _read(request: Request) -> bytes:
+async def read(request: Request) -> bytes:
     """The whole body. What is too long is not kept while it is being read."""
     kept, size, more = b"", 0, True
     while more:
@@ -158,7 +158,7 @@ async def _read(request: Request) -> bytes:
     return kept
 
 
-def _check_depth(said: bytes) -> None:
+def check_depth(said: bytes, field: str = "body") -> None:
     """Refuse what is nested so deeply that reading it again elsewhere could fail."""
     if said.count(b"[") + said.count(b"{") <= DEPTH_LIMIT:
         return
@@ -166,7 +166,7 @@ def _check_depth(said: bytes) -> None:
     for bracket in _BRACKETS.findall(_STRINGS.sub(b"", said)):
         depth += 1 if bracket in b"[{" else -1
         if depth > DEPTH_LIMIT:
-            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field="body", fix="Make it flatter.")
+            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Make it flatter.")
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from starlette.requests import Request
+from msgspec import Struct
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,8 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wakeful import __version__
 from wakeful.clock import stopwatch
 from wakeful.dispatcher import Pulse
-from wakeful.doors.auth import PRINCIPAL
+from wakeful.doors import answers as shape
+from wakeful.doors.endpoint import routed
 from wakeful.doors.guard import Refusal, answer, refused
+from wakeful.doors.table import Ask, Operation, Text
 from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.metrics import Metrics
 from wakeful.store import Store
@@ -29,6 +31,16 @@ OLDEST_BEAT: Final = 30.0
 _DEAD: Final = {"stopping": "the dispatcher of this process is stopping", "ended": "its dispatcher has ended"}
 
 
+class Watch(Struct, frozen=True):
+    """What is told of a process. `heartbeat`: how its dispatcher is; None where it has none."""
+
+    store: Store
+    metrics: Metrics
+    lease: timedelta
+    targets: Iterable[str]
+    heartbeat: Callable[[], Pulse | None]
+
+
 def routes(
     store: Store,
     metrics: Metrics,
@@ -37,33 +49,66 @@ def routes(
     targets: Iterable[str],
     heartbeat: Callable[[], Pulse | None],
 ) -> list[Route]:
-    """`/metrics` and `/readyz`. `heartbeat`: how this process's dispatcher is; None where it has none."""
+    """`/healthz`, `/readyz` and `/metrics`: what a process tells about itself, whatever else it serves."""
+    return routed(Watch(store, metrics, lease, targets, heartbeat), OPERATIONS)
 
-    async def tell(request: Request) -> Response:
-        if (principal := request.scope.get(PRINCIPAL)) is not None:
-            principal.need("admin")
-        pulse = heartbeat()
-        if pulse is not None:
-            metrics.dispatching(pulse.in_flight, pulse.breakers)
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN):
-                metrics.backlog(await store.backlog(lease=lease), targets, now=await store.now())
-        except (StoreUnavailable, TimeoutError):
-            metrics.store_failed()
-            metrics.backlog_unknown()
-        text, kind = metrics.exposition(request.headers.get("accept", ""))
-        return Response(text, headers={"content-type": kind})
 
-    async def ready(_: Request) -> Response:
-        try:
-            facts = judged(heartbeat()) | {"store": "ok", "now": await _asked(store)}
-        except WakefulError as error:
-            if isinstance(error, StoreUnavailable):
-                metrics.store_failed()
-            return refused(error)
-        return answer({"status": "ready", "version": __version__, **facts})
+async def health(watch: Watch, _: Ask) -> Response:
+    await _asked(watch.store)
+    return answer({"status": "ok", "version": __version__})
 
-    return [Route("/metrics", tell, methods=["GET"]), Route("/readyz", ready, methods=["GET"])]
+
+async def metrics(watch: Watch, ask: Ask) -> Response:
+    told, store = watch.metrics, watch.store
+    pulse = watch.heartbeat()
+    if pulse is not None:
+        told.dispatching(pulse.in_flight, pulse.breakers)
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            told.backlog(await store.backlog(lease=watch.lease), watch.targets, now=await store.now())
+    except (StoreUnavailable, TimeoutError):
+        told.store_failed()
+        told.backlog_unknown()
+    text, kind = told.exposition(ask.request.headers.get("accept", ""))
+    return Response(text, headers={"content-type": kind})
+
+
+async def ready(watch: Watch, _: Ask) -> Response:
+    try:
+        facts = judged(watch.heartbeat()) | {"store": "ok", "now": await _asked(watch.store)}
+    except WakefulError as error:
+        if isinstance(error, StoreUnavailable):
+            watch.metrics.store_failed()
+        return refused(error)
+    return answer({"status": "ready", "version": __version__, **facts})
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/healthz",
+        run=health,
+        says="Whether this server and its store answer",
+        scope="",
+        answers={200: shape.HealthAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/metrics",
+        run=metrics,
+        says="The numbers of this process, for Prometheus",
+        scope="admin",
+        answers={200: Text(("text/plain", "application/openmetrics-text"), "The numbers")},
+    ),
+    Operation(
+        method="GET",
+        path="/readyz",
+        run=ready,
+        says="Whether this process should get traffic",
+        scope="",
+        answers={200: shape.ReadyAnswer},
+    ),
+)
 
 
 def judged(pulse: Pulse | None) -> dict[str, Any]:

@@ -1,25 +1,21 @@
-"""The whole over HTTP: what happened, what is to come, what a phrase means, and whether all is well."""
+"""The whole over HTTP: what happened, what is to come, and what a phrase means."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from wakeful import __version__
 from wakeful.doors import answers as shape
 from wakeful.doors import table
 from wakeful.doors.guard import answer, body
 from wakeful.doors.hall import Hall
 from wakeful.doors.table import LIMIT, PAGE, Ask, Operation
 from wakeful.doors.wire import view
-from wakeful.errors import StoreUnavailable
 from wakeful.schedule import parse, zone
 from wakeful.service.history import STATUSES
 
-HEALTH_WITHIN: Final = 5.0
 LONGEST_AGENDA: Final = 24 * 366.0
 
 
@@ -61,14 +57,6 @@ async def preview(hall: Hall, ask: Ask) -> Response:
     if understood.cron_expr:
         shown["cron_expr"] = understood.cron_expr
     return answer(shown)
-
-
-async def health(hall: Hall, _: Ask) -> Response:
-    try:
-        await asyncio.wait_for(hall.store.target_states(), HEALTH_WITHIN)
-    except TimeoutError:
-        raise StoreUnavailable(f"the database did not answer within {HEALTH_WITHIN:g} s") from None
-    return answer({"status": "ok", "version": __version__})
 
 
 OPERATIONS: Final = (
@@ -113,13 +101,5 @@ OPERATIONS: Final = (
         scope="read",
         body=shape.PreviewBody,
         answers={200: shape.PreviewAnswer},
-    ),
-    Operation(
-        method="GET",
-        path="/healthz",
-        run=health,
-        says="Whether this server and its store answer",
-        scope="",
-        answers={200: shape.HealthAnswer},
     ),
 )

@@ -11,11 +11,12 @@ import msgspec
 
 from wakeful import __version__
 from wakeful.doors import answers as shape
-from wakeful.doors.table import Operation, Parameter
+from wakeful.doors.table import Operation, Parameter, Text
 from wakeful.doors.wire import CreateBody
 
 _REF: Final = "#/components/schemas/{name}"
 _PLACES: Final = re.compile(r"{(\w+)}")
+_MODULE: Final = re.compile(r".*[._]")  # http_alarms is about alarms
 _IDS: Final = {
     "id": "The id of an alarm.",
     "fire_id": "The id of a fire: <alarm id>@<unix milliseconds>.",
@@ -23,14 +24,16 @@ _IDS: Final = {
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
-    types = [CreateBody, shape.Problem]
+    types: list[Any] = [CreateBody, shape.Problem]
     for operation in operations:
-        types += [*operation.answers.values(), *([] if operation.body is None else [operation.body])]
-    unique = list(dict.fromkeys(types))
+        types += [one.tells if isinstance(one, Text) else one for one in operation.answers.values()]
+        types.append(operation.body)
+    unique = [kind for kind in dict.fromkeys(types) if kind is not None]
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
     refs = dict(zip(unique, schemas, strict=True))
     # What is in an item is judged item by item: a bad one is answered in its place.
-    components["BatchBody"]["properties"]["alarms"]["items"] = {"anyOf": [refs[CreateBody], {}]}
+    if "BatchBody" in components:
+        components["BatchBody"]["properties"]["alarms"]["items"] = {"anyOf": [refs[CreateBody], {}]}
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, refs)
@@ -54,13 +57,15 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 
 def _operation(operation: Operation, refs: dict[Any, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "operationId": f"{operation.run.__module__.rpartition('_')[2]}_{operation.run.__name__}",
+        "operationId": f"{_MODULE.sub('', operation.run.__module__)}_{operation.run.__name__}",
         "summary": operation.says,
         "parameters": _parameters(operation),
         "responses": {str(status): _response(operation, status, refs) for status in operation.statuses},
     }
     if not shown["parameters"]:
         del shown["parameters"]
+    if not operation.scope:
+        shown["security"] = []  # open to everyone
     if operation.body is not None:
         shown["requestBody"] = {
             "required": not operation.body_optional,
@@ -92,6 +97,10 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 def _response(operation: Operation, status: int, refs: dict[Any, Any]) -> dict[str, Any]:
     phrase = HTTPStatus(status).phrase
-    if status in operation.answers:
-        return {"description": phrase, "content": {"application/json": {"schema": refs[operation.answers[status]]}}}
-    return {"description": phrase, "content": {"application/problem+json": {"schema": refs[shape.Problem]}}}
+    match operation.answers.get(status):
+        case None:
+            return {"description": phrase, "content": {"application/problem+json": {"schema": refs[shape.Problem]}}}
+        case Text(media=media, says=says):
+            return {"description": says, "content": {one: {"schema": {"type": "string"}} for one in media}}
+        case kind:
+            return {"description": phrase, "content": {"application/json": {"schema": refs[kind]}}}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -17,7 +16,10 @@ from wakeful.alarm import Alarm, unix_ms
 from wakeful.doors import wire
 from wakeful.doors.hall import Hall
 from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.service import Past
+from wakeful.service.history import offset
 from wakeful.service.live import WHATS
+from wakeful.store import FireQuery
 
 log = logging.getLogger("wakeful.rpc")
 
@@ -29,7 +31,7 @@ UNKNOWN_METHOD: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000  # wakeful said no; `data` is the problem, as HTTP would tell it
-_ALWAYS: Final = timedelta(days=366 * 1000)
+FIRES_SHOWN: Final = 5
 
 Limit = Annotated[int, Meta(ge=1, le=500)]
 T = TypeVar("T")
@@ -199,9 +201,7 @@ class Looking:
     async def list(self, given: dict[str, Any]) -> Any:
         """Pending alarms, soonest first."""
         params = params_of(given, ListParams)
-        now = await self._hall.service.now()
-        alarms = await self._hall.store.agenda(owner=self._owner, until=now + _ALWAYS, limit=params.limit)
-        return [_pending(alarm, unix_ms(now) / 1000) for alarm in alarms]
+        return [_pending(alarm) for alarm in await Past(self._hall.store).active(self._owner, params.limit)]
 
     async def count(self, given: dict[str, Any]) -> Any:
         params_of(given, Nothing)
@@ -229,11 +229,14 @@ class Looking:
         return await self._hall.service.failed(owner=self._owner, limit=params.limit)
 
     async def get(self, given: dict[str, Any]) -> Any:
+        """One alarm, and what became of its latest fires: their `result` is where the outcome stands."""
         params = params_of(given, GetParams)
-        return wire.view(await self._hall.service.get(params.id, owner=self._owner))
+        alarm = await self._hall.service.get(params.id, owner=self._owner)
+        fires = await self._hall.service.fires(FireQuery(owner=self._owner, alarm_id=alarm.id, limit=FIRES_SHOWN))
+        return wire.view(alarm) | {"fires": [wire.fire_view(fire) for fire in fires]}
 
 
-def _pending(alarm: Alarm, now: float) -> dict[str, Any]:
-    """An alarm that waits: when it fires in unix seconds, in how many seconds that is, and its view."""
+def _pending(alarm: Alarm) -> dict[str, Any]:
+    """An alarm that waits: when it fires in unix seconds, how many seconds after its creation, and its view."""
     at = unix_ms(alarm.next_fire_at) / 1000
-    return {"set_at": at, "time_offset": round(at - now, 3)} | wire.view(alarm)
+    return {"set_at": at, "time_offset": offset(alarm).total_seconds()} | wire.view(alarm)

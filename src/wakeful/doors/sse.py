@@ -6,16 +6,18 @@ Who comes back with `Last-Event-ID` goes on from there, while this process remem
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
-from starlette.requests import Request
+from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
 from wakeful.clock import Clock
 from wakeful.doors import wire
 from wakeful.doors.auth import PRINCIPAL, Auth, Principal
 from wakeful.doors.hall import Hall
-from wakeful.doors.table import read_query, several, text
+from wakeful.doors.limits import Seats
+from wakeful.doors.table import Ask, Header, Operation, Text, several, text
 from wakeful.errors import StoreUnavailable, Unauthorized
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
 
@@ -51,38 +53,54 @@ def principal_of(scope: Scope) -> Principal:
     return principal
 
 
-class Stream:
-    """`GET /v1/events` as an ASGI application: it ends with its reader, its token or the server."""
+class Gallery(Struct, frozen=True):
+    """What those who follow along have in common."""
 
-    def __init__(self, hall: Hall, live: Live, auth: Auth) -> None:
-        self._hall = hall
-        self._live = live
-        self._auth = auth
+    hall: Hall
+    live: Live
+    auth: Auth
+    seats: Seats
+
+    def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
+        """A place for one more who follows; TooMany where an owner with a token has them all."""
+        return contextlib.nullcontext() if principal.local else self.seats.seat(principal.owner)
+
+
+async def events(gallery: Gallery, ask: Ask) -> Stream:
+    principal = principal_of(ask.request.scope)
+    if ask["alarm_id"]:
+        await gallery.hall.service.get(ask["alarm_id"], owner=principal.owner)
+    return Stream(gallery, principal, ask)
+
+
+class Stream:
+    """The answer to `GET /v1/events`, as an ASGI application: it ends with its reader, its token or the server."""
+
+    def __init__(self, gallery: Gallery, principal: Principal, ask: Ask) -> None:
+        self._gallery = gallery
+        self._hall = gallery.hall
+        self._live = gallery.live
+        self._principal = principal
+        self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        principal = principal_of(scope)
-        query = read_query(request, _QUERY)
-        if query["alarm_id"]:
-            await self._hall.service.get(query["alarm_id"], owner=principal.owner)
-        after = request.headers.get("last-event-id", "")
-        events = self._live.subscribed(principal.owner, query["events"], query["alarm_id"], after=after)
-        async with events as subscription:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            if request.method != "HEAD":
-                lost = after != "" and not subscription.resumed
-                await self._until_over(subscription, principal, receive, send, lost=lost)
+        ask, after = self._ask, self._ask.request.headers.get("last-event-id", "")
+        wanted = self._live.subscribed(self._principal.owner, ask["events"], ask["alarm_id"], after=after)
+        with self._gallery.seat(self._principal):
+            async with wanted as subscription:
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                if scope["method"] != "HEAD":
+                    lost = after != "" and not subscription.resumed
+                    await self._until_over(subscription, receive, send, lost=lost)
         if not subscription.dropped.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _until_over(
-        self, subscription: Subscription, principal: Principal, receive: Receive, send: Send, *, lost: bool
-    ) -> None:
+    async def _until_over(self, subscription: Subscription, receive: Receive, send: Send, *, lost: bool) -> None:
         clock = self._hall.service.clock
         ends = [
             self._tell(subscription, send, lost=lost),
             _left(receive),
-            until_refused(self._auth, principal, clock),
+            until_refused(self._gallery.auth, self._principal, clock),
             self._stopped(clock),
         ]
         tasks = [asyncio.ensure_future(end) for end in (*ends, subscription.dropped.wait())]
@@ -127,3 +145,25 @@ async def _left(receive: Receive) -> None:
 
 def _body(chunk: bytes) -> Message:
     return {"type": "http.response.body", "body": chunk, "more_body": True}
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/events",
+        run=events,
+        says="Live events as a stream that does not end; see docs/live.md",
+        scope="read",
+        query=_QUERY,
+        headers=(
+            Header(
+                "Last-Event-ID",
+                "The id of the last event that was seen: go on after it.",
+                "^[0-9a-f]{8}-[0-9]{1,15}$",
+            ),
+        ),
+        answers={200: Text(("text/event-stream",), "Server-sent events; the data of each is a LiveEvent", LiveEvent)},
+        refuses=(404,),
+        waits=True,
+    ),
+)

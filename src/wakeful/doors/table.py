@@ -1,6 +1,7 @@
 """The table of the HTTP door: what each operation takes, who may call it, and every answer it can give.
 
 One table drives routing, the check of query parameters, and the OpenAPI document: none of them can say anything else.
+Parts of it stand where their operations do: alarms, fires, live events, health, proofs of a key.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from wakeful.alarm import from_unix_ms, unix_ms
 from wakeful.alarm.create import TEXT_LIMIT, check_text
@@ -45,13 +46,21 @@ class Header(Struct, frozen=True):
     pattern: str
 
 
+class Text(Struct, frozen=True):
+    """An answer that is no JSON: the media types it comes in, the usual one first, and what it holds."""
+
+    media: tuple[str, ...]
+    says: str
+    tells: Any = None  # the type of what is told in it, for those who take it apart
+
+
 class Operation(Struct, frozen=True, kw_only=True):
     method: Literal["GET", "POST", "PATCH", "DELETE"]
     path: str
-    run: Callable[[Any, Ask], Awaitable[Response]]
+    run: Callable[[Any, Ask], Awaitable[ASGIApp]]
     says: str
-    scope: Literal["read", "write", ""]
-    answers: Mapping[int, Any]
+    scope: Literal["read", "write", "admin", ""]
+    answers: Mapping[int, Any]  # the type of the JSON, or Text
     query: tuple[Parameter, ...] = ()
     headers: tuple[Header, ...] = ()
     body: Any = None

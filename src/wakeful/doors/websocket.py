@@ -20,10 +20,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.auth import UNAUTHORIZED, Auth, Principal
+from wakeful.doors.endpoint import routed
 from wakeful.doors.guard import Guard, Refusal, refused
 from wakeful.doors.hall import Hall
-from wakeful.doors.rpc import MESSAGE_LIMIT, Desk, Looking, Nothing, SubscribeParams, params_of
-from wakeful.doors.sse import Stream, principal_of, until_refused
+from wakeful.doors.limits import Seats
+from wakeful.doors.rpc import MESSAGE_LIMIT, Desk, Looking, Method, Nothing, SubscribeParams, params_of
+from wakeful.doors.sse import OPERATIONS, Gallery, principal_of, until_refused
 from wakeful.errors import WakefulError
 from wakeful.service import Service
 from wakeful.service.live import WHATS, Live, Subscription
@@ -36,11 +38,11 @@ CLOSE_WITHIN: Final = 5.0  # seconds for the last word to someone who may not be
 
 
 def routes(service: Service, store: Store, live: Live, auth: Auth, settings: Settings) -> list[BaseRoute]:
-    hall = Hall(service, store, settings)
+    gallery = Gallery(Hall(service, store, settings), live, auth, Seats(settings.live_per_owner))
     return [
-        WebSocketRoute("/v1/ws", Door(hall, live, auth)),
+        WebSocketRoute("/v1/ws", Door(gallery)),
         Route("/v1/ws", _upgrade, methods=["GET"]),
-        Route("/v1/events", Stream(hall, live, auth), methods=["GET"]),
+        *routed(gallery, OPERATIONS),
     ]
 
 
@@ -55,36 +57,37 @@ async def _upgrade(_: Request) -> Response:
 class Door:
     """Lets in who may come in, each to a session of their own."""
 
-    def __init__(self, hall: Hall, live: Live, auth: Auth) -> None:
-        self._hall = hall
-        self._live = live
-        self._auth = auth
-        self._guard = Guard(_nowhere, hall.settings)
+    def __init__(self, gallery: Gallery) -> None:
+        self._gallery = gallery
+        self._guard = Guard(_nowhere, gallery.hall.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         websocket = WebSocket(scope, receive, send)
-        try:
-            # The handshake is a GET, and a page of a stranger can make a browser send one.
-            self._guard.check(websocket)
-            principal = principal_of(scope)
-        except WakefulError as error:
-            await _refuse(websocket, error)
-            return
-        await websocket.accept()
-        await Session(websocket, self._hall, self._live, self._auth, principal).run()
+        with contextlib.ExitStack() as stack:
+            try:
+                # The handshake is a GET, and a page of a stranger can make a browser send one.
+                self._guard.check(websocket)
+                principal = principal_of(scope)
+                stack.enter_context(self._gallery.seat(principal))
+            except WakefulError as error:
+                await _refuse(websocket, error)
+                return
+            await websocket.accept()
+            await Session(websocket, self._gallery, principal).run()
 
 
 class Session:
     """One socket: requests one after the other, and beside them the events of at most one subscription."""
 
-    def __init__(self, websocket: WebSocket, hall: Hall, live: Live, auth: Auth, principal: Principal) -> None:
+    def __init__(self, websocket: WebSocket, gallery: Gallery, principal: Principal) -> None:
         self._websocket = websocket
-        self._hall = hall
-        self._live = live
-        self._auth = auth
+        self._hall = gallery.hall
+        self._live = gallery.live
+        self._auth = gallery.auth
         self._principal = principal
         subscribing = {"subscribe": self._subscribe, "unsubscribe": self._unsubscribe}
-        self._desk = Desk(Looking(hall, principal.owner).methods() | subscribing)
+        methods = Looking(self._hall, principal.owner).methods() | subscribing
+        self._desk = Desk({name: self._counted(method) for name, method in methods.items()})
         self._subscription = contextlib.AsyncExitStack()
         self._telling: asyncio.Task[None] | None = None
         self._asked: Subscription | None = None
@@ -103,6 +106,15 @@ class Session:
         if self._over.done():
             code, reason = self._over.result()
             await self._close(code, reason)
+
+    def _counted(self, method: Method) -> Method:
+        """A method whose every call counts as a request, also within a batch."""
+
+        async def counted(given: dict[str, Any]) -> Any:
+            self._auth.admit(self._principal)
+            return await method(given)
+
+        return counted
 
     async def _serve(self) -> None:
         """Answer until the other side leaves."""

@@ -53,6 +53,9 @@ Message = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 32
 When = Annotated[str, Meta(extra_json_schema={"minLength": 1, "examples": ["tomorrow at 9am", "every weekday at 9am"]})]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 REPORT_LIMIT: Final = 128 * 1024
+# A day from the ends of the calendar: whatever is reckoned from a moment, in whatever zone, is still a date.
+_FIRST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+_LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _NAMED: Final = re.compile(r"(?:required|unknown) field `(.*)`$")
 
 
@@ -218,11 +221,15 @@ def moment(value: Moment | datetime, field: str) -> datetime:
     """A moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        if found.tzinfo is None:
-            raise InvalidRequest(f"{value} has no UTC offset", field=field, fix="Add one, or Z for UTC.")
-        return found.astimezone(UTC)
+            found = datetime.fromtimestamp(value, UTC)
+        else:
+            found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+            if found.tzinfo is None:
+                raise InvalidRequest(f"{value} has no UTC offset", field=field, fix="Add one, or Z for UTC.")
+            found = found.astimezone(UTC)
+        if not _FIRST <= found <= _LAST:
+            raise ValueError(found)
+        return found
     except (ValueError, OverflowError, OSError):
         raise InvalidRequest(
             f"{value!r} is no moment", field=field, fix="Give RFC 3339 with an offset, or unix seconds."
@@ -283,7 +290,7 @@ def view(alarm: Alarm) -> dict[str, Any]:
         "target": alarm.target,
         "version": alarm.version,
         "fire_count": alarm.fire_count,
-        "policy": None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy),
+        "policy": None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy) or None,
         "paused_reason": alarm.paused_reason,
         "cancelled_at": alarm.cancelled_at,
         "isolated": alarm.isolated or None,

@@ -42,6 +42,7 @@ from wakeful.service.bell import FIRST_LOOK, LONGEST_PAUSE, Bell
 from wakeful.service.guards import Guards, chained, check_edit
 from wakeful.service.history import Entry, Past
 from wakeful.service.places import Places
+from wakeful.service.tasks import Tasks
 from wakeful.service.why import Why, explain
 from wakeful.store import Added, AlarmQuery, FireQuery, Stats, Store, TargetState, Worker
 
@@ -79,6 +80,7 @@ class Service:
         self._places = Places(store, targets)
         self._guards = Guards(store, settings)
         self.bell = Bell()  # rung when a wake goes to an owner's inbox
+        self.tasks = Tasks(store, settings, guards=self._guards, now=self.now)
         self._ids = Ids()
         self._offset = timedelta(0)  # the store's clock less ours
         self._measured: datetime | None = None

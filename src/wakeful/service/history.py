@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -26,6 +26,8 @@ _FIRES: Final = {
     "snoozed": ("snoozed",),
 }
 STATUSES: Final = (*_ALARMS, *_FIRES)
+_ALWAYS: Final = timedelta(days=366 * 1000)
+_ALL: Final = 2**31 - 1
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,6 +48,18 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: str = ""
     error: str = ""
     count: int = 1
+    max_failures: int = 0
+    cancelled_at: datetime | None = None
+    created_by: str = ""
+    created_via: str = ""
+
+
+class Pending(NamedTuple):
+    """An alarm that waits to fire. A tuple, so that it unpacks as the Alarm system's triples do."""
+
+    id: str
+    due: datetime
+    offset: timedelta  # from its creation
 
 
 class Past:
@@ -59,16 +73,29 @@ class Past:
             )
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
-        found: list[Entry] = []
+        found: list[tuple[datetime, Entry]] = []
         if not status or status in _FIRES:
             statuses = _FIRES.get(status, ())
             query = FireQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
-            found += await self._told(await self._store.fires(query))
+            fires = await self._told(await self._store.fires(query))
+            found += [(entry.scheduled_for, entry) for entry in fires]
         if not status or status in _ALARMS:
             statuses = _ALARMS.get(status, ("active", "paused", "cancelled"))
             wanted = AlarmQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
-            found += [_unfired(alarm) for alarm in await self._store.find(wanted)]
-        return sorted(found, key=lambda entry: entry.scheduled_for, reverse=True)[:limit]
+            # By their creation: what is to come must not push what happened off the page.
+            found += [(alarm.created_at, _unfired(alarm)) for alarm in await self._store.find(wanted)]
+        found.sort(key=lambda one: (one[0], one[1].alarm_id), reverse=True)
+        return [entry for _, entry in found[:limit]]
+
+    async def pending(self, *, owner: str, limit: int | None = None) -> list[Pending]:
+        """Every active alarm, soonest first."""
+        return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in await self.active(owner, limit)]
+
+    async def active(self, owner: str, limit: int | None = None) -> list[Alarm]:
+        if limit is not None and limit < 1:
+            raise InvalidRequest(f"{limit} is less than 1", field="limit")
+        until = await self._store.now() + _ALWAYS
+        return await self._store.agenda(owner=owner, until=until, limit=_ALL if limit is None else limit)
 
     async def failed(self, *, owner: str, limit: int) -> list[Entry]:
         query = FireQuery(owner=owner, statuses=("failed", "timed_out"), limit=limit)
@@ -96,6 +123,11 @@ class Past:
         return [(moment, alarm) for (moment, _, alarm), _ in zip(line, range(limit), strict=False)]
 
 
+def offset(alarm: Alarm) -> timedelta:
+    """How long after its creation an alarm is due."""
+    return alarm.next_fire_at - alarm.created_at
+
+
 def _told(fire: Fire, alarm: Alarm | None) -> Entry:
     return Entry(
         id=fire.id,
@@ -113,6 +145,9 @@ def _told(fire: Fire, alarm: Alarm | None) -> Entry:
         result=fire.result,
         error=fire.last_error,
         count=fire.count,
+        max_failures=alarm.max_failures if alarm else 0,
+        created_by=alarm.created_by if alarm else "",
+        created_via=alarm.created_via if alarm else "",
     )
 
 
@@ -127,4 +162,8 @@ def _unfired(alarm: Alarm) -> Entry:
         message=alarm.wake_message,
         reason=alarm.paused_reason,
         error=alarm.last_error,
+        max_failures=alarm.max_failures,
+        cancelled_at=alarm.cancelled_at,
+        created_by=alarm.created_by,
+        created_via=alarm.created_via,
     )

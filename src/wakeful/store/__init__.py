@@ -15,8 +15,10 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Event, Fire
+from wakeful.store.tasks import TaskDoor
 
 BACKLOG_LIMIT: Final = 10_000
+AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may be ahead of the store's
 
 
 class Added(Struct, frozen=True):
@@ -158,6 +160,11 @@ class Token(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
+    @property
+    def tasks(self) -> TaskDoor:
+        """The SQL door: another program's table of tasks."""
+        ...
+
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
 
     async def migrate(self) -> list[str]:
@@ -274,8 +281,9 @@ class Store(Protocol):
         """For whoever follows along: at most `limit` each of new alarms, changed fires and events; empty owner: all.
 
         Alarms: `created_at` at or after `since`, in the order of their ids. An id is a UUIDv7 made no earlier than its
-        alarm's `created_at`, and a store may rely on that. Fires: `updated_at` at or after `since`, as they are now.
-        Events: numbered above `after_event`. What commits late may appear behind what was already read: look back.
+        alarm's `created_at`, and a store may rely on that: an alarm with an id of another kind may be left out. Fires:
+        `updated_at` at or after `since`, as they are now. Events: numbered above `after_event`. What commits late may
+        appear behind what was already read: look back.
         """
         ...
 
@@ -319,10 +327,10 @@ class Store(Protocol):
     async def purge(self, before: datetime, *, limit: int = 1000) -> int:
         """Delete what is finished since before a moment, at most `limit` of each kind of row; how many went.
 
-        Fires: `updated_at` before it, with an end on record (not retrying, not waiting, no `report_by`), and not the
-        current occurrence of an active or paused alarm. Alarms: fired, failed or cancelled, `updated_at` before it,
-        and no fire of theirs is left. Events: `at` before it. Tokens: revoked
-        or expired before it. Call it again until it answers 0. A key is free again
-        once its alarm is gone.
+        Fires: `updated_at` before it, of which nothing more is expected (not waiting, no `report_by`), and not the
+        current occurrence of an active or paused alarm: so also a retry that was left open when its alarm ended.
+        Alarms: fired, failed or cancelled, `updated_at` before it, and no fire of theirs is left. Events: `at` before
+        it. Tokens: revoked or expired before it. Call it again until it answers 0. A key is free again once its alarm
+        is gone.
         """
         ...

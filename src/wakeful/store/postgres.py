@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, whole_ms
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 from wakeful.store import (
+    AHEAD,
     BACKLOG_LIMIT,
     Added,
     AlarmQuery,
@@ -46,6 +47,7 @@ from wakeful.store.postgres_rows import (
     worker_of,
     worker_values,
 )
+from wakeful.store.postgres_tasks import PostgresTasks
 from wakeful.store.postgres_writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.queries import Naming, queries
 
@@ -88,6 +90,9 @@ class PostgresStore:
         )
         self._across = not pgbouncer
         self._writes = Writes(self._sql, tick=tick)
+        self.tasks = self._writes.tasks = PostgresTasks(
+            self._database, self._writes, naming=naming, moment=self._moment
+        )
         room = Elbowroom(pool_size)
         self._adding = GroupCommit(self._add, room=room)
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
@@ -132,7 +137,7 @@ class PostgresStore:
         return Claimed([] if first is None else [alarm_of(row[1:]) for row in rows], now)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
-        slow = [change.edited or change.row is not None for change in changes]
+        slow = [change.edited or change.row is not None or change.after.created_via == TASKS for change in changes]
         if not any(slow):
             return await self._settling.put(changes)
         if all(slow):
@@ -219,7 +224,8 @@ class PostgresStore:
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
         last = await self._value("last_event")
-        alarms = await self._database.fetch(self._sql["new_alarms"], first_uuid(since), since, owner, limit)
+        ahead = first_uuid(await self.now() + AHEAD)
+        alarms = await self._database.fetch(self._sql["new_alarms"], first_uuid(since), since, owner, limit, ahead)
         fires = await self._database.fetch(self._sql["changed_fires"], since, owner, limit)
         events = await self.events(owner=owner, after=after_event, limit=limit)
         return Changes([alarm_of(row) for row in alarms], [fire_of(row) for row in fires], events, last)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from wakeful.errors import InvalidConfig
-from wakeful.store.queries import Migration, Naming, migrations, queries
+from wakeful.store.queries import OURS, Migration, Naming, migrations, queries
 
 if TYPE_CHECKING:
     from wakeful.store.postgres_database import Connection
 
 _log: Final = logging.getLogger("wakeful.store")
+_NOW: Final = """select to_char(now() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"""
 _SHARED: Final = ["service", "version", "applied_at"]
-_OURS: Final = ("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets")
 _LOCK: Final = "select pg_advisory_xact_lock(hashtextextended('wakeful migrations', 0))"
 _PATIENCE: Final = 120.0  # for the lock and for the migration: another process may be at a long one
 
@@ -52,10 +52,11 @@ class Migrator:
             if step.version in applied:
                 return False
             await connection.execute(step.sql, timeout=_PATIENCE)
+            moment = await connection.fetchval(_NOW)
             await connection.execute(
-                # Literals without a type: in somebody else's ledger the version may be a number or a text.
+                # Literals without a type: in somebody else's ledger a version may be a number or a text, a moment too.
                 f"insert into {ledger} (service, version, applied_at)"
-                f" values ('{self._service}', '{step.version}', now())"
+                f" values ('{self._service}', '{step.version}', '{moment}')"
             )
             return True
 
@@ -75,7 +76,7 @@ class Migrator:
         if name in tables:
             rows = await connection.fetch(f"select version::text from {where} where service = $1", self._service)
             applied = {int(row[0]) for row in rows}
-        if not applied and (foreign := [table for table in _OURS if f"{self._naming.prefix}{table}" in tables]):
+        if not applied and (foreign := [table for table in OURS if f"{self._naming.prefix}{table}" in tables]):
             raise InvalidConfig(
                 f"the database has a table {self._naming.qualifier}{foreign[0]} that is not wakeful's",
                 field="database",
@@ -89,7 +90,7 @@ class Migrator:
         return where, applied
 
     async def _tables(self, connection: Connection) -> Mapping[str, list[str]]:
-        names = ["migrations", self._own_ledger, *(f"{self._naming.prefix}{table}" for table in _OURS)]
+        names = ["migrations", self._own_ledger, *(f"{self._naming.prefix}{table}" for table in OURS)]
         rows = await connection.fetch(self._sql["tables"], self._naming.schema, names)
         return {row["name"]: row["columns"] for row in rows}
 

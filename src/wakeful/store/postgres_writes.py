@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from wakeful.alarm import Alarm, Change, Row
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Change, Row, stamp
 from wakeful.errors import StoreBusy
 from wakeful.store import Added, Settled
 from wakeful.store.batching import Refused
@@ -35,12 +37,21 @@ select attname, format_type(atttypid, atttypmod)
 """
 
 
+class Followed(Protocol):
+    """Rows of somebody's table that follow their alarms."""
+
+    async def write_back(
+        self, connection: Connection, changes: Sequence[Change], answers: Sequence[Settled]
+    ) -> None: ...
+
+
 class Writes:
     """Statements on a connection that is handed in. They answer also whether anything falls due within a tick."""
 
     def __init__(self, sql: Mapping[str, str], *, tick: timedelta) -> None:
         self._sql = sql
         self._tick = tick
+        self.tasks: Followed | None = None
         self._types: dict[str, dict[str, str]] = {}  # of the columns of table targets, as last seen
 
     async def add(
@@ -114,11 +125,16 @@ class Writes:
             settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
             for change, verdict in zip(changes, settled, strict=True):
                 if change.row is not None and verdict.what == "applied":
-                    await self._insert_row(connection, change.row)
+                    await self._insert_row(connection, change.row, now)
+            if self.tasks is not None:
+                await self.tasks.write_back(connection, changes, settled)
         return settled, soon
 
-    async def _insert_row(self, connection: Connection, row: Row) -> None:
+    async def _insert_row(self, connection: Connection, row: Row, now: datetime | None) -> None:
         """Exactly one row per fire. Values come as text; the column says what they are."""
+        if row.stamped:
+            moment = stamp(now or await connection.fetchval("select clock_timestamp()"))
+            row = replace(row, values=row.values | dict.fromkeys(row.stamped, moment))
         table = ".".join(map(_quoted, row.table.split(".")))
         try:
             types = self._types.get(table) or dict(map(tuple, await connection.fetch(_COLUMNS, table)))

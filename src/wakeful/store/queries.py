@@ -13,6 +13,10 @@ from msgspec import Struct
 
 from wakeful.errors import InvalidConfig
 
+OURS: Final = (
+    *("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets"),
+    *("task_tables", "task_changes", "task_links"),
+)
 Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _HEAD: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -51,7 +55,12 @@ class Migration(Struct, frozen=True):
 
 def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
     """Every named statement of a dialect, its tables named for this database."""
-    parts = _HEAD.split((_SQL / f"{dialect}.sql").read_text())
+    return named((_SQL / f"{dialect}.sql").read_text(), naming)
+
+
+def named(text: str, naming: Naming) -> dict[str, str]:
+    """The statements of a file, by the names that stand above them."""
+    parts = _HEAD.split(text)
     return {name: naming.fill(body.strip().rstrip(";")) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 

@@ -16,10 +16,11 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from wakeful.alarm import Alarm, Change, Event, Fire, whole_ms
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, stamp, whole_ms
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import StoreUnavailable
 from wakeful.store import (
+    AHEAD,
     BACKLOG_LIMIT,
     Added,
     AlarmQuery,
@@ -55,6 +56,7 @@ from wakeful.store.rows import (
 from wakeful.store.sqlite_file import check_path, describe, make, open_reader
 from wakeful.store.sqlite_schema import bring_up_to_date
 from wakeful.store.sqlite_search import narrowed, search_values
+from wakeful.store.sqlite_tasks import SqliteTasks
 from wakeful.store.sqlite_tokens import SqliteTokens
 from wakeful.store.sqlite_writer import Work, Writer
 
@@ -85,6 +87,7 @@ class SqliteStore(SqliteTokens):
         self._writer = Writer(self._path)
         self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
         self._readers = _Readers(self._path)
+        self.tasks = SqliteTasks(self._writer, self._read, self._sql, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
         make(check_path(self._path))
@@ -146,7 +149,8 @@ class SqliteStore(SqliteTokens):
 
         async def some(chunk: Sequence[Change]) -> list[Settled]:
             ready, refused = self._written(chunk)
-            answers = await self._settle(ready, hint) if ready else []
+            tasks = [change for change in chunk if change.after.created_via == TASKS]
+            answers = await self._settle(ready, hint, tasks) if ready else []
             for at, error in refused:
                 answers.insert(at, Settled("refused", error))
             return answers
@@ -154,9 +158,17 @@ class SqliteStore(SqliteTokens):
         return await _in_chunks(some, changes)
 
     def _settle(
-        self, ready: Sequence[writes.Written], then: Callable[[], None] | None
+        self, ready: Sequence[writes.Written], then: Callable[[], None] | None, tasks: Sequence[Change]
     ) -> asyncio.Future[list[Settled]]:
-        return self._writer.submit(lambda db: writes.settle(db, self._sql, ready), then=then, careful=True)
+        def work(db: apsw.Connection) -> list[Settled]:
+            # Rows are stamped while nobody else can write: a reader that follows the stamps then misses none.
+            answers = writes.settle(db, self._sql, ready, stamp=stamp(self._clock.now()))
+            if tasks:
+                applied = {one.id for one, answer in zip(ready, answers, strict=True) if answer.what == "applied"}
+                self.tasks.follow(db, [change.after for change in tasks if change.after.id in applied])
+            return answers
+
+        return self._writer.submit(work, then=then, careful=not tasks)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         def work(db: apsw.Connection) -> set[tuple[str, int]]:
@@ -236,7 +248,8 @@ class SqliteStore(SqliteTokens):
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
         moment = to_ms(since)
         last = await self._rows("last_event")
-        alarms = await self._rows("new_alarms", owner=owner, since=moment, first_id=first_id(moment), limit=limit)
+        ids = {"first_id": first_id(moment), "last_id": first_id(to_ms(self._clock.now() + AHEAD))}
+        alarms = await self._rows("new_alarms", owner=owner, since=moment, limit=limit, **ids)
         fires = await self._rows("changed_fires", owner=owner, since=moment, limit=limit)
         events = await self.events(owner=owner, after=after_event, limit=limit)
         return Changes([to_alarm(row) for row in alarms], [to_fire(row) for row in fires], events, last[0][0])

@@ -13,11 +13,10 @@ import apsw
 from msgspec import Struct
 
 from wakeful.errors import InvalidConfig
-from wakeful.store.queries import Migration, Naming
+from wakeful.store.queries import OURS, Migration, Naming
 from wakeful.store.rows import to_ms
 
 _SHAPE: Final = ("service", "version", "applied_at")
-_TABLES: Final = ("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets")
 
 
 class _Ledger(Struct, frozen=True):
@@ -74,7 +73,7 @@ def _refuse(db: apsw.Connection, naming: Naming, have: int, known: int) -> None:
             field="database",
             fix="Install that version or a later one.",
         )
-    if have == 0 and (taken := _tables(db) & {naming.prefix + table for table in _TABLES}):
+    if have == 0 and (taken := _tables(db) & {naming.prefix + table for table in OURS}):
         raise InvalidConfig(
             f"the database has a table {min(taken)!r} that is not ours",
             field="prefix",

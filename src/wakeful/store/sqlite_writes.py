@@ -116,29 +116,29 @@ def written(change: Change) -> Written:
     )
 
 
-def settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written]) -> list[Settled]:
-    """All of them together; where one of them is refused, one by one."""
+def settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written], *, stamp: str = "") -> list[Settled]:
+    """All of them together; where one of them is refused, one by one. `stamp`: the moment, for rows that ask for it."""
     if len({change.id for change in changes}) == len(changes):
         try:
             with db:  # a savepoint
-                answers = _settle(db, sql, changes)
+                answers = _settle(db, sql, changes, stamp)
         except (NotAllOurs, *BAD_VALUE):
             pass
         else:
             return answers
-    return [_settle_alone(db, sql, change) for change in changes]
+    return [_settle_alone(db, sql, change, stamp) for change in changes]
 
 
-def _settle_alone(db: apsw.Connection, sql: Sql, change: Written) -> Settled:
+def _settle_alone(db: apsw.Connection, sql: Sql, change: Written, stamp: str) -> Settled:
     try:
         with db:
-            (answer,) = _settle(db, sql, [change])
+            (answer,) = _settle(db, sql, [change], stamp)
     except BAD_VALUE as error:
         return Settled("refused", str(error))
     return answer
 
 
-def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written]) -> list[Settled]:
+def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written], stamp: str) -> list[Settled]:
     plain = [change.alarm for change in changes if not change.edited]
     edited = [change.alarm for change in changes if change.edited]
     held = write_rows(db, sql["settle"], plain) + write_rows(db, sql["settle_edited"], edited)
@@ -150,7 +150,7 @@ def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written]) -> list[S
     write_rows(db, sql["add_events"], [event for change in changes for event in change.events])
     for change in changes:
         if change.row is not None:
-            _put_row(db, change.row)
+            _put_row(db, change.row, stamp)
     return [APPLIED] * len(changes)
 
 
@@ -162,7 +162,7 @@ def _not_ours(db: apsw.Connection, sql: Sql, change: Written) -> Settled:
     return Settled("edited" if row is not None and row[0] == change.claim else "lost")
 
 
-def _put_row(db: apsw.Connection, row: TableRow) -> None:
+def _put_row(db: apsw.Connection, row: TableRow, stamp: str) -> None:
     """Exactly one row per fire: its key says whether it is there."""
     table = ".".join(quoted(part) for part in row.table.split("."))
     columns = ", ".join(quoted(name) for name in row.values)
@@ -170,7 +170,7 @@ def _put_row(db: apsw.Connection, row: TableRow) -> None:
     try:
         db.execute(
             f"insert into {table} ({columns}) values ({marks}) on conflict ({quoted(row.key)}) do nothing",
-            tuple(row.values.values()),
+            tuple((row.values | dict.fromkeys(row.stamped, stamp)).values()),
         )
     except (apsw.SQLError, *BAD_VALUE) as error:
         raise RowRefused(f"{row.table}: {error}") from error

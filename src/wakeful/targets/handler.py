@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from wakeful.alarm import Completed, Failed, Outcome, Snoozed, Wake
+from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
 from wakeful.errors import InvalidConfig
 from wakeful.schedule import duration
@@ -20,6 +20,7 @@ from wakeful.targets.text import described, one_line, storable
 from wakeful.targets.threads import Threads
 
 _DONE: Final = Completed()
+_TAKEN: Final = Delivered(awaits_report=True)
 
 
 class Snooze(Exception):
@@ -36,19 +37,23 @@ class Handler:
     function   async or plain; called with the Wake
     timeout    seconds one call may take
     threads    how many calls of a plain function may run at once
+    reports    it only takes the wake up and says later how it went: where it returns None, a report is awaited
 
     An async function that takes too long is cancelled. A plain function cannot be: its call is settled as failed, but
     its thread stays taken until the function returns by itself. `overdue` counts such threads. They belong to this
     handler alone, so no other handler waits for them, and they do not keep the process from ending.
     """
 
-    def __init__(self, function: Callable[[Wake], Any], *, timeout: float = 900, threads: int = 32) -> None:
+    def __init__(
+        self, function: Callable[[Wake], Any], *, timeout: float = 900, threads: int = 32, reports: bool = False
+    ) -> None:
         if timeout <= 0:
             raise InvalidConfig(f"{timeout} is not more than 0 seconds", field="timeout")
         if threads < 1:
             raise InvalidConfig(f"{threads} is less than 1", field="threads")
         self._function = function
         self._call: Callable[[Wake], Awaitable[Any]] = function if _is_async(function) else self._in_a_thread
+        self._nothing_said: Outcome = _TAKEN if reports else _DONE
         self._deadlines = _Deadlines(timeout)
         self._late = f"no answer within {timeout:g} s"
         self._threads = Threads(threads, f"wakeful-{getattr(function, '__name__', 'handler')}")
@@ -77,7 +82,7 @@ class Handler:
             return Failed(described(error, ERROR_LIMIT))
         finally:
             self._deadlines.end(running)
-        return _DONE if result is None else Completed(storable(_text(result), RESULT_LIMIT))
+        return self._nothing_said if result is None else Completed(storable(_text(result), RESULT_LIMIT))
 
     async def close(self) -> None:
         self._deadlines.close()

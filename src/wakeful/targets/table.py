@@ -7,10 +7,9 @@ transaction. In another database it is inserted here; the unique key makes a rep
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from wakeful.alarm import Delivered, Failed, Outcome, Row, Wake
+from wakeful.alarm import TASKS, Delivered, Failed, Outcome, Row, Wake, stamp
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 
@@ -32,11 +31,11 @@ _FIELDS: Final[Mapping[str, Callable[[Wake], Any]]] = {
     "label": lambda wake: wake.label,
     "message": lambda wake: wake.message,
     "payload": lambda wake: wake.payload_json,
-    "scheduled_for": lambda wake: rfc3339(wake.scheduled_for),
+    "scheduled_for": lambda wake: stamp(wake.scheduled_for),
     "isolated": lambda wake: int(wake.isolated),
     "created_by": lambda wake: wake.alarm.created_by,
     "created_via": lambda wake: wake.alarm.created_via,
-    "created_at": lambda wake: rfc3339(wake.alarm.created_at),
+    "created_at": lambda wake: stamp(wake.alarm.created_at),
     "body": lambda wake: wake.body.decode(),
 }
 FIELDS: Final = (*_FIELDS, "sender", "delivered_at")
@@ -60,7 +59,8 @@ class Table:
     key               the column that holds the fire id; it needs a unique index of its own
     database          "": wakeful's own; else the path of an SQLite file, or postgresql://…
     sender            what the field `sender` says
-    isolated_sender   the same for isolated alarms; {alarm_id} stands for the id
+    isolated_sender   the same for isolated alarms; {task_id} stands for the task's id (an alarm that is none: its
+                      own), {alarm_id} for the alarm's
     timeout           seconds one insert into another database may take
 
     Values are text, but for `isolated`, which is 0 or 1; a store or writer turns text into the column's type.
@@ -75,7 +75,7 @@ class Table:
         key: str = "id",
         database: str = "",
         sender: str = "scheduler",
-        isolated_sender: str = "scheduler-isolated:{alarm_id}",
+        isolated_sender: str = "scheduler-isolated:{task_id}",
         timeout: float = 30,
     ) -> None:
         for name in (*table.split("."), *columns, key):
@@ -91,6 +91,7 @@ class Table:
         self._sender = sender
         self._isolated_sender = isolated_sender
         self._columns = {column: self._field(column, field) for column, field in columns.items()}
+        self._stamped = tuple(column for column, field in columns.items() if field == "delivered_at")
         self._timeout = timeout
         self._writer = self._writer_for(database) if database else None
 
@@ -108,7 +109,8 @@ class Table:
             await writer.close()
 
     async def deliver(self, wake: Wake) -> Outcome:
-        row = Row(self._table, {column: value(wake) for column, value in self._columns.items()}, self._key)
+        values = {column: value(wake) for column, value in self._columns.items()}
+        row = Row(self._table, values, self._key, self._stamped)
         if self._writer is None:
             return Delivered(f"a row in {self._table}", row=row)
         return await self._writer.insert(row)
@@ -124,7 +126,7 @@ class Table:
         if field == "sender":
             return self._sender_of
         if field == "delivered_at":
-            return lambda _: rfc3339(self._clock.now())
+            return lambda _: stamp(self._clock.now())
         if field not in _FIELDS:
             fix = f"Accepted: {', '.join(FIELDS)}, or a text in single quotes."
             raise InvalidConfig(f"{field[:60]!r} is not a field of a wake", field=f"columns.{column}", fix=fix)
@@ -132,7 +134,9 @@ class Table:
 
     def _sender_of(self, wake: Wake) -> str:
         if wake.isolated:
-            return self._isolated_sender.replace("{alarm_id}", wake.alarm_id)
+            alarm = wake.alarm
+            task_id = alarm.label if alarm.created_via == TASKS else alarm.id
+            return self._isolated_sender.replace("{alarm_id}", alarm.id).replace("{task_id}", task_id)
         return self._sender
 
     def _writer_for(self, database: str) -> Writer:
@@ -146,12 +150,7 @@ class Table:
             return PostgresWriter(database, self._table, columns, self._key, timeout=self._timeout)
         from wakeful.targets.table_sqlite import SqliteWriter
 
-        return SqliteWriter(database, self._table, columns, self._key, timeout=self._timeout)
-
-
-def rfc3339(moment: datetime) -> str:
-    """UTC, always with six decimals: so that text sorts like time, among Go's RFC3339Nano stamps too."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+        return SqliteWriter(database, self._table, columns, self._key, timeout=self._timeout, clock=self._clock)
 
 
 def quoted(name: str) -> str:

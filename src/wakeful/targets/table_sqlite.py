@@ -6,8 +6,9 @@ import asyncio
 
 import apsw
 
-from wakeful.alarm import Outcome, Row
+from wakeful.alarm import Outcome, Row, stamp
 from wakeful.alarm.model import ERROR_LIMIT
+from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 from wakeful.targets.table import inserted, no_unique_key, not_inserted, quoted, verify_columns
 from wakeful.targets.text import described
@@ -26,12 +27,15 @@ select 1
 class SqliteWriter:
     """One connection in one thread; the file must exist, and its journal mode is left as it is."""
 
-    def __init__(self, path: str, table: str, columns: tuple[str, ...], key: str, *, timeout: float) -> None:
+    def __init__(
+        self, path: str, table: str, columns: tuple[str, ...], key: str, *, timeout: float, clock: Clock
+    ) -> None:
         if "." in table:
             raise InvalidConfig("a table of an SQLite file has no schema", field="table")
         self._path = path.removeprefix("sqlite:///")
         self._table, self._columns, self._key = table, columns, key
         self._timeout = timeout
+        self._clock = clock
         names = ", ".join(quoted(column) for column in columns)
         marks = ", ".join("?" * len(columns))
         self._insert = f"insert into {quoted(table)} ({names}) values ({marks}) on conflict ({quoted(key)}) do nothing"
@@ -45,10 +49,9 @@ class SqliteWriter:
             raise InvalidConfig(described(error, ERROR_LIMIT), field="database") from None
 
     async def insert(self, row: Row) -> Outcome:
-        values = tuple(row.values[column] for column in self._columns)
         try:
             async with asyncio.timeout(self._timeout):
-                return inserted(self._table, await self._threads.run(self._write, values))
+                return inserted(self._table, await self._threads.run(self._write, row))
         except TimeoutError:
             return not_inserted(f"not done within {self._timeout:g} s", unhealthy=True)
         except apsw.Error as error:
@@ -66,11 +69,20 @@ class SqliteWriter:
             self._database.execute("pragma synchronous = full")
         return self._database
 
-    def _write(self, values: tuple[object, ...]) -> int:
+    def _write(self, row: Row) -> int:
         try:
             database = self._open()
-            database.execute(self._insert, values)
-            return database.changes()
+            database.execute("begin immediate")
+            try:
+                # Stamped while nobody else can write: a reader that follows the stamps then misses none.
+                values = row.values | dict.fromkeys(row.stamped, stamp(self._clock.now()))
+                database.execute(self._insert, tuple(values[column] for column in self._columns))
+                changed = database.changes()
+                database.execute("commit")
+                return changed
+            finally:
+                if database.in_transaction:
+                    database.execute("rollback")
         except _TROUBLE:
             self._forget()  # perhaps the file was replaced: the next one opens it anew
             raise

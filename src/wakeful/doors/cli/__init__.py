@@ -53,6 +53,9 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "db": ("house", "Look after the database."),
         "purge": ("house", "Delete what was finished long ago."),
     },
+    "Move": {
+        "import": ("importing", "Take over alarms from another system."),
+    },
 }
 _HOMES: Final = {name: entry for section in COMMANDS.values() for name, entry in section.items()}
 

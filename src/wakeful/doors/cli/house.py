@@ -12,6 +12,7 @@ import msgspec
 from wakeful.app import Wakeful, build_store
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.doors.cli.output import utc
+from wakeful.doors.cli.tasks import scheduled_tasks
 from wakeful.schedule import duration
 from wakeful.store import TargetState, Worker
 
@@ -33,6 +34,7 @@ def serve_command(**flags: Any) -> None:
 
 
 @click.command("worker", cls=Command)
+@click.option("--metrics-port", type=int, help="Tell at this port how it is: /metrics, /healthz, /readyz.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
 def worker_command(**flags: Any) -> None:
     """Run the dispatcher alone.
@@ -120,6 +122,9 @@ def db_migrate() -> None:
 
     applied = asyncio.run(migrate())
     asked().output.record({"applied": ", ".join(applied) or "nothing: up to date"}, {"applied": applied})
+
+
+db_command.add_command(scheduled_tasks)
 
 
 @click.command("purge", cls=Command)

@@ -17,6 +17,7 @@ import click
 
 from wakeful.alarm import Alarm
 from wakeful.doors import wire
+from wakeful.errors import InvalidRequest
 from wakeful.schedule import describe, duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 
@@ -118,7 +119,10 @@ def words(alarm: Alarm) -> str:
     """When an alarm fires, in words."""
     if alarm.fire_at is not None:
         return in_words(alarm.fire_at, alarm.timezone)
-    return describe(alarm.cron_expr, alarm.timezone)
+    try:
+        return describe(alarm.cron_expr, alarm.timezone)
+    except InvalidRequest:  # one that was taken over from elsewhere, and has ended
+        return alarm.cron_expr
 
 
 def schedule_of(alarm: Alarm) -> str:

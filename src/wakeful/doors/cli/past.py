@@ -25,7 +25,7 @@ from wakeful.store import Stats
 def history_command(status: str | None, target: str, after: str | None, limit: int) -> None:
     """List what happened and what is to come, newest first.
 
-    Columns in a pipe: scheduled for, status, target, id, attempts, label, message, result or error.
+    Columns in a pipe: scheduled for, status, target, id, attempts, label, message, outcome.
     """
 
     async def do(clock: Wakeful) -> tuple[list[Entry], datetime]:
@@ -62,7 +62,7 @@ def _entries(entries: list[Entry], now: datetime) -> None:
             str(entry.attempts or ""),
             entry.label,
             entry.message,
-            entry.error or entry.result or entry.reason,
+            entry.result or entry.error or entry.reason,
         )
         for entry in entries
     ]

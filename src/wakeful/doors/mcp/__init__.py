@@ -1,4 +1,4 @@
-"""The MCP door: seven tools for agents, over streamable HTTP at `/mcp` and on stdio.
+"""The MCP door: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
 
 A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
 addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
@@ -17,23 +17,25 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from wakeful import __version__
 from wakeful.alarm.create import check_text
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.auth import PRINCIPAL, SCOPES, Principal
-from wakeful.doors.guard import BODY_LIMIT
-from wakeful.doors.mcp.catalogue import ENTRIES, FRESH_FOR, INSTRUCTIONS, TOOLS, lesson, listed
+from wakeful.doors.endpoint import whole_body
+from wakeful.doors.guard import BODY_LIMIT, check_depth
+from wakeful.doors.mcp.catalogue import FRESH_FOR, INSTRUCTIONS, TOOLS, Entry, lesson, listed
 from wakeful.doors.mcp.schemas import given, schema
-from wakeful.doors.mcp.tools import Tools
+from wakeful.doors.mcp.task_catalogue import TASK_INSTRUCTIONS, TASK_TOOLS
 from wakeful.doors.mcp.views import utc
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.service import Service
 
-__all__ = ["TOOLS", "http", "server", "stdio"]
+__all__ = ["TASK_TOOLS", "TOOLS", "http", "server", "stdio"]
 
 log = logging.getLogger("wakeful.mcp")
 
@@ -45,15 +47,21 @@ PrincipalOf = Callable[[Context], Awaitable[Principal]]
 def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
     """The tools as an MCP server; `principal_of` says in whose name a request is made, or raises."""
 
+    offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
+
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return listed()
+        return listed(offered.values())
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             principal = await principal_of(ctx)
         except WakefulError as error:
             return _failed(f"{error} Nothing was changed.")
-        return await _called(service, settings, principal, params.name, params.arguments or {})
+        entry = offered.get(params.name)
+        if entry is None:
+            known = ", ".join(offered)
+            return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known are: {known}.")
+        return await _called(service, settings, principal, entry, params.arguments or {})
 
     quiet = logging.getLogger("mcp")
     if quiet.level == logging.NOTSET:  # it notes every request and, in detail, what was said
@@ -63,7 +71,7 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         version=__version__,
         title="wakeful",
         description="A durable alarm clock for agents.",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS + (TASK_INSTRUCTIONS if settings.mcp_tasks else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=_no_resources,
@@ -122,29 +130,38 @@ class _Endpoint:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        said = await whole_body(Request(scope, receive))  # the SDK would wait for it without end
         manager = StreamableHTTPSessionManager(
             self._door, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
         )
         async with manager.run():
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(scope, _again(said, receive), send)
+
+
+def _again(said: bytes, receive: Receive) -> Receive:
+    """Hand out a body that was read already, then whatever else comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": said, "more_body": False}]
+
+    async def receiving() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receiving
 
 
 async def _called(
-    service: Service, settings: Settings, principal: Principal, name: str, arguments: Mapping[str, Any]
+    service: Service, settings: Settings, principal: Principal, entry: Entry, arguments: Mapping[str, Any]
 ) -> types.CallToolResult:
-    entry = TOOLS.get(name)
-    if entry is None:
-        known = ", ".join(entry.name for entry in ENTRIES)
-        return _failed(f"There is no tool {name[:100]!r}. Nothing was changed. Known are: {known}.")
+    name = entry.name
     try:
         if not principal.owner:  # to the service that means the operator, who sees all
             raise Forbidden("this token names no owner", field="Authorization")
         principal.need(entry.scope)
         asked = _read(arguments, entry.takes)
-        tools = Tools(service, settings, owner=principal.owner, guarded=not principal.local)
+        tools = entry.tools(service, settings, owner=principal.owner, guarded=not principal.local)
         found = msgspec.to_builtins(await entry.run(tools, asked))
     except WakefulError as error:
-        return _failed(await _lesson(service, principal.owner, name, error, arguments))
+        error.field = entry.names.get(error.field, error.field)
+        return _failed(await _lesson(service, principal.owner, entry, error, arguments))
     except Exception:
         log.exception("%s broke", name)
         return _failed(f"{name}: something broke here; the log of the server says what. It may not have been done.")
@@ -158,6 +175,7 @@ def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.S
         body = msgspec.json.encode(arguments)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
         raise InvalidRequest(f"they cannot be read ({error})", field="arguments") from None
+    check_depth(body, "arguments")
     try:
         asked = wire.decode(body, kind)
     except InvalidRequest as error:
@@ -178,11 +196,11 @@ def _accepted(kind: type[msgspec.Struct], field: str) -> str:
     return f"It takes: {', '.join(names)} (* needed)."
 
 
-async def _lesson(service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+async def _lesson(service: Service, owner: str, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     try:
-        return await lesson(service, owner, name, error, arguments, utc(await service.now()))
+        return await lesson(service, owner, entry, error, arguments, utc(await service.now()))
     except WakefulError:  # the store is away: the fault itself still has to be told
-        return f"{name}: {error}"
+        return f"{entry.name}: {error}"
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import mcp_types as types
@@ -31,6 +31,9 @@ time), snooze. Unreported wakes from the inbox come again.
 _SET_EXAMPLE: Final = {"when": "tomorrow at 9am", "wake_message": "Check the grant portal", "key": "grant-portal"}
 
 
+Example = Callable[[Service, str, str, WakefulError, Mapping[str, Any]], Awaitable[str]]
+
+
 class Entry(Struct, frozen=True, kw_only=True):
     """A tool: what it takes and answers, which scope it needs, and the verb behind it."""
 
@@ -40,7 +43,11 @@ class Entry(Struct, frozen=True, kw_only=True):
     takes: type[Struct]
     answers: type[Struct]
     scope: Literal["read", "write"]
-    run: Callable[[Tools, Any], Awaitable[schemas.Result]]
+    run: Callable[[Any, Any], Awaitable[schemas.Result]]
+    tools: Callable[..., Any] = Tools  # what `run` is a verb of, made for each caller
+    example: Example | None = None  # a call that works; None: see `_example`
+    unknown: str = "It is not known whether it was done; alarm_set with a key, and the other tools, may be repeated."
+    names: Mapping[str, str] = {}  # of fields, where the tool calls them otherwise than its verb
     destructive: bool = False
     idempotent: bool = False
 
@@ -140,42 +147,40 @@ ENTRIES: Final = (
 TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in ENTRIES}
 
 
-def listed() -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[entry.tool() for entry in ENTRIES], ttl_ms=FRESH_FOR, cache_scope="public")
+def listed(entries: Iterable[Entry]) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[entry.tool() for entry in entries], ttl_ms=FRESH_FOR, cache_scope="public")
 
 
 async def lesson(
-    service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any], now: str
+    service: Service, owner: str, entry: Entry, error: WakefulError, arguments: Mapping[str, Any], now: str
 ) -> str:
     """An error as its reader can act on it: the fault, that nothing changed, the time, and a call that works."""
-    changed = "Nothing was changed."
-    if isinstance(error, StoreUnavailable):
-        changed = "It is not known whether it was done; alarm_set with a key, and the other tools, may be repeated."
-    example = await _example(service, owner, name, error, arguments)
-    return f"{name}: {error} {changed} It is {now} now. This works: {example}"
+    changed = entry.unknown if isinstance(error, StoreUnavailable) else "Nothing was changed."
+    example = await (entry.example or _example)(service, owner, entry.name, error, arguments)
+    return f"{entry.name}: {error} {changed} It is {now} now. This works: {example}"
 
 
 async def _example(service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     if isinstance(error, Forbidden | NotFound | TooMany):
-        return _call("alarm_list", {"status": "all"})
+        return call("alarm_list", {"status": "all"})
     if name == "alarm_set":
-        return _call(name, _SET_EXAMPLE)
+        return call(name, _SET_EXAMPLE)
     if name == "alarm_inbox":
-        return _call(name, {"wait": 30, "limit": 5})
+        return call(name, {"wait": 30, "limit": 5})
     if name == "alarm_list":
-        return _call(name, {"status": "pending", "limit": 10})
+        return call(name, {"status": "pending", "limit": 10})
     field = "fire_id" if name == "alarm_report" else "id"
     id = arguments.get(field)
     # Only what the caller named itself, never another alarm of theirs: an example is soon copied.
     if not isinstance(id, str) or not await _exists(service, owner, field, id):
-        return _call("alarm_list", {"status": "all"})
+        return call("alarm_list", {"status": "all"})
     if isinstance(error, Conflict):
-        return _call("alarm_get", {"id": id})
+        return call("alarm_get", {"id": id})
     more: dict[str, Any] = {
         "alarm_update": {"when": "tomorrow at 9am"},
         "alarm_report": {"outcome": "completed", "result": "Checked: 3 new grants"},
     }.get(name, {})
-    return _call(name, {field: id} | more)
+    return call(name, {field: id} | more)
 
 
 async def _exists(service: Service, owner: str, field: str, id: str) -> bool:
@@ -189,5 +194,5 @@ async def _exists(service: Service, owner: str, field: str, id: str) -> bool:
     return True
 
 
-def _call(name: str, arguments: Mapping[str, Any]) -> str:
+def call(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name} {msgspec.json.encode(arguments).decode()}"

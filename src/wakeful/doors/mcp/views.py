@@ -139,10 +139,10 @@ def ahead(alarm: Alarm, now: datetime) -> str:
     """When it fires next and how far away that is, or why it does not."""
     if alarm.status != "active":
         return f"The alarm is {alarm.status}" + (" and fires no more." if alarm.finished else ".")
-    return f"Next at {local(alarm.next_fire_at, alarm.timezone)}, {_away(alarm.next_fire_at - now)}."
+    return f"Next at {local(alarm.next_fire_at, alarm.timezone)}, {away(alarm.next_fire_at - now)}."
 
 
-def _away(length: timedelta) -> str:
+def away(length: timedelta) -> str:
     seconds = round(length.total_seconds())
     if seconds <= 0:
         return "due now"

@@ -409,10 +409,12 @@ select coalesce(max(seq), 0)
   from {t}events;
 
 -- name: new_alarms
--- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index.
+-- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index. The upper
+-- end leaves out ids of another kind, which imported alarms have.
 select *
   from {t}alarms
  where id >= $1::uuid
+   and id < $5::uuid
    and created_at >= $2
    and ($3::text = '' or owner_did = $3)
  order by id
@@ -537,7 +539,7 @@ delete
            fire.scheduled_for
       from {t}fires as fire
      where fire.updated_at < $1
-       and fire.status not in ('retrying', 'waiting')
+       and fire.status <> 'waiting'
        and fire.report_by is null
        and not exists (
         select

@@ -384,10 +384,12 @@ select coalesce(max(seq), 0)
   from {t}events;
 
 -- name: new_alarms
--- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index.
+-- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index. The upper
+-- end leaves out ids of another kind, which imported alarms have.
 select *
   from {t}alarms
  where id >= :first_id
+   and id < :last_id
    and created_at >= :since
    and owner_did = :owner -- when owner
  order by id
@@ -475,7 +477,7 @@ update {t}tokens
 select rowid
   from {t}fires as fire indexed by {p}fires_updated_idx
  where updated_at < :before
-   and status not in ('retrying', 'waiting')
+   and status <> 'waiting'
    and report_by is null
    and not exists (
     select 1
@@ -511,7 +513,7 @@ delete
   from {t}fires as fire
  where rowid in (select value from json_each(:rowids))
    and updated_at < :before
-   and status not in ('retrying', 'waiting')
+   and status <> 'waiting'
    and report_by is null
    and not exists (
     select 1

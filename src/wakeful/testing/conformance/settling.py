@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Fire, Policy, Row
+from wakeful.alarm import Attempt, Fire, Policy, Row, stamp
 from wakeful.store import FireQuery, Store
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
@@ -284,6 +284,16 @@ class TestRows:
         await one_claimed(store)
         assert await settled(store, replace(done(slow), row=_row(outbox, slow.fire_id, "late"))) == ["lost"]
         assert await outbox.rows() == []
+
+    async def test_a_row_that_asks_for_it_has_the_moment_it_was_written(
+        self, store: Store, clock: ManualClock, outbox: Outbox
+    ) -> None:
+        await added(store, an_alarm(clock))
+        leased = await one_claimed(store)
+        row = replace(_row(outbox, leased.fire_id, "when it was delivered"), stamped=("body",))
+        await clock.advance(1.5)
+        assert await settled(store, replace(done(leased), row=row)) == ["applied"]
+        assert await outbox.rows() == [(leased.fire_id, stamp(clock.now()))]
 
     async def test_a_row_that_cannot_be_written_is_refused_alone(
         self, store: Store, clock: ManualClock, outbox: Outbox

@@ -148,9 +148,14 @@ class TestPurging:
         assert [fire.status for fire in await store.fires(FireQuery())] == ["retrying"]
         assert await store.get(alarm.id) == alarm
 
-    @pytest.mark.parametrize(
-        "pending", [{"status": "waiting"}, {"status": "retrying"}, {"status": "delivered", "report_by": 1}]
-    )
+    async def test_a_retry_that_its_alarm_left_open_goes_with_it(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        await settled(store, done(alarm, a_fire(alarm, status="retrying")))
+        assert await _purged(store, clock.now() + DAY) == 2
+        assert await store.get(alarm.id) is None
+
+    @pytest.mark.parametrize("pending", [{"status": "waiting"}, {"status": "delivered", "report_by": 1}])
     async def test_a_fire_somebody_still_waits_for_keeps_itself_and_its_alarm(
         self, store: Store, clock: ManualClock, pending: dict[str, object]
     ) -> None:

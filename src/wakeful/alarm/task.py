@@ -1,0 +1,221 @@
+"""A row of `scheduled_tasks` as another program wrote it, and the alarm it stands for. Pure.
+
+The row says what is wanted, the alarm what happens. `seen` is the row as wakeful last left it: what differs from it
+was changed by the other program and counts; what does not may lag behind the alarm and is brought up to date.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm.create import Draft, Timing, check, drafted
+from wakeful.alarm.edit import cancel, taken_over
+from wakeful.alarm.model import Alarm, Change, Fire, Policy, whole_ms
+from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.schedule import schedule
+
+TASKS: Final = "sql"  # `created_via` of an alarm that stands for a task
+ISOLATED: Final = "isolated"
+_LIVE: Final = ("active", "paused")
+_STATES: Final = {"active": "active", "paused": "paused", "fired": "done", "failed": "error", "cancelled": "done"}
+_SHORTEST_MS: Final = 1000
+_COLUMNS: Final = {  # what an alarm's field is called in the row
+    "wake_message": "prompt",
+    "cron_expr": "cron",
+    "conversation_id": "chat_jid",
+    "owner_did": "owner",
+    "label": "id",
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """A task's row, every column as text."""
+
+    id: str
+    owner: str | None = None
+    chat_jid: str | None = None
+    prompt: str | None = None
+    cron: str | None = None  # an expression; digits: an interval in milliseconds; nothing: a one-shot
+    next_run: str | None = None
+    status: str | None = None
+    context_mode: str | None = None
+    created_at: str | None = None
+
+
+class TaskNews(Struct, frozen=True, kw_only=True):
+    """A task that was changed, and what is known of it. `task` is None once its row is deleted."""
+
+    task_id: str
+    upto: int  # the number of the last change this covers
+    task: Task | None = None
+    seen: Task | None = None
+    note: str = ""  # what was noted last
+    alarm_id: str = ""
+    alarm: Alarm | None = None
+    fire: Fire | None = None  # of the alarm's current occurrence
+
+
+class TaskPlan(Struct, frozen=True, kw_only=True):
+    """What follows from the news. All of it is written together, or nothing when the row has changed again."""
+
+    news: TaskNews
+    change: Change | None = None  # to the alarm the task had
+    new: Alarm | None = None  # the alarm it has from now on
+    alarm_id: str = ""
+    task: Task | None = None  # the row as it will be
+    note: str = ""  # why it does not run
+
+
+class Planner(Struct, frozen=True, kw_only=True):
+    """What a task does not say itself."""
+
+    target: str
+    owner: str
+    timezone: str
+    max_failures: int
+
+    def plan(self, news: TaskNews, *, id: str, now: datetime) -> TaskPlan:
+        """What a changed task means for its alarm. A row that makes no sense becomes `error`, and never fires."""
+        now, task = whole_ms(now), news.task
+        if task is None:
+            return TaskPlan(news=news, change=_ended(news, now, "task deleted"))
+        if task == news.seen:
+            return TaskPlan(news=news, alarm_id=news.alarm_id, task=task, note=news.note)
+        try:
+            return self._plan(news, task, id, now)
+        except InvalidRequest as error:
+            change = _ended(news, now, "task refused")
+            note = f"{_COLUMNS.get(error.field, error.field)}: {error.message}"
+            return TaskPlan(news=news, change=change, task=replace(task, status="error"), note=note)
+
+    def _plan(self, news: TaskNews, task: Task, id: str, now: datetime) -> TaskPlan:
+        alarm, status = news.alarm, (task.status or "").strip().lower()
+        if alarm is not None and alarm.finished and _is_behind(task, news.seen):
+            return TaskPlan(news=news, alarm_id=alarm.id, task=left_by(task, alarm))
+        if status not in _LIVE:
+            return TaskPlan(news=news, change=_ended(news, now, f"task {status}"), alarm_id=news.alarm_id, task=task)
+        if alarm is None or alarm.finished or self._moved(news, task, alarm):
+            return self._started(news, task, status, id, now)
+        check(self._draft(task))
+        after = replace(
+            alarm,
+            wake_message=task.prompt or "",
+            conversation_id=task.chat_jid or "",
+            isolated=task.context_mode == ISOLATED,
+        )
+        after = replace(after, status="paused" if status == "paused" else "active")
+        change = taken_over(alarm, after, now=now, by=TASKS)
+        return TaskPlan(news=news, change=change, alarm_id=alarm.id, task=left_by(task, after))
+
+    def _started(self, news: TaskNews, task: Task, status: str, id: str, now: datetime) -> TaskPlan:
+        """A new alarm for the task: the one it had ends here, so that no fire of it is taken for one of the new."""
+        change = _ended(news, now, "task changed")
+        timing = self._timing(task, now)
+        first = self._first(news.seen, task, timing, now)
+        if first is None:
+            note = "a one-shot without next_run is never due"
+            return TaskPlan(news=news, change=change, task=replace(task, status=status), note=note)
+        if timing.kind == "once":
+            timing = replace(timing, fire_at=first)
+        draft = self._draft(task)
+        check(draft)
+        if timing.cron_expr.startswith("@every"):
+            draft = replace(draft, policy=Policy(anchor=first))
+        new = drafted(draft, timing, id=id, now=now, first=first)
+        new = replace(new, status="paused" if status == "paused" else "active")
+        return TaskPlan(news=news, change=change, new=new, alarm_id=id, task=left_by(task, new))
+
+    def _timing(self, task: Task, now: datetime) -> Timing:
+        text = (task.cron or "").strip()
+        if not text:
+            return Timing("once", None, "", self.timezone)
+        if text.isascii() and text.isdigit():
+            if int(text) < 1:
+                raise InvalidSchedule(f"{text} is no interval", field="cron_expr")
+            text = f"@every {max(int(text), _SHORTEST_MS)}ms"
+        schedule(text, self.timezone, anchor=now)
+        return Timing("cron", None, text, self.timezone)
+
+    def _first(self, seen: Task | None, task: Task, timing: Timing, now: datetime) -> datetime | None:
+        """When it runs next: as the row says, unless a new cron came without a new next_run."""
+        is_stale = seen is not None and task.next_run == seen.next_run and task.cron != seen.cron
+        if task.next_run and not (is_stale and timing.kind == "cron"):
+            return moment_of(task.next_run)
+        if timing.kind == "once":
+            return None
+        found = schedule(timing.cron_expr, self.timezone, anchor=now).after(now)
+        if found is None:
+            raise InvalidSchedule(f"{task.cron!r} never comes true", field="cron_expr")
+        return whole_ms(found)
+
+    def _moved(self, news: TaskNews, task: Task, alarm: Alarm) -> bool:
+        return (
+            news.seen is None
+            or (task.cron, task.next_run) != (news.seen.cron, news.seen.next_run)
+            or self._owner(task) != alarm.owner_did
+        )
+
+    def _draft(self, task: Task) -> Draft:
+        if not (task.chat_jid or "").strip():
+            raise InvalidRequest("it is empty", field="conversation_id", fix="Name the chat.")
+        return Draft(
+            owner_did=self._owner(task),
+            wake_message=task.prompt or "",
+            timezone=self.timezone,
+            label=task.id,
+            conversation_id=task.chat_jid or "",
+            target=self.target,
+            isolated=task.context_mode == ISOLATED,
+            max_failures=self.max_failures,
+            created_by="scheduled_tasks",
+            created_via=TASKS,
+        )
+
+    def _owner(self, task: Task) -> str:
+        return task.owner if task.owner and task.owner.strip() else self.owner
+
+
+def task_state(alarm: Alarm) -> tuple[str, str | None]:
+    """An alarm's progress in the words of its task: status and next_run."""
+    return _STATES[alarm.status], None if alarm.finished else rfc3339(alarm.next_fire_at)
+
+
+def left_by(task: Task, alarm: Alarm) -> Task:
+    """The row beside its alarm. A next_run that names the same moment keeps its spelling."""
+    status, next_run = task_state(alarm)
+    if next_run is not None and task.next_run and moment_of(task.next_run) == alarm.next_fire_at:
+        next_run = task.next_run
+    return replace(task, status=status, next_run=next_run)
+
+
+def moment_of(next_run: str) -> datetime:
+    """The moment a next_run names: ISO 8601, in UTC where it has no offset, as SQLite's own functions write it."""
+    try:
+        found = datetime.fromisoformat(next_run.strip())
+    except ValueError:
+        found = None
+    if found is not None:
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    if found is None or found < _EPOCH:
+        raise InvalidSchedule(f"{next_run[:60]!r} is no moment", field="next_run")
+    return whole_ms(found)
+
+
+def rfc3339(moment: datetime) -> str:
+    """UTC with Z, and milliseconds only where there are some."""
+    precision = "milliseconds" if moment.microsecond else "seconds"
+    return moment.astimezone(UTC).isoformat(timespec=precision).removesuffix("+00:00") + "Z"
+
+
+def _ended(news: TaskNews, now: datetime, reason: str) -> Change | None:
+    return None if news.alarm is None else cancel(news.alarm, news.fire, now=now, by=TASKS, reason=reason)
+
+
+def _is_behind(task: Task, seen: Task | None) -> bool:
+    """Whether the row still stands as it did while its alarm was live: nobody started it anew."""
+    return seen is not None and seen.status in _LIVE and (task.cron, task.next_run) == (seen.cron, seen.next_run)

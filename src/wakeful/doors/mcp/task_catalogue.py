@@ -1,0 +1,135 @@
+"""The task tools as a client gets them, where the setting `mcp_tasks` turns them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wakeful.alarm import Task
+from wakeful.doors.mcp import task_schemas as schemas
+from wakeful.doors.mcp.catalogue import Entry, call
+from wakeful.doors.mcp.task_tools import TaskTools
+from wakeful.errors import Conflict, Forbidden, InvalidConfig, NotFound, TooMany, WakefulError
+from wakeful.service import Service
+
+TASK_INSTRUCTIONS: Final = """
+- Tasks put a message into a chat: schedule_task {"targetJid": "123@g.us", "prompt": "Morning brief", "cron": \
+"0 9 * * 1-5"}. Whoever reads that chat is woken, by the gateway. list_tasks and get_task tell of yours; update_task, \
+pause_task, resume_task and cancel_task change them."""
+
+_AGAIN: Final = "2030-01-31T09:00:00Z"
+_SCHEDULE: Final = {"targetJid": "123@g.us", "prompt": "Morning brief", "cron": "0 9 * * 1-5"}
+_NAMES: Final = {  # of the columns, as the tools call them
+    "id": "taskId",
+    "chat_jid": "targetJid",
+    "next_run": "nextRun",
+    "cron_expr": "cron",
+    "wake_message": "prompt",
+    "context_mode": "contextMode",
+}
+
+
+async def _example(service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    match error:
+        case InvalidConfig():  # no task tool works until the operator has seen to it
+            return call("alarm_list", {"status": "all"})
+        case Forbidden() | NotFound() | TooMany():
+            return call("list_tasks", {})
+    if name in ("schedule_task", "list_tasks"):
+        return call(name, _SCHEDULE if name == "schedule_task" else {})
+    id = arguments.get("taskId")
+    # Only what the caller named itself, never another task of theirs: an example is soon copied.
+    task = await _found(service, owner, id) if isinstance(id, str) else None
+    if task is None:
+        return call("list_tasks", {})
+    if isinstance(error, Conflict) or name in ("update_task", "resume_task"):
+        again = {"cron": _SCHEDULE["cron"]} if task.cron else {"nextRun": _AGAIN}
+        return call("update_task", {"taskId": id} | again)
+    return call(name, {"taskId": id})
+
+
+async def _found(service: Service, owner: str, id: str) -> Task | None:
+    try:
+        return await service.tasks.get(id, owner=owner)
+    except NotFound:
+        return None
+
+
+def _entry(name: str, **more: Any) -> Entry:
+    look = "It is not known whether it was done; list_tasks tells."
+    return Entry(name=name, tools=TaskTools, example=_example, unknown=look, names=_NAMES, **more)
+
+
+TASK_ENTRIES: Final = (
+    _entry(
+        "schedule_task",
+        title="Schedule a task",
+        about="Put a message into a chat later, once or again and again. An active task of yours with the same cron "
+        "and prompt is not made twice. "
+        'Example: {"targetJid": "123@g.us", "prompt": "Morning brief", "cron": "0 9 * * 1-5"}',
+        takes=schemas.ScheduleArguments,
+        answers=schemas.ScheduleResult,
+        scope="write",
+        run=TaskTools.schedule,
+    ),
+    _entry(
+        "get_task",
+        title="Look at a task",
+        about="One task: its prompt, when it runs next, and why it does not.",
+        takes=schemas.GetTaskArguments,
+        answers=schemas.GetTaskResult,
+        scope="read",
+        run=TaskTools.get,
+    ),
+    _entry(
+        "list_tasks",
+        title="List tasks",
+        about="List your tasks, newest first, in short.",
+        takes=schemas.ListTasksArguments,
+        answers=schemas.ListTasksResult,
+        scope="read",
+        run=TaskTools.list,
+    ),
+    _entry(
+        "update_task",
+        title="Change a task",
+        about="Change a task's prompt, times, chat or mode. A new time runs one again that is done or in error. "
+        'Example: {"taskId": "…", "cron": "0 8 * * 1-5"}',
+        takes=schemas.UpdateTaskArguments,
+        answers=schemas.DoneResult,
+        scope="write",
+        run=TaskTools.update,
+        destructive=True,
+    ),
+    _entry(
+        "pause_task",
+        title="Pause a task",
+        about="Keep a task from running until it is resumed.",
+        takes=schemas.TaskArguments,
+        answers=schemas.DoneResult,
+        scope="write",
+        run=TaskTools.pause,
+        idempotent=True,
+    ),
+    _entry(
+        "resume_task",
+        title="Resume a task",
+        about="Let a task run again. If it was due meanwhile, it runs at once, and only once.",
+        takes=schemas.TaskArguments,
+        answers=schemas.DoneResult,
+        scope="write",
+        run=TaskTools.resume,
+        idempotent=True,
+    ),
+    _entry(
+        "cancel_task",
+        title="Cancel a task",
+        about="Delete a task for good.",
+        takes=schemas.TaskArguments,
+        answers=schemas.DoneResult,
+        scope="write",
+        run=TaskTools.cancel,
+        destructive=True,
+    ),
+)
+TASK_TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in TASK_ENTRIES}

@@ -1,0 +1,262 @@
+"""The SQL door on PostgreSQL: one transaction for each plan, on the row's own lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeful.alarm import TASKS, Alarm, Change, Task, TaskNews, TaskPlan, task_state
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.store import Settled
+from wakeful.store.batching import Refused
+from wakeful.store.postgres_database import DRIVER_ERRORS, Database, Lost, translated
+from wakeful.store.postgres_writes import LONG_LOCK_WAIT, Writes
+from wakeful.store.queries import Naming
+from wakeful.store.tasks import (
+    TaskTable,
+    check_columns,
+    check_mode,
+    check_name,
+    filled,
+    news_of,
+    seen_of,
+    seen_text,
+    task_of,
+    task_sql,
+    together,
+)
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres_database import Connection, Record
+
+_TRIGGERS: Final = 2
+_KIND: Final = "select relkind::text from pg_class where oid = to_regclass($1)"
+_COLUMNS: Final = """
+select attname, format_type(atttypid, atttypmod)
+  from pg_attribute
+ where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+"""
+_UTC: Final = """to_char({}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+_Sql = Mapping[str, str]
+
+
+class _NotAsRead(Exception):
+    """Somebody was faster: decided anew in the next round."""
+
+
+class PostgresTasks:
+    def __init__(
+        self, database: Database, writes: Writes, *, naming: Naming, moment: Callable[[], datetime | None]
+    ) -> None:
+        self._database = database
+        self._writes = writes
+        self._moment = moment
+        self._sql = task_sql("postgres", naming)
+        self._door: tuple[TaskTable, dict[str, str]] | None = None  # as last seen
+
+    async def connect(self, table: str) -> bool:
+        check_name(table)
+
+        async def work(connection: Connection, again: bool) -> bool:
+            async with connection.transaction():
+                kind = await connection.fetchval(_KIND, TaskTable(table, {}).quoted)
+                if kind not in (None, "r", "p"):
+                    raise InvalidConfig(f"{table} is not a table", field="table", fix="Name a table.")
+                if kind is None:
+                    await connection.execute(self._sql["create_table"].replace("{tasks}", TaskTable(table, {}).quoted))
+                found = await _shape(connection, table)
+                check_columns(table, found.columns)
+                sql = self._filled(found)
+                for other in await connection.fetch(sql["disconnect"], table):
+                    await connection.execute(self._filled(TaskTable(other[0], found.columns))["unwatch"])
+                await connection.fetch(sql["connect"], table, self._moment())
+                await connection.execute(sql["watch"])
+                await connection.execute(sql["queue_all"])
+                return kind is None
+
+        return await self._database.run(work)
+
+    async def table(self) -> str:
+        rows = await self._database.fetch(self._sql["connected"])
+        return str(rows[0][0]) if rows else ""
+
+    async def mend(self) -> bool:
+        before, self._door = self._door, None  # columns may have been added since
+
+        async def work(connection: Connection, again: bool) -> bool:
+            async with connection.transaction():
+                door = await self._known_door(connection)
+                if door is None:
+                    return False
+                is_other = before is not None and before[0] != door[0]
+                if not is_other and await connection.fetchval(door[1]["watching"], door[0].quoted) == _TRIGGERS:
+                    return False
+                for name in ("watch", "queue_all"):
+                    await connection.execute(door[1][name])
+                return True
+
+        return await self._database.run(work)
+
+    async def news(self, *, limit: int) -> list[TaskNews]:
+        async def work(connection: Connection, again: bool) -> list[Record]:
+            door = await self._known_door(connection)
+            return [] if door is None else await connection.fetch(door[1]["news"], limit)
+
+        return [news_of(tuple(row)) for row in await self._database.run(work)]
+
+    async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
+        async def work(connection: Connection, again: bool) -> list[bool]:
+            door = await self._known_door(connection)
+            return [door is not None and await self._plan(connection, door[1], plan) for plan in plans]
+
+        return await self._database.run(work) if plans else []
+
+    async def _plan(self, connection: Connection, sql: _Sql, plan: TaskPlan) -> bool:
+        try:
+            async with connection.transaction():
+                await connection.execute(f"set local lock_timeout = '{LONG_LOCK_WAIT}'")
+                await self._write_plan(connection, sql, plan)
+        except _NotAsRead:
+            return False
+        return True
+
+    async def _write_plan(self, connection: Connection, sql: _Sql, plan: TaskPlan) -> None:
+        news, id = plan.news, plan.news.task_id
+        row = await connection.fetchrow(sql["read"], id)
+        link = await connection.fetchrow(sql["linked"], id)
+        held = None if link is None else seen_of(link["seen"])
+        is_same_link = (link["alarm_id"] if link else "") == news.alarm_id
+        if (row and task_of(tuple(row))) != news.task or held != news.seen or not is_same_link:
+            raise _NotAsRead
+        await self._write_alarm(connection, plan)
+        if plan.task is None:
+            await connection.execute(sql["unlink"], id)
+        else:
+            seen, trouble = plan.task, ""
+            if plan.task != news.task or plan.note:
+                values = [id, plan.task.status, plan.task.next_run]
+                values += [plan.note or None] if "$4" in sql["write"] else []
+                seen, trouble = await self._quietly(connection, sql["write"], values, plan.task)
+            await connection.execute(sql["link"], id, plan.alarm_id, seen_text(seen), together(plan.note, trouble))
+        await connection.execute(sql["done"], id, news.upto)
+
+    async def _write_alarm(self, connection: Connection, plan: TaskPlan) -> None:
+        now = self._moment()
+        if plan.change is not None:
+            [answer], _ = await self._writes.settle_slowly(connection, [plan.change], now=now, alone=True, again=False)
+            if answer.what != "applied":
+                raise _NotAsRead
+        if plan.new is not None:
+            await self._writes.add(connection, [plan.new], now=now, alone=True)
+
+    async def write_back(self, connection: Connection, changes: Sequence[Change], answers: Sequence[Settled]) -> None:
+        """Bring the rows of tasks up to date with their alarms, which have just been settled."""
+        tasks = [
+            change.after
+            for change, answer in zip(changes, answers, strict=True)
+            if change.after.created_via == TASKS and answer.what == "applied"
+        ]
+        door = await self._known_door(connection) if tasks else None
+        if door is not None:
+            for alarm in tasks:
+                await self._follow(connection, door[1], alarm)
+
+    async def _follow(self, connection: Connection, sql: _Sql, alarm: Alarm) -> None:
+        link = await connection.fetchrow(sql["link_of"], alarm.id)
+        if link is None:
+            return
+        id, seen = link["task_id"], seen_of(link["seen"])
+        status, next_run = task_state(alarm)
+        values = [id, status, next_run, seen.status, seen.next_run, seen.cron]
+        now, trouble = await self._quietly(connection, sql["write_back"], values, seen)
+        if now != seen or trouble:
+            await connection.execute(sql["link"], id, alarm.id, seen_text(now), trouble or link["note"])
+
+    async def _quietly(self, connection: Connection, sql: str, values: Sequence[Any], before: Task) -> tuple[Task, str]:
+        """Write to the other program's table. What it refuses is noted: the alarm goes on."""
+        try:
+            async with connection.transaction():
+                row = await connection.fetchrow(sql, *values)
+        except DRIVER_ERRORS as error:
+            if isinstance(translated(error), Lost) or isinstance(error, TimeoutError):
+                raise
+            self._door = None  # it may have been altered: look again
+            return before, f"the row could not be written: {str(error).strip()}"
+        return (row and task_of(tuple(row))) or before, ""
+
+    async def find(self, *, owner: str = "", id: str = "", limit: int = 500) -> list[Task]:
+        async def work(connection: Connection, again: bool) -> list[Record]:
+            return await connection.fetch((await self._must_door(connection))[1]["list"], owner, id, limit)
+
+        rows = await self._database.run(work)
+        return [task for row in rows if (task := task_of(tuple(row))) is not None]
+
+    async def insert(self, task: Task) -> bool:
+        return await self._changed("insert", [*_given(task), task.created_at, task.context_mode], task)
+
+    async def update(self, task: Task, *, was: Task) -> bool:
+        before = [was.prompt, was.cron, was.next_run, was.status]
+        return await self._changed("update", [*_given(task), *before, task.context_mode], task)
+
+    async def delete(self, id: str, *, owner: str | None) -> bool:
+        return await self._changed("delete", [id, owner, None], Task(id=id))
+
+    async def notes(self, *, limit: int = 100) -> dict[str, str]:
+        return {row[0]: row[1] for row in await self._database.fetch(self._sql["notes"], limit)}
+
+    async def _changed(self, name: str, values: list[Any], task: Task) -> bool:
+        async def work(connection: Connection, again: bool) -> bool:
+            table, sql = await self._must_door(connection)
+            check_mode(task, table)
+            asked = values if f"${len(values)}" in sql[name] else values[:-1]  # a table may do without context_mode
+            return not (await connection.execute(sql[name], *asked)).endswith(" 0")
+
+        try:
+            return await self._database.run(work)
+        except Refused as error:
+            raise InvalidRequest(f"the table of tasks does not take it: {error.message}", field="task") from error
+
+    async def _known_door(self, connection: Connection) -> tuple[TaskTable, dict[str, str]] | None:
+        if self._door is None and (name := await connection.fetchval(self._sql["connected"])):
+            found = await _shape(connection, name)
+            if found.columns:  # a table that was dropped may come back
+                self._door = found, self._filled(found)
+        return self._door
+
+    async def _must_door(self, connection: Connection) -> tuple[TaskTable, dict[str, str]]:
+        door = await self._known_door(connection)
+        if door is None:
+            raise InvalidRequest("no table of tasks is connected", fix="Run `wakeful db scheduled-tasks`.")
+        return door
+
+    def _filled(self, table: TaskTable) -> dict[str, str]:
+        texts = {name: _text(name, table.columns.get(name)) for name in Task.__struct_fields__}
+        parts = {f"{name}_type": table.columns.get(name, "text") for name in ("id", "next_run", "created_at")}
+        mode = {"insert": "$9", "update": "$12"}
+        parts |= {"columns": ", ".join(texts.values()), "next_run": texts["next_run"], "note": "$4", "mode": "$mode"}
+        sql = filled(self._sql, table, parts)
+        return {name: text.replace("$mode", mode.get(name, "")) for name, text in sql.items()}
+
+
+def _given(task: Task) -> list[str | None]:
+    return [task.id, task.owner, task.chat_jid, task.prompt, task.cron, task.next_run, task.status]
+
+
+def _text(column: str, type: str | None) -> str:
+    """A column as text; moments in UTC whatever the session's zone."""
+    match type:
+        case None:
+            return "null::text"
+        case "timestamp with time zone":
+            return _UTC.format(f"task.{column} at time zone 'utc'")
+        case "timestamp without time zone":
+            return _UTC.format(f"task.{column}")
+        case _:
+            return f"task.{column}::text"
+
+
+async def _shape(connection: Connection, table: str) -> TaskTable:
+    found = TaskTable(table, {})
+    rows = await connection.fetch(_COLUMNS, found.quoted)
+    return TaskTable(table, {row[0]: row[1] for row in rows})

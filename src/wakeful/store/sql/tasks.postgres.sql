@@ -1,0 +1,138 @@
+-- name: create_table
+-- The columns of seed 001, and two it lacks: what makes a task isolated, and why one is in error.
+create table if not exists {tasks} (
+    id            text primary key,
+    owner         text,
+    chat_jid      text,
+    prompt        text,
+    cron          text,
+    next_run      timestamptz,
+    status        text default 'active',
+    created_at    timestamptz default now(),
+    context_mode  text not null default 'group',
+    error         text
+);
+
+-- name: connected
+select name from {t}task_tables;
+
+-- name: disconnect
+delete from {t}task_tables where name <> $1 returning name;
+
+-- name: connect
+insert into {t}task_tables (name, connected_at) values ($1, coalesce($2::timestamptz, now())) on conflict do nothing;
+
+-- name: watch
+-- Only the id is queued: whoever writes a task needs no more than the right to write here, and waits for nobody.
+create or replace trigger {p}task_changed after insert or update or delete on {tasks}
+    for each row execute function {t}queue_task();
+create or replace trigger {p}tasks_emptied after truncate on {tasks}
+    for each statement execute function {t}queue_task();
+
+-- name: unwatch
+drop trigger if exists {p}task_changed on {tasks};
+drop trigger if exists {p}tasks_emptied on {tasks};
+
+-- name: watching
+select count(*)
+  from pg_trigger
+ where tgrelid = to_regclass($1)
+   and tgname in ('{p}task_changed', '{p}tasks_emptied');
+
+-- name: queue_all
+-- Every row, and every task whose row is gone.
+insert into {t}task_changes (task_id)
+select id::text from {tasks}
+ union
+select task_id from {t}task_links;
+
+-- name: news
+with changed as (
+    select task_id, max(seq) as upto
+      from (select task_id, seq from {t}task_changes order by seq limit $1) as first
+     group by task_id)
+select changed.task_id,
+       changed.upto,
+       link.alarm_id,
+       link.seen,
+       link.note,
+       {columns}
+  from changed
+  left join {t}task_links as link on link.task_id = changed.task_id
+  left join {tasks} as task on task.id::text = changed.task_id
+ order by changed.upto;
+
+-- name: read
+-- Locked: whoever changes this task now waits until it is planned, a few milliseconds.
+select {columns} from {tasks} as task where task.id = $1::text::{id_type} for update;
+
+-- name: linked
+select alarm_id, seen from {t}task_links where task_id = $1;
+
+-- name: write
+-- Quiet until the transaction ends: what we write ourselves is not queued.
+with quiet as materialized (select set_config('wakeful.quiet', 'on', true))
+update {tasks} as task
+   set status = $2, next_run = $3::text::{next_run_type}{error}
+  from quiet
+ where task.id = $1::text::{id_type}
+returning {columns};
+
+-- name: write_back
+-- Only where the row still stands as wakeful left it: what another program wrote since is news, and comes first.
+with quiet as materialized (select set_config('wakeful.quiet', 'on', true))
+update {tasks} as task
+   set status = $2, next_run = $3::text::{next_run_type}
+  from quiet
+ where task.id = $1::text::{id_type}
+   and task.status::text is not distinct from $4
+   and {next_run} is not distinct from $5
+   and task.cron::text is not distinct from $6
+returning {columns};
+
+-- name: link
+insert into {t}task_links (task_id, alarm_id, seen, note)
+values ($1, $2, $3, $4)
+    on conflict (task_id) do update
+   set alarm_id = excluded.alarm_id,
+       seen = excluded.seen,
+       note = excluded.note;
+
+-- name: unlink
+delete from {t}task_links where task_id = $1;
+
+-- name: done
+delete from {t}task_changes where task_id = $1 and seq <= $2;
+
+-- name: link_of
+select task_id, seen, note from {t}task_links where alarm_id = $1;
+
+-- name: notes
+select task_id, note from {t}task_links where note <> '' order by task_id limit $1;
+
+-- name: list
+select {columns}
+  from {tasks} as task
+ where ($1 = '' or task.owner = $1)
+   and ($2 = '' or task.id::text = $2)
+ order by task.created_at desc, task.id desc
+ limit $3;
+
+-- name: insert
+insert into {tasks} (id, owner, chat_jid, prompt, cron, next_run, status, created_at{name_mode})
+values ($1::text::{id_type}, $2, $3, $4, $5, $6::text::{next_run_type}, $7, $8::text::{created_at_type}{give_mode})
+    on conflict do nothing;
+
+-- name: update
+-- Only where it still is what it was read as: it may have fired meanwhile, and an older next_run would fire it again.
+update {tasks} as task
+   set chat_jid = $3, prompt = $4, cron = $5, next_run = $6::text::{next_run_type}, status = $7{set_mode}
+ where task.id = $1::text::{id_type}
+   and task.owner is not distinct from $2
+   and task.prompt::text is not distinct from $8
+   and task.cron::text is not distinct from $9
+   and {next_run} is not distinct from $10
+   and task.status::text is not distinct from $11;
+
+-- name: delete
+delete from {tasks} where id = $1::text::{id_type} and owner is not distinct from $2;

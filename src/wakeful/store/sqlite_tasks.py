@@ -1,0 +1,282 @@
+"""The SQL door on SQLite: everything that touches the other program's table goes through the writer thread."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import apsw
+from msgspec.structs import asdict
+
+from wakeful.alarm import Alarm, Task, TaskNews, TaskPlan, task_state
+from wakeful.clock import Clock
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.store import sqlite_writes
+from wakeful.store.queries import Naming
+from wakeful.store.rows import Row, from_alarm, to_ms
+from wakeful.store.sqlite_writer import Work, Writer
+from wakeful.store.tasks import (
+    TaskTable,
+    check_columns,
+    check_mode,
+    check_name,
+    filled,
+    news_of,
+    seen_of,
+    seen_text,
+    task_of,
+    task_sql,
+    together,
+)
+
+T = TypeVar("T")
+_TRIGGERS: Final = 3
+_COLUMNS: Final = "select name, type from pragma_table_info(?)"
+
+
+class _NotAsRead(Exception):
+    """Somebody was faster: decided anew in the next round."""
+
+
+class SqliteTasks:
+    def __init__(
+        self,
+        writer: Writer,
+        read: Callable[[Work[Any]], Awaitable[Any]],
+        sql: Mapping[str, str],
+        *,
+        naming: Naming,
+        clock: Clock,
+    ) -> None:
+        self._writer = writer
+        self._read = read
+        self._store_sql = sql
+        self._clock = clock
+        self._sql = task_sql("sqlite", naming)
+        self._door: tuple[TaskTable, dict[str, str]] | None = None  # as last seen
+
+    async def connect(self, table: str) -> bool:
+        check_name(table)
+        if "." in table:
+            raise InvalidConfig("SQLite has no schemas", field="table", fix="Name a table of this file.")
+
+        def work(db: apsw.Connection) -> bool:
+            kind = db.execute("select type from sqlite_master where name = ? collate nocase", (table,)).get
+            if kind not in (None, "table"):
+                raise InvalidConfig(f"{table} is a {kind}", field="table", fix="Name a table.")
+            if kind is None:
+                db.execute(self._sql["create_table"].replace("{tasks}", f'"{table}"'))
+            found = _shape(db, table)
+            check_columns(table, found.columns)
+            sql = self._filled(found)
+            if db.execute(sql["disconnect"], {"name": table}).fetchall():
+                db.execute(sql["unwatch"])  # the triggers have the same names whatever the table
+            db.execute(sql["connect"], {"name": table, "now": to_ms(self._clock.now())})
+            db.execute(sql["watch"])
+            db.execute(sql["queue_all"])
+            return kind is None
+
+        return await self._writer.submit(work)
+
+    async def table(self) -> str:
+        name: str = await self._read(self._connected)
+        return name
+
+    async def mend(self) -> bool:
+        before, self._door = self._door, None  # columns may have been added since
+        door = await self._read(self._known_door)
+        if door is None:
+            return False
+        is_other = before is not None and before[0] != door[0]
+        if not is_other and await self._read(lambda db: _watched(db, *door)):
+            return False
+
+        def work(db: apsw.Connection) -> bool:
+            for name in ("unwatch", "watch", "queue_all"):
+                db.execute(door[1][name])
+            return True
+
+        return await self._writer.submit(work)
+
+    async def news(self, *, limit: int) -> list[TaskNews]:
+        def work(db: apsw.Connection) -> list[Row]:
+            door = self._known_door(db)
+            return [] if door is None else db.execute(door[1]["news"], {"limit": limit}).fetchall()
+
+        rows: list[Row] = await self._read(work)
+        return [news_of(row) for row in rows]
+
+    async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
+        def work(db: apsw.Connection) -> list[bool]:
+            door = self._known_door(db)
+            return [door is not None and self._plan(db, door[1], plan) for plan in plans]
+
+        return await self._writer.submit(work)
+
+    def _plan(self, db: apsw.Connection, sql: Mapping[str, str], plan: TaskPlan) -> bool:
+        try:
+            with db:  # a savepoint
+                self._write_plan(db, sql, plan)
+        except _NotAsRead:
+            return False
+        return True
+
+    def _write_plan(self, db: apsw.Connection, sql: Mapping[str, str], plan: TaskPlan) -> None:
+        news, id = plan.news, plan.news.task_id
+        link = db.execute(sql["linked"], {"id": id}).fetchone()
+        held = None if link is None else seen_of(link[1])
+        if _read_task(db, sql, id) != news.task or held != news.seen or (link[0] if link else "") != news.alarm_id:
+            raise _NotAsRead
+        self._write_alarm(db, plan)
+        if plan.task is None:
+            db.execute(sql["unlink"], {"id": id})
+        else:
+            seen, trouble = self._write_row(db, sql, plan.task, plan.note, differs=plan.task != news.task)
+            note = together(plan.note, trouble)
+            values = {"id": id, "alarm_id": plan.alarm_id, "seen": seen_text(seen), "note": note}
+            db.execute(sql["link"], values)
+        db.execute(sql["done"], {"id": id, "upto": news.upto})
+
+    def _write_alarm(self, db: apsw.Connection, plan: TaskPlan) -> None:
+        if plan.change is not None:
+            [answer] = sqlite_writes.settle(db, self._store_sql, [sqlite_writes.written(plan.change)])
+            if answer.what != "applied":
+                raise _NotAsRead
+        if plan.new is not None:
+            sqlite_writes.add(db, self._store_sql, [from_alarm(plan.new)])
+
+    def _write_row(
+        self, db: apsw.Connection, sql: Mapping[str, str], task: Task, note: str, *, differs: bool
+    ) -> tuple[Task, str]:
+        """The row as it then is, and what the table had against it."""
+        if not differs and not note:
+            return task, ""
+        values = {"id": task.id, "status": task.status, "next_run": task.next_run, "note": note or None}
+        return self._quietly(db, sql, lambda: db.execute(sql["write"], _named(sql["write"], values)).fetchone(), task)
+
+    def follow(self, db: apsw.Connection, alarms: Sequence[Alarm]) -> None:
+        """Bring the rows of tasks up to date with their alarms, which have just been settled."""
+        door = self._known_door(db)
+        if door is not None:
+            for alarm in alarms:
+                self._follow(db, door[1], alarm)
+
+    def _follow(self, db: apsw.Connection, sql: Mapping[str, str], alarm: Alarm) -> None:
+        link = db.execute(sql["link_of"], {"alarm_id": alarm.id}).fetchone()
+        if link is None:
+            return
+        id, seen, note = link[0], seen_of(link[1]), link[2]
+        status, next_run = task_state(alarm)
+        if (status, next_run) == (seen.status, seen.next_run):
+            return
+        before = {"seen_status": seen.status, "seen_next_run": seen.next_run, "seen_cron": seen.cron}
+        values = {"id": id, "status": status, "next_run": next_run, **before}
+        now, trouble = self._quietly(db, sql, lambda: db.execute(sql["write_back"], values).fetchone(), seen)
+        if now != seen or trouble:
+            linked = {"id": id, "alarm_id": alarm.id, "seen": seen_text(now), "note": trouble or note}
+            db.execute(sql["link"], linked)
+
+    def _quietly(
+        self, db: apsw.Connection, sql: Mapping[str, str], write: Callable[[], Row | None], before: Task
+    ) -> tuple[Task, str]:
+        """Write to the other program's table without queueing it. What it refuses is noted: the alarm goes on."""
+        last = db.execute(sql["last_change"]).get
+        try:
+            with db:
+                row = write()
+                db.execute(sql["forget_own"], {"last": last})
+        except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError) as error:
+            return before, f"the row could not be written: {error}"
+        return (row and task_of(row)) or before, ""
+
+    async def find(self, *, owner: str = "", id: str = "", limit: int = 500) -> list[Task]:
+        def work(db: apsw.Connection) -> list[Row]:
+            values = {"owner": owner, "id": id, "limit": limit}
+            return db.execute(self._must_door(db)[1]["list"], values).fetchall()
+
+        rows: list[Row] = await self._read(work)
+        return [task for row in rows if (task := task_of(row)) is not None]
+
+    async def insert(self, task: Task) -> bool:
+        return await self._changed("insert", asdict(task), task)
+
+    async def update(self, task: Task, *, was: Task) -> bool:
+        before = {f"was_{name}": value for name, value in asdict(was).items()}
+        return await self._changed("update", asdict(task) | before, task)
+
+    async def delete(self, id: str, *, owner: str | None) -> bool:
+        def work(db: apsw.Connection) -> bool:
+            sql = self._must_door(db)[1]
+            # Rows that hang on the task go with it, as its own program would have it; for nothing else of ours.
+            db.execute("pragma foreign_keys=on; begin immediate")
+            try:
+                db.execute(sql["delete"], {"id": id, "owner": owner})
+                deleted = db.changes() > 0
+                db.execute("commit")
+                return deleted
+            finally:
+                if db.in_transaction:
+                    db.execute("rollback")
+                db.execute("pragma foreign_keys=off")
+
+        return await self._writer.submit(lambda db: _refusing(lambda: work(db)), alone=True)
+
+    async def notes(self, *, limit: int = 100) -> dict[str, str]:
+        rows: list[Row] = await self._read(lambda db: db.execute(self._sql["notes"], {"limit": limit}).fetchall())
+        return dict(rows)
+
+    async def _changed(self, name: str, values: Mapping[str, Any], task: Task) -> bool:
+        def work(db: apsw.Connection) -> bool:
+            table, sql = self._must_door(db)
+            check_mode(task, table)
+            db.execute(sql[name], _named(sql[name], values))
+            return db.changes() > 0
+
+        return await self._writer.submit(lambda db: _refusing(lambda: work(db)))
+
+    def _connected(self, db: apsw.Connection) -> str:
+        return str(db.execute(self._sql["connected"]).get or "")
+
+    def _known_door(self, db: apsw.Connection) -> tuple[TaskTable, dict[str, str]] | None:
+        if self._door is None and (name := self._connected(db)):
+            found = _shape(db, name)
+            if found.columns:  # a table that was dropped may come back
+                self._door = found, self._filled(found)
+        return self._door
+
+    def _must_door(self, db: apsw.Connection) -> tuple[TaskTable, dict[str, str]]:
+        door = self._known_door(db)
+        if door is None:
+            raise InvalidRequest("no table of tasks is connected", fix="Run `wakeful db scheduled-tasks`.")
+        return door
+
+    def _filled(self, table: TaskTable) -> dict[str, str]:
+        own = ", ".join(f"cast({name} as text)" if name in table.columns else "null" for name in Task.__struct_fields__)
+        columns = own.replace("cast(", "cast(task.")
+        parts = {"columns": columns, "own_columns": own, "mode": ":context_mode", "note": ":note"}
+        return filled(self._sql, table, parts)
+
+
+def _refusing(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError) as error:
+        raise InvalidRequest(f"the table of tasks does not take it: {error}", field="task") from error
+
+
+def _shape(db: apsw.Connection, table: str) -> TaskTable:
+    return TaskTable(table, {str(name).lower(): str(kind) for name, kind in db.execute(_COLUMNS, (table,))})
+
+
+def _watched(db: apsw.Connection, table: TaskTable, sql: Mapping[str, str]) -> bool:
+    return bool(db.execute(sql["watching"], {"table": table.name}).get == _TRIGGERS)
+
+
+def _read_task(db: apsw.Connection, sql: Mapping[str, str], id: str) -> Task | None:
+    row = db.execute(sql["read"], {"id": id}).fetchone()
+    return None if row is None else task_of(row)
+
+
+def _named(sql: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Only those a statement asks for: columns that a table lacks are not written."""
+    return {name: value for name, value in values.items() if f":{name}" in sql}

@@ -1,0 +1,157 @@
+"""The SQL door: a table `scheduled_tasks` that other programs write to, beside the alarms its rows stand for.
+
+Triggers on the table queue the ids of changed tasks. A dispatcher reads these, decides (alarm/task.py) and writes the
+alarm, the link to it and the row's progress in one transaction. When such an alarm settles, its row follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from wakeful.alarm import Task, TaskNews, TaskPlan
+from wakeful.alarm.task import ISOLATED
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.store.queries import Dialect, Naming, named
+
+NEEDED: Final = ("id", "owner", "chat_jid", "prompt", "cron", "next_run", "status", "created_at")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
+_SQL: Final = files("wakeful.store") / "sql"
+_task: Final = msgspec.json.Decoder(Task)
+
+
+class TaskDoor(Protocol):
+    async def connect(self, table: str) -> bool:
+        """Watch a table, made here where there is none (then True), and take over the rows it has.
+
+        InvalidConfig where it is no table, or one without the columns of a task. Safe to repeat.
+        """
+        ...
+
+    async def table(self) -> str:
+        """The table that is connected; empty when none is."""
+        ...
+
+    async def mend(self) -> bool:
+        """Watch the table again where it was made anew (then True), and look at all of its rows."""
+        ...
+
+    async def news(self, *, limit: int) -> list[TaskNews]:
+        """Tasks that were changed since they were last planned, first changed first. Their alarms are not read here."""
+        ...
+
+    async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
+        """Write each plan whose task, link and alarm still are as its news says, all of it or nothing."""
+        ...
+
+    async def find(self, *, owner: str = "", id: str = "", limit: int = 500) -> list[Task]:
+        """Rows as they are, newest first."""
+        ...
+
+    async def insert(self, task: Task) -> bool:
+        """False where the id is taken. InvalidRequest where the table refuses it."""
+        ...
+
+    async def update(self, task: Task, *, was: Task) -> bool:
+        """False where its owner has no such task, or it is no longer what it was."""
+        ...
+
+    async def delete(self, id: str, *, owner: str | None) -> bool: ...
+
+    async def notes(self, *, limit: int = 100) -> dict[str, str]:
+        """Why tasks do not run, or their rows could not be written."""
+        ...
+
+
+class TaskTable(Struct, frozen=True):
+    """A connected table: its name, and the types of its columns."""
+
+    name: str
+    columns: Mapping[str, str]
+
+    @property
+    def quoted(self) -> str:
+        return ".".join(f'"{part}"' for part in self.name.split("."))
+
+
+def check_name(table: str) -> str:
+    if not _NAME.fullmatch(table):
+        raise InvalidConfig(
+            f"{table[:60]!r} cannot name a table", field="table", fix="Use letters, digits and _; schema.table is fine."
+        )
+    return table
+
+
+def check_columns(table: str, found: Mapping[str, str]) -> None:
+    missing = [name for name in NEEDED if name not in found]
+    if missing:
+        raise InvalidConfig(
+            f"{table} has no column {', '.join(missing)}", field="table", fix=f"A task needs {', '.join(NEEDED)}."
+        )
+
+
+def task_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
+    return named((_SQL / f"tasks.{dialect}.sql").read_text(), naming)
+
+
+def filled(sql: Mapping[str, str], table: TaskTable, parts: Mapping[str, str]) -> dict[str, str]:
+    """The statements for one table; `parts` are what depends on its columns."""
+    has_mode = "context_mode" in table.columns
+    common = {
+        "tasks": table.quoted,
+        "name_mode": ", context_mode" if has_mode else "",
+        "set_mode": f", context_mode = {parts['mode']}" if has_mode else "",
+        "give_mode": f", {parts['mode']}" if has_mode else "",
+        "error": f", error = {parts['note']}" if "error" in table.columns else "",
+    }
+    return {name: _fill(text, {**common, **parts}) for name, text in sql.items()}
+
+
+def _fill(text: str, parts: Mapping[str, str]) -> str:
+    for name, part in parts.items():
+        text = text.replace("{" + name + "}", part)
+    return text
+
+
+def check_mode(task: Task, table: TaskTable) -> None:
+    if task.context_mode == ISOLATED and "context_mode" not in table.columns:
+        raise InvalidRequest(
+            f"{table.name} cannot say that a task is isolated",
+            field="context_mode",
+            fix=f"alter table {table.name} add column context_mode text not null default 'group'",
+        )
+
+
+def task_of(row: Sequence[Any]) -> Task | None:
+    """Columns in the order of Task's fields; None for a row that is not there."""
+    values = [None if value is None else str(value) for value in row]
+    return None if values[0] is None else Task(**dict(zip(Task.__struct_fields__, values, strict=True)))  # type: ignore[arg-type]
+
+
+def news_of(row: Sequence[Any]) -> TaskNews:
+    task_id, upto, alarm_id, seen, note, *columns = row
+    return TaskNews(
+        task_id=task_id,
+        upto=upto,
+        alarm_id=alarm_id or "",
+        seen=None if seen is None else _task.decode(seen),
+        note=note or "",
+        task=task_of(columns),
+    )
+
+
+def seen_of(text: str) -> Task:
+    return _task.decode(text)
+
+
+def seen_text(task: Task) -> str:
+    return msgspec.json.encode(task).decode()
+
+
+def together(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)[:1000]

@@ -1,0 +1,389 @@
+"""Alarm's functions that set, look and cancel, on both stores: what its page says of them is true here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import tzset
+from typing import Any
+
+import pytest
+
+import wakeful
+from tests.seeds.alarm_world import FUNCTIONS, STORES, Desk, Place, a_place
+from wakeful.front import Wakeful
+from wakeful.plain import SyncWakeful
+from wakeful.testing import NEW_YEAR, ManualClock
+
+UNIX = int(NEW_YEAR.timestamp())
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return a_place(request, tmp_path)
+
+
+@pytest.fixture
+def time() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def clock(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
+    async with wakeful.open(**place, clock=time) as clock:
+        yield clock
+
+
+@pytest.fixture
+def desk(clock: Wakeful) -> Desk:
+    return Desk(clock)
+
+
+async def test_what_is_to_come_does_not_hide_what_happened(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+    for n in range(5):
+        await clock.set(f"in {n + 1} days", "later", target="good")
+    await time.advance(60)
+    await clock.set("in 1 minute", "now", target="good")
+    await time.advance(60)
+    await clock.run_due()
+    assert await told(clock, limit=3) == ["now", "later", "later"]
+
+
+@pytest.mark.parametrize("verb", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_every_function_has_its_verb_in_both_fronts(verb: str) -> None:
+    assert asyncio.iscoroutinefunction(getattr(Wakeful, verb))
+    assert callable(getattr(SyncWakeful, verb))
+
+
+def test_a_plain_script_has_all_of_it(tmp_path: Path) -> None:
+    with wakeful.open_sync(tmp_path / "alarm.db") as clock:
+        clock.handler("later", reports=True)(lambda wake: None)
+        clock.set("in 1 hour", "gone", created_by="1")
+        assert clock.reset() == 1
+        alarm = clock.set(delay=0.01, wake_message="now", target="later", max_failures=0)
+        while not clock.run_due():
+            pass
+        [fire] = clock.fires(alarm.id)
+        assert clock.delivery_failed(fire.id, "no").result == "FAILED: no (after 1 attempts)"
+        assert [entry.id for entry in clock.failed()] == [fire.id]
+        assert [entry.created_by for entry in clock.history(status="cancelled")] == ["1"]
+        assert clock.pending() == []
+        assert clock.stats().total == 2
+        assert clock.parse("in 1 hour").kind == "once"
+
+
+# set_timer
+
+
+@pytest.mark.parametrize("seconds", [60, 60.0, 0.25])
+@pytest.mark.parametrize("name", ["when", "at"])
+async def test_a_unix_timestamp_says_when(clock: Wakeful, name: str, seconds: float) -> None:
+    given: dict[str, Any] = {name: UNIX + seconds}
+    alarm = await clock.set(**given, wake_message="Call client")
+    assert (alarm.kind, alarm.next_fire_at) == ("once", NEW_YEAR + timedelta(seconds=seconds))
+    assert (await clock.get(alarm.id)).next_fire_at == alarm.next_fire_at
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"when": UNIX - 1},
+        {"at": UNIX - 1},
+        {"when": (UNIX + 60) * 1000},
+        {"at": (UNIX + 60) * 1000},
+        {"when": float("nan")},
+        {"at": float("nan")},
+        {"at": float("inf")},
+        {"when": True},
+        {"at": True},
+        {"when": UNIX + 60, "at": UNIX + 60},
+    ],
+    ids=str,
+)
+async def test_a_number_that_is_no_moment_ahead_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as clock:
+        with pytest.raises(wakeful.InvalidRequest) as raised:
+            await clock.set(**given, wake_message="never")
+        assert raised.value.field in ("when", "fire_at")
+        assert await clock.find() == []
+
+
+async def test_an_edit_takes_unix_seconds_too(clock: Wakeful) -> None:
+    alarm = await clock.set("in 1 hour", "Call client")
+    assert (await clock.update(alarm.id, when=UNIX + 60)).next_fire_at == NEW_YEAR + timedelta(seconds=60)
+    assert (await clock.update(alarm.id, at=UNIX + 90)).next_fire_at == NEW_YEAR + timedelta(seconds=90)
+
+
+async def test_who_set_it_and_through_what_is_kept_shown_and_delivered(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="good", created_by="1", created_via="web")
+    kept = await clock.get(alarm.id)
+    assert (kept.created_by, kept.created_via) == ("1", "web")
+    [entry] = await clock.history(status="pending")
+    assert (entry.created_by, entry.created_via, entry.max_failures) == ("1", "web", 5)
+    await time.advance(60)
+    await clock.run_due()
+    [entry] = await clock.history(status="completed")
+    assert (entry.created_by, entry.created_via, entry.max_failures) == ("1", "web", 5)
+    [wake] = desk.wakes
+    assert (wake.fields["created_by"], wake.fields["created_via"]) == ("1", "web")
+    assert (await clock.set("in 1 minute", "go")).created_via == "python"
+
+
+async def test_alarms_of_one_millisecond_have_ids_of_their_own_that_sort_as_they_were_made(clock: Wakeful) -> None:
+    made = [await clock.set("in 1 hour", str(number)) for number in range(20)]
+    assert len({alarm.created_at for alarm in made}) == 1
+    ids = [alarm.id for alarm in made]
+    assert sorted(set(ids)) == ids
+    assert [alarm.id for alarm in await clock.find()] == ids[::-1]
+
+
+async def test_an_alarm_set_for_sooner_fires_first_and_a_cancelled_one_lets_the_next_through(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    await clock.set("in 2 hours", "late", target="good")
+    gone = await clock.set("in 1 minute", "gone", target="good")
+    await clock.set("in 1 hour", "soon", target="good")
+    assert (await clock.cancel(gone.id)).alarm.status == "cancelled"
+    for _ in range(2):
+        await time.advance(timedelta(minutes=59))
+        assert await clock.run_due() == 0
+        await time.advance(60)
+        assert await clock.run_due() == 1
+    assert [(wake.message, wake.late_ms) for wake in desk.wakes] == [("soon", 0), ("late", 0)]
+
+
+async def test_names_and_payloads_are_data_and_never_become_code(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.front.Wakeful"):
+        with pytest.raises(wakeful.UnknownTarget):
+            await clock.set("in 1 minute", "go", target=name)
+    payload = {"__class__": "os.system", "$type": "builtins.eval", "args": ["1/0"], "py/object": "posix.kill"}
+    await clock.set("in 1 minute", "go", target="good", payload=payload)
+    await time.advance(60)
+    await clock.run_due()
+    assert [wake.payload for wake in desk.wakes] == [payload]
+
+
+# cancel, reset
+
+
+async def test_a_cancelled_alarm_is_marked_and_stays(clock: Wakeful, time: ManualClock) -> None:
+    alarm = await clock.set("in 1 hour", "go")
+    await time.advance(5)
+    await clock.cancel(alarm.id)
+    kept = await clock.get(alarm.id)
+    assert (kept.status, kept.cancelled_at) == ("cancelled", NEW_YEAR + timedelta(seconds=5))
+    [entry] = await clock.history(status="cancelled")
+    assert (entry.id, entry.cancelled_at) == (alarm.id, kept.cancelled_at)
+    await time.advance(7200)
+    assert await clock.run_due() == 0
+
+
+async def test_what_is_not_there_cannot_be_cancelled_and_what_has_fired_stays_fired(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    for id in ("nobody", "01900000-0000-7000-8000-000000000001"):
+        with pytest.raises(wakeful.NotFound):
+            await clock.cancel(id)
+    alarm = await clock.set("in 1 minute", "go", target="good")
+    await time.advance(60)
+    await clock.run_due()
+    assert (await clock.cancel(alarm.id)).alarm.status == "fired"
+    assert (await clock.get(alarm.id)).cancelled_at is None
+
+
+async def test_reset_cancels_all_that_is_pending_of_one_owner_and_deletes_nothing(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    failing = await clock.set("in 1 minute", "is being retried", target="bad")
+    done = await clock.set("in 1 minute", "is done", target="good")
+    await time.advance(60)
+    await clock.run_due()
+    waiting = await clock.set("in 1 hour", "waits")
+    paused = await clock.set("every day at 9am", "is paused")
+    await clock.pause(paused.id)
+    other = await clock.set("in 1 hour", "another's", owner="eve")
+    assert await clock.reset() == 3
+    pending = {failing.id, waiting.id, paused.id}
+    assert {entry.alarm_id for entry in await clock.history(status="cancelled")} == pending
+    for id in pending:
+        assert (await clock.get(id)).cancelled_at == time.now()
+    assert (await clock.get(done.id)).status == "fired"
+    assert (await clock._store.get(other.id)) == other
+    await time.advance(timedelta(days=2))
+    assert await clock.run_due() == 1, "the other owner's"
+
+
+# list_ids
+
+
+async def test_what_is_pending_is_told_soonest_first_with_its_way_from_creation(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    fired = await clock.set("in 1 minute", "fired", target="good")
+    late = await clock.set("in 2 hours", "late")
+    await time.advance(60)
+    await clock.run_due()
+    soon = await clock.set("in 1 hour", "soon")
+    gone, held = await clock.set("in 1 hour", "gone"), await clock.set("in 1 hour", "held")
+    await clock.cancel(gone.id)
+    await clock.pause(held.id)
+    await clock.set("in 1 hour", "another's", owner="eve")
+    assert await clock.pending() == [
+        (soon.id, soon.next_fire_at, timedelta(hours=1)),
+        (late.id, late.next_fire_at, timedelta(hours=2)),
+    ]
+    assert [id for id, due, offset in await clock.pending(limit=1)] == [soon.id]
+    assert fired.id not in {one.id for one in await clock.pending()}
+    assert (await clock.stats()).pending == 2
+    with pytest.raises(wakeful.InvalidRequest):
+        await clock.pending(limit=0)
+
+
+async def test_all_that_is_pending_is_told_however_many(clock: Wakeful) -> None:
+    await asyncio.gather(*(clock.set(delay=number, wake_message="go") for number in range(1, 700)))
+    assert [offset for _, _, offset in await clock.pending()] == [timedelta(seconds=n) for n in range(1, 700)]
+
+
+# history, stats, failed
+
+
+async def told(clock: Wakeful, **given: Any) -> list[str]:
+    return [entry.message for entry in await clock.history(**given)]
+
+
+async def test_history_is_filtered_by_status_target_and_time_newest_first(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    async def deliver() -> None:
+        await time.advance(60)
+        await clock.run_due()
+
+    for message, target in (("completed", "good"), ("fired", "later"), ("retried", "bad")):
+        await clock.set("in 1 minute", message, target=target)
+        await deliver()
+    noon = time.now()
+    await clock.set("in 1 minute", "failed", target="bad", max_failures=0)
+    await deliver()
+    gone = await clock.set("in 1 hour", "cancelled", target="good")
+    await clock.cancel(gone.id)
+    await clock.set("in 2 hours", "pending", target="good")
+    assert await told(clock, status="completed") == ["completed"]
+    assert await told(clock, status="fired") == ["retried", "fired"]
+    assert await told(clock, status="failed") == ["failed"]
+    assert await told(clock, status="cancelled") == ["cancelled"]
+    assert await told(clock, status="pending") == ["pending", "retried"]
+    assert await told(clock, target="good") == ["pending", "cancelled", "completed"]
+    assert await told(clock, status="failed", target="good") == []
+    everything = ["pending", "cancelled", "failed", "retried", "retried", "fired", "completed"]
+    assert sorted(await told(clock)) == sorted(everything)
+    assert (await told(clock))[:2] == ["pending", "cancelled"]
+    for since in (noon + timedelta(seconds=1), noon.timestamp() + 1):
+        assert await told(clock, since=since) == ["pending", "cancelled", "failed"]
+    assert await told(clock, since=noon + timedelta(days=1)) == []
+    assert await told(clock, limit=1) == ["pending"]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"status": "asleep"}, "status"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 501}, "limit"),
+        ({"since": datetime(2030, 1, 1)}, "since"),  # noqa: DTZ001 - that it has no zone is the point
+        ({"since": float("nan")}, "since"),
+    ],
+    ids=str,
+)
+async def test_a_filter_that_cannot_be_is_refused(tmp_path: Path, given: dict[str, Any], field: str) -> None:
+    async with wakeful.open(tmp_path / "alarm.db") as clock:
+        with pytest.raises(wakeful.InvalidRequest) as raised:
+            await clock.history(**given)
+        assert raised.value.field == field
+
+
+async def test_history_tells_the_latest_50_and_failures_the_latest_20_unless_asked_for_more(
+    clock: Wakeful, desk: Desk, time: ManualClock
+) -> None:
+    for number in range(60):
+        await clock.set(delay=1 + number, wake_message=str(number), target="bad", max_failures=0)
+    await time.advance(60)
+    await clock.run_due()
+    latest = [str(number) for number in reversed(range(60))]
+    assert await told(clock) == latest[:50]
+    assert await told(clock, limit=55) == latest[:55]
+    assert [entry.message for entry in await clock.failed()] == latest[:20]
+    assert [entry.message for entry in await clock.failed(limit=5)] == latest[:5]
+
+
+async def test_every_count_counts_what_its_name_says(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+    nothing = await clock.stats()
+    assert (nothing.total, nothing.avg_duration_ms) == (0, None)
+    silent = await clock.set("in 1 minute", "times out", target="later")
+    await time.advance(60)
+    await clock.run_due()
+    for message, target in (("quick", "later"), ("slow", "later"), ("fails", "bad"), ("is on its way", "later")):
+        await clock.set("in 5 minutes", message, target=target, max_failures=0)
+    await time.advance(300)
+    await clock.run_due()
+    quick, slow = (wake.fire_id for wake in desk.wakes if wake.message in ("quick", "slow"))
+    for fire_id, seconds in ((quick, 1), (slow, 2)):
+        await time.advance(seconds)
+        await clock.completed(fire_id, "ok")
+    await clock.set("in 1 hour", "waits")
+    await clock.cancel((await clock.set("in 1 hour", "is cancelled")).id)
+    stats = await clock.stats()
+    assert (stats.total, stats.pending, stats.cancelled) == (7, 1, 1)
+    assert (stats.fired, stats.completed, stats.failed, stats.timeout_unknown) == (1, 2, 1, 1)
+    assert stats.avg_duration_ms == 2000, "one second, and three"
+    assert [entry.alarm_id for entry in await clock.history(status="timed_out")] == [silent.id]
+    assert {entry.message for entry in await clock.failed()} == {"times out", "fails"}
+
+
+# parse_timestamp
+
+
+@pytest.mark.parametrize(
+    ("phrase", "moment"),
+    [
+        ("tomorrow at 5pm", datetime(2026, 11, 16, 17, tzinfo=UTC)),
+        ("tomorrow at 9am", datetime(2026, 11, 16, 9, tzinfo=UTC)),
+        ("next friday at 3pm", datetime(2026, 11, 20, 15, tzinfo=UTC)),
+        ("in 5 minutes", datetime(2026, 11, 15, 8, 5, tzinfo=UTC)),
+        ("in 30 minutes", datetime(2026, 11, 15, 8, 30, tzinfo=UTC)),
+        ("in 2 hours", datetime(2026, 11, 15, 10, tzinfo=UTC)),
+    ],
+)
+def test_every_phrase_on_alarms_page_is_understood(phrase: str, moment: datetime) -> None:
+    assert wakeful.parse(phrase, now=datetime(2026, 11, 15, 8, tzinfo=UTC)).fire_at == moment
+
+
+async def test_a_phrase_is_understood_without_setting_anything(place: Place) -> None:
+    sunday = ManualClock(datetime(2026, 11, 15, 8, tzinfo=UTC))
+    async with wakeful.open(**place, clock=sunday, timezone="Europe/Berlin") as clock:
+        here = await clock.parse("next friday at 3pm")
+        assert here.fire_at == datetime(2026, 11, 20, 14, tzinfo=UTC)
+        there = await clock.parse("next friday at 3pm", timezone="America/New_York")
+        assert there.fire_at == datetime(2026, 11, 20, 20, tzinfo=UTC)
+        for phrase in ("", "whenever", "yesterday at 5pm"):
+            with pytest.raises(wakeful.InvalidSchedule):
+                await clock.parse(phrase)
+        with pytest.raises(wakeful.InvalidSchedule) as raised:
+            await clock.parse("tomorrow at 9am", timezone="Mars/Base")
+        assert raised.value.field == "timezone"
+        assert await clock.find() == []
+
+
+async def test_the_zone_of_the_machine_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    tzset()
+    try:
+        async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as clock:
+            understood = await clock.parse("tomorrow at 9am")
+    finally:
+        monkeypatch.undo()
+        tzset()
+    assert (understood.timezone, understood.fire_at) == ("UTC", NEW_YEAR + timedelta(days=1, hours=9))

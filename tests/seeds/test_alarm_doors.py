@@ -1,0 +1,149 @@
+"""Alarm's WebSocket calls over a real socket, and its results where the command line and HTTP show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+import wakeful
+from tests.doors.world import Visitor, serving
+from tests.seeds.alarm_world import STORES, Desk, Place, a_place
+from wakeful.doors.cli import main
+from wakeful.testing import ManualClock
+
+KEYS = ("total", "pending", "fired", "completed", "failed", "cancelled", "timeout_unknown", "avg_duration_ms")
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return a_place(request, tmp_path)
+
+
+class Caller:
+    """Calls Alarm's methods over one socket."""
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
+        self._ws = ws
+
+    async def __call__(self, method: str, **params: Any) -> Any:
+        await self._ws.send_json({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        answer = await self.heard()
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    async def heard(self) -> Any:
+        return await self._ws.receive_json(timeout=10)
+
+
+@pytest.fixture
+async def visit(place: Place) -> AsyncIterator[Visitor]:
+    async with serving(**place) as visit:
+        yield visit
+
+
+@pytest.fixture
+def desk(visit: Visitor) -> Desk:
+    return Desk(visit.clock)
+
+
+@pytest.fixture
+async def call(visit: Visitor) -> AsyncIterator[Caller]:
+    async with visit._session.ws_connect(f"{visit.url}/v1/ws") as ws:
+        yield Caller(ws)
+
+
+async def test_list_tells_id_moment_and_the_way_from_creation_soonest_first(visit: Visitor, call: Caller) -> None:
+    late = await visit.clock.set("in 2 hours", "late")
+    at = int(late.next_fire_at.timestamp()) - 1800
+    soon = await visit.clock.set(at, "soon")
+    told = [(one["id"], one["set_at"], one["time_offset"]) for one in await call("list")]
+    assert told == [
+        (soon.id, at, (soon.next_fire_at - soon.created_at).total_seconds()),
+        (late.id, late.next_fire_at.timestamp(), 7200),
+    ]
+    assert await call("count") == 2
+
+
+async def test_the_outcome_stands_in_what_get_history_and_failed_tell(visit: Visitor, desk: Desk, call: Caller) -> None:
+    retried = await visit.clock.set(delay=0.01, wake_message="a", target="bad", max_failures=3, created_by="1")
+    failed = await visit.clock.set(delay=0.01, wake_message="b", target="bad", max_failures=0, created_via="web")
+    done = await visit.clock.set(delay=0.01, wake_message="c", target="good")
+    await desk.settled(3)
+    [fire] = (await call("get", id=retried.id))["fires"]
+    assert fire["result"] == "RETRY: ConnectionError: HTTP 503 (attempt 1/3)"
+    shown = await call("get", id=failed.id)
+    assert (shown["id"], shown["status"], shown["target"], shown["created_via"]) == (failed.id, "failed", "bad", "web")
+    assert shown["fires"][0]["result"] == "FAILED: ConnectionError: HTTP 503 (after 1 attempts)"
+    [entry] = await call("history", status="fired", process="bad", since=retried.created_at.timestamp(), limit=10)
+    assert (entry["result"], entry["created_by"]) == (fire["result"], "1")
+    assert [entry["result"] for entry in await call("failed", limit=5)] == [shown["fires"][0]["result"]]
+    [entry] = await call("history", status="completed")
+    assert (entry["result"], entry["duration_ms"] >= 0) == ("ok", True)
+    assert (await call("get", id=done.id))["fires"][0]["result"] == "ok"
+
+
+async def test_get_tells_the_latest_five_fires_of_a_series(place: Place) -> None:
+    time = ManualClock()
+    async with wakeful.open(**place, clock=time) as clock:
+        Desk(clock)
+        alarm = await clock.set("every hour", "tick", target="good")
+        for _ in range(6):
+            await time.advance(timedelta(hours=1))
+            await clock.run_due()
+        sixth = alarm.next_fire_at + timedelta(hours=5)
+    async with serving(**place) as visit, visit._session.ws_connect(f"{visit.url}/v1/ws") as ws:
+        told = [
+            datetime.fromisoformat(fire["scheduled_for"]) for fire in (await Caller(ws)("get", id=alarm.id))["fires"]
+        ]
+        assert told == [sixth - timedelta(hours=number) for number in range(5)]
+
+
+async def test_stats_has_every_key_of_alarm(visit: Visitor, desk: Desk, call: Caller) -> None:
+    await visit.clock.set(delay=0.01, wake_message="done", target="good")
+    await visit.clock.set("in 1 hour", "waits")
+    await desk.settled(1)
+    stats = await call("stats")
+    assert set(KEYS) <= set(stats)
+    assert (stats["total"], stats["pending"], stats["completed"], stats["cancelled"]) == (2, 1, 1, 0)
+
+
+async def test_a_running_server_sweeps_by_itself_and_tells_it(visit: Visitor, desk: Desk, call: Caller) -> None:
+    await call("subscribe", events=["timed_out"])
+    alarm = await visit.clock.set(delay=0.01, wake_message="go", target="later", policy={"report_within": 0.1})
+    told = await call.heard()
+    assert (told["method"], told["params"]["fire_id"]) == ("event", alarm.fire_id)
+    assert [entry["result"] for entry in await call("failed")] == ["timeout_unknown"]
+    assert (await call("stats"))["timeout_unknown"] == 1
+
+
+def test_the_command_line_and_its_json_show_the_result(tmp_path: Path) -> None:
+    db = str(tmp_path / "alarm.db")
+    with wakeful.open_sync(db) as clock:
+        clock.handler("bad")(_raises)
+        for retries in (0, 2):
+            clock.set(delay=0.01, wake_message="go", target="bad", max_failures=retries, created_by="1")
+        while sum(fire.status in ("failed", "retrying") for fire in clock.fires()) < 2:
+            clock.run_due()
+    told = {"RETRY: ValueError: no milk (attempt 1/2)", "FAILED: ValueError: no milk (after 1 attempts)"}
+    lines = _asked("history", "--status", "fired", "--db", db) + _asked("failed", "--db", db)
+    assert {line.split("\t")[-1] for line in lines} == told
+    shown = json.loads("".join(_asked("history", "--db", db, "--json")))["history"]
+    assert {entry["result"] for entry in shown if "result" in entry} == told
+    assert {entry["created_by"] for entry in shown} == {"1"}
+
+
+def _raises(wake: wakeful.Wake) -> None:
+    raise ValueError("no milk")
+
+
+def _asked(*args: str) -> list[str]:
+    result = CliRunner().invoke(main, args, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()

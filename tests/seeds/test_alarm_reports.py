@@ -1,0 +1,325 @@
+"""Alarm's reports, retries, timeout sweep and restarts, on both stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import wakeful
+from tests.alarm.world import at, once
+from tests.doors.world import serving
+from tests.seeds.alarm_world import STORES, Desk, Place, a_place
+from wakeful import Alarm, Fire
+from wakeful.alarm import Report, quarantine
+from wakeful.front import Wakeful
+from wakeful.testing import NEW_YEAR, ManualClock
+
+SEED = {"backoff_base": 5, "backoff_cap": "1d"}  # Alarm's own ladder
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return a_place(request, tmp_path)
+
+
+@pytest.fixture
+def time() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def clock(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
+    async with wakeful.open(**place, clock=time) as clock:
+        yield clock
+
+
+@pytest.fixture
+def desk(clock: Wakeful) -> Desk:
+    return Desk(clock)
+
+
+@pytest.fixture
+def passes(clock: Wakeful, time: ManualClock) -> Callable[[timedelta | float], Awaitable[int]]:
+    async def passes(by: timedelta | float) -> int:
+        await time.advance(by)
+        return await clock.run_due()
+
+    return passes
+
+
+Passes = Callable[[timedelta | float], Awaitable[int]]
+
+
+async def only(clock: Wakeful, alarm: Alarm) -> Fire:
+    [fire] = await clock.fires(alarm.id)
+    return fire
+
+
+# completed
+
+
+async def test_completed_sets_the_end_the_duration_and_the_result(
+    clock: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="later")
+    await passes(MINUTE)
+    fired = await only(clock, alarm)
+    assert (fired.status, fired.started_at, fired.completed_at) == ("delivered", NEW_YEAR + MINUTE, None)
+    await time.advance(1.25)
+    await clock.completed(fired.id, "sent to 3 recipients")
+    done = await only(clock, alarm)
+    assert (done.status, done.result, done.duration_ms) == ("completed", "sent to 3 recipients", 1250)
+    assert done.completed_at == NEW_YEAR + MINUTE + timedelta(seconds=1.25)
+
+
+async def test_a_handler_that_reports_may_also_just_return_a_result(
+    clock: Wakeful, passes: Passes, time: ManualClock
+) -> None:
+    @clock.handler("quick", reports=True)
+    async def quick(wake: wakeful.Wake) -> str:
+        return "done at once"
+
+    alarm = await clock.set("in 1 minute", "go", target="quick")
+    await passes(MINUTE)
+    assert ((await only(clock, alarm)).status, (await only(clock, alarm)).result) == ("completed", "done at once")
+
+
+async def test_a_report_names_a_fire_that_happened(clock: Wakeful, desk: Desk) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="later")
+    for fire_id in ("nobody", alarm.id, alarm.fire_id, f"{alarm.id}@1"):
+        with pytest.raises(wakeful.NotFound):
+            await clock.completed(fire_id, "ok")
+        with pytest.raises(wakeful.NotFound):
+            await clock.delivery_failed(fire_id, "no")
+
+
+# delivery_failed
+
+
+async def test_a_reported_failure_is_tried_again_after_five_ten_twenty_seconds_and_then_is_final(
+    clock: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="later", max_failures=3, policy=SEED)
+    await passes(MINUTE)
+    for number, wait in enumerate((5, 10, 20), 1):
+        fire = await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+        assert (fire.status, fire.result) == ("retrying", f"RETRY: HTTP 503 (attempt {number}/3)")
+        waited = (await clock.get(alarm.id)).next_fire_at - time.now()
+        assert timedelta(seconds=wait) <= waited <= timedelta(seconds=1.1 * wait)
+        assert await passes(waited - timedelta(milliseconds=1)) == 0
+        assert await passes(0.001) == 1
+    fire = await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    assert (fire.status, fire.result) == ("failed", "FAILED: HTTP 503 (after 4 attempts)")
+    assert ((await clock.get(alarm.id)).status, (await clock.get(alarm.id)).last_error) == ("failed", "HTTP 503")
+    assert await passes(timedelta(days=1)) == 0
+    assert {wake.fire_id for wake in desk.wakes} == {alarm.fire_id}
+    assert [wake.attempt for wake in desk.wakes] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("target", ["later", "bad"])
+async def test_without_retries_the_first_failure_is_final(
+    clock: Wakeful, desk: Desk, passes: Passes, target: str
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target=target, max_failures=0)
+    await passes(MINUTE)
+    if target == "later":
+        await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    fire = await only(clock, alarm)
+    assert fire.status == "failed"
+    assert fire.result.startswith("FAILED: ")
+    assert fire.result.endswith("HTTP 503 (after 1 attempts)")
+
+
+async def test_what_a_handler_raises_climbs_the_same_ladder_in_the_same_words(
+    clock: Wakeful, desk: Desk, passes: Passes
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="bad", max_failures=1, policy=SEED)
+    await passes(MINUTE)
+    [entry] = await clock.history(status="fired")
+    assert entry.result == "RETRY: ConnectionError: HTTP 503 (attempt 1/1)"
+    await passes(6)
+    [entry] = await clock.history(status="failed")
+    assert (entry.result, entry.attempts) == ("FAILED: ConnectionError: HTTP 503 (after 2 attempts)", 2)
+    assert [one.result for one in await clock.failed()] == [entry.result]
+    assert "its retries were used up" in (await clock.why(alarm.id)).summary
+
+
+async def test_the_first_start_is_kept_on_retries_and_the_duration_counts_from_it(
+    clock: Wakeful, desk: Desk, passes: Passes
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="later", policy=SEED)
+    await passes(MINUTE)
+    await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    await passes(10)
+    done = await clock.completed(alarm.fire_id, "ok")
+    assert (done.started_at, done.duration_ms, done.attempts) == (NEW_YEAR + MINUTE, 10_000, 2)
+
+
+Ending = Callable[[Wakeful, Alarm], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda clock, alarm: clock.cancel(alarm.id), "cancelled"),
+        (lambda clock, alarm: clock.update(alarm.id, when="in 1 day"), "superseded"),
+    ],
+    ids=["cancelled", "another time"],
+)
+async def test_what_ends_a_retry_leaves_no_result_that_promises_another(
+    clock: Wakeful, desk: Desk, passes: Passes, end: Ending, reason: str
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="bad")
+    await passes(MINUTE)
+    await end(clock, await clock.get(alarm.id))
+    fire = await only(clock, alarm)
+    assert (fire.status, fire.reason) == ("failed", reason)
+    assert fire.result == "FAILED: ConnectionError: HTTP 503 (after 1 attempts)"
+
+
+async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(clock: Wakeful, passes: Passes) -> None:
+    @clock.handler("cancels")
+    async def cancels(wake: wakeful.Wake) -> None:
+        assert (await clock.cancel(wake.alarm_id)).in_flight
+        raise ConnectionError("HTTP 503")
+
+    alarm = await clock.set("in 1 minute", "go", target="cancels")
+    await passes(MINUTE)
+    fire = await only(clock, alarm)
+    assert (fire.status, fire.result) == ("failed", "FAILED: ConnectionError: HTTP 503 (after 1 attempts)")
+
+
+def test_a_failure_reported_during_the_attempt_and_an_alarm_set_aside_say_it_in_the_same_words() -> None:
+    world = once()
+    world.claim(at(9))
+    assert world.report(at(9), Report("failed", "no disk"), at(9, 0, 1))
+    assert world.fires[at(9)].result == "FAILED: no disk (after 1 attempts)"
+    [aside] = quarantine(once().alarm, None, "KeyError", now=at(9)).fires
+    assert aside.result == "FAILED: set aside, it cannot be planned: KeyError (after 1 attempts)"
+
+
+# The sweep
+
+
+async def test_silence_for_five_minutes_is_a_timeout_and_not_a_moment_sooner(
+    clock: Wakeful, desk: Desk, passes: Passes
+) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="later")
+    await passes(MINUTE)
+    await passes(timedelta(minutes=5) - timedelta(milliseconds=1))
+    assert (await only(clock, alarm)).status == "delivered"
+    await passes(0.001)
+    fire = await only(clock, alarm)
+    assert (fire.status, fire.result, fire.completed_at) == ("timed_out", "timeout_unknown", None)
+    assert [entry.result for entry in await clock.failed()] == ["timeout_unknown"]
+    assert (await clock.get(alarm.id)).status == "fired"
+    assert await passes(timedelta(days=1)) == 0, "silence is not tried again"
+
+
+async def test_an_alarm_may_give_its_target_more_time_or_less(clock: Wakeful, desk: Desk, passes: Passes) -> None:
+    patient = await clock.set("in 1 minute", "go", target="later", policy={"report_within": "1h"})
+    hasty = await clock.set("in 1 minute", "go", target="later", policy={"report_within": "10s"})
+    await passes(MINUTE)
+    await passes(10)
+    assert ((await only(clock, patient)).status, (await only(clock, hasty)).status) == ("delivered", "timed_out")
+    await passes(timedelta(hours=1))
+    assert (await only(clock, patient)).status == "timed_out"
+
+
+async def test_the_sweep_leaves_what_ended_and_what_is_tried_again(clock: Wakeful, desk: Desk, passes: Passes) -> None:
+    done = await clock.set("in 1 minute", "done", target="good")
+    reported = await clock.set("in 1 minute", "reported", target="later")
+    failed = await clock.set("in 1 minute", "failed", target="later", max_failures=0)
+    retried = await clock.set("in 1 minute", "retried", target="later", policy={"backoff_base": 900})
+    gone = await clock.set("in 1 minute", "gone", target="later")
+    await clock.cancel(gone.id)
+    await passes(MINUTE)
+    await clock.completed(reported.fire_id, "ok")
+    for alarm in (failed, retried):
+        await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    await passes(timedelta(minutes=6))
+    assert [(await only(clock, alarm)).status for alarm in (done, reported, failed, retried)] == [
+        "completed",
+        "completed",
+        "failed",
+        "retrying",
+    ]
+    assert await clock.fires(gone.id) == []
+    assert (await clock.stats()).timeout_unknown == 0
+
+
+async def test_a_word_that_comes_late_still_counts(clock: Wakeful, desk: Desk, passes: Passes) -> None:
+    alarm = await clock.set("in 1 minute", "go", target="later")
+    await passes(MINUTE)
+    await passes(timedelta(minutes=6))
+    done = await clock.completed(alarm.fire_id, "ok")
+    assert (done.status, done.reason, done.result) == ("completed", "late", "ok")
+    assert await clock.failed() == []
+
+
+# Restarts
+
+
+async def test_after_a_restart_everything_pending_fires_at_its_time_retries_too(
+    place: Place, time: ManualClock
+) -> None:
+    async with wakeful.open(**place, clock=time) as clock:
+        Desk(clock)
+        late = await clock.set("in 3 minutes", "late", target="good")
+        soon = await clock.set("in 2 minutes", "soon", target="good")
+        gone = await clock.set("in 2 minutes", "gone", target="good")
+        await clock.cancel(gone.id)
+        raised = await clock.set("in 1 minute", "raised", target="bad")
+        reported = await clock.set("in 1 minute", "reported", target="later")
+        await time.advance(MINUTE)
+        await clock.run_due()
+        await clock.delivery_failed(reported.fire_id, "HTTP 503")
+    async with wakeful.open(**place, clock=time) as clock:
+        desk = Desk(clock)
+        assert {one.id for one in await clock.pending()} == {raised.id, reported.id, soon.id, late.id}
+        for _ in range(4):
+            await time.advance(timedelta(seconds=33))
+            await clock.run_due()
+        told = [(wake.message, wake.attempt) for wake in desk.wakes]
+        assert sorted(told[:2]) == [("raised", 2), ("reported", 2)]
+        assert [message for message, attempt in told if attempt == 1] == ["soon", "late"]
+        assert all(fire.started_at == NEW_YEAR + MINUTE for fire in await clock.fires(reported.id))
+
+
+async def test_what_fell_due_while_nobody_ran_is_delivered_late_and_in_order(place: Place, time: ManualClock) -> None:
+    async with wakeful.open(**place, clock=time) as clock:
+        Desk(clock)
+        for minutes in (3, 1, 2):
+            await clock.set(f"in {minutes} minutes", str(minutes), target="good")
+    await time.advance(timedelta(hours=1))
+    async with wakeful.open(**place, clock=time) as clock:
+        desk = Desk(clock)
+        assert await clock.run_due() == 3
+        assert [wake.message for wake in desk.wakes] == ["1", "2", "3"]
+
+
+async def test_a_name_that_no_process_serves_stays_due_is_visible_and_holds_up_nobody(place: Place) -> None:
+    async with wakeful.open(**place) as before:
+        before.handler("renamed")(lambda wake: "found at last")
+        many = await asyncio.gather(
+            *(before.set(delay=0.01, wake_message="go", target="renamed") for _ in range(before.settings.batch + 1))
+        )
+    async with serving(**place) as visit:
+        await visit.fired()  # an alarm of another target, set after all of them
+        assert "no running worker serves the target 'renamed'" in (await visit.clock.why(many[0].id)).summary
+        metrics = (await visit("GET", "/metrics")).text
+        assert f'wakeful_due_backlog{{target="renamed"}} {float(len(many))}' in metrics
+        assert 'wakeful_due_oldest_seconds{target="renamed"} ' in metrics
+        with pytest.raises(wakeful.UnknownTarget) as raised:
+            await visit.clock.set("in 1 hour", "one more", target="renamed")
+        assert raised.value.field == "target"
+        assert {(await visit.clock.get(alarm.id)).status for alarm in many} == {"active"}
+    async with wakeful.open(**place) as after:
+        after.handler("renamed")(lambda wake: "found at last")
+        assert await after.run_due() == len(many)
+        assert {fire.result for fire in await after.fires(target="renamed", limit=500)} == {"found at last"}
