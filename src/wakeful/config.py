@@ -60,6 +60,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     )
     chain_depth: Annotated[int, _about("How long a chain of alarms may get that wakes set, each for the next.")] = 16
     chain_delay: Annotated[Seconds, _about("How soon an alarm that a wake sets may fire.")] = timedelta(seconds=60)
+    default_target: Annotated[str, _about("Where an alarm goes that names no target.")] = "inbox"
     wake_url: Annotated[str, _about("The router's address, `http://…/internal/wake`: makes the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
     tasks_target: Annotated[

@@ -60,6 +60,11 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
         {"cron_expr": "@daily", "policy": Policy(starts_at=at(9).replace(tzinfo=None))},
     ),
     (
+        "a start before all time",
+        "policy.starts_at",
+        {"cron_expr": "@daily", "policy": Policy(starts_at=datetime(1, 1, 1, tzinfo=UTC))},
+    ),
+    (
         "an end in no zone",
         "policy.ends_at",
         {"cron_expr": "@daily", "policy": Policy(ends_at=at(9).replace(tzinfo=None))},

@@ -246,9 +246,16 @@ def check_policy(policy: Policy) -> None:
         if value is not None and value < 1:
             raise InvalidRequest(f"{value} is too few", field=f"policy.{name}", fix="Give 1 or more, or leave it out.")
     for name in ("starts_at", "ends_at", "anchor"):
-        moment = getattr(policy, name)
-        if moment is not None and moment.tzinfo is None:
-            raise InvalidRequest("it has no UTC offset", field=f"policy.{name}", fix="Add one, or Z for UTC.")
+        _check_bound(f"policy.{name}", getattr(policy, name))
+
+
+def _check_bound(field: str, moment: datetime | None) -> None:
+    if moment is None:
+        return
+    if moment.tzinfo is None:
+        raise InvalidRequest("it has no UTC offset", field=field, fix="Add one, or Z for UTC.")
+    if moment.year in (1, 9999):  # beyond its ends the calendar cannot be asked
+        raise InvalidRequest(f"the year {moment.year} is too far", field=field, fix="Leave it out.")
 
 
 def user_of(owner_did: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import ALARM_STATUSES, INBOX, Alarm, Edit
+from wakeful.alarm import ALARM_STATUSES, Alarm, Edit
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
@@ -66,7 +66,7 @@ async def _set(hall: Hall, ask: Ask, given: wire.CreateBody) -> Added:
         given,
         owner=ask.owner,
         timezone=hall.settings.timezone,
-        target=INBOX,
+        target=hall.settings.default_target,
         max_failures=hall.settings.max_failures,
         via="http",
         by=ask.by,

@@ -33,6 +33,13 @@ class Migrator:
     async def migrate(self, connection: Connection) -> list[str]:
         """The names of the migrations that this call applied."""
         await self._warn_about_durability(connection)
+        encoding = await connection.fetchval("select current_setting('server_encoding')")
+        if encoding not in ("UTF8", "SQL_ASCII"):
+            raise InvalidConfig(
+                f"the database is in {encoding}, which cannot hold every message",
+                field="database",
+                fix="Use one created with encoding UTF8.",
+            )
         known = migrations("postgres", self._naming)
         return [step.name for step in known if await self._apply(connection, step, newest=known[-1].version)]
 

@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 import click
 from msgspec import Raw
 
-from wakeful.alarm import INBOX
 from wakeful.app import Wakeful
 from wakeful.doors import wire
 from wakeful.doors.cli.asking import Command, asked
@@ -48,7 +47,9 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         command = click.option(f"--{name.replace('_', '-')}", help=about, **form)(command)
     for option in reversed(
         (
-            click.option("--to", "target", metavar="TARGET", default=INBOX, show_default=True, help="Where wakes go."),
+            click.option(
+                "--to", "target", metavar="TARGET", help="Where wakes go; by default the setting default_target."
+            ),
             click.option("--key", default="", help="Idempotency key: the same key is the same alarm."),
             click.option(
                 "--on-conflict",
@@ -126,7 +127,7 @@ def _set(kind: Literal["once", "cron"], text: str, message: tuple[str, ...], giv
             body,
             owner=settings.owner,
             timezone=zone,
-            target=INBOX,
+            target=settings.default_target,
             max_failures=settings.max_failures,
             via="cli",
             by=settings.owner,

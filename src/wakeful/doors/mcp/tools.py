@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, Alarm, following, parse_fire_id
+from wakeful.alarm import Alarm, following, parse_fire_id
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.mcp import views
@@ -70,7 +70,7 @@ class Tools:
             body,
             owner=self._owner,
             timezone=self._settings.timezone,
-            target=INBOX,
+            target=self._settings.default_target,
             max_failures=self._settings.max_failures,
             via="mcp",
             by=self._owner,
