@@ -14,6 +14,7 @@ from wakeful.store.postgres_database import DRIVER_ERRORS, Database, Lost, trans
 from wakeful.store.postgres_writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.queries import Naming
 from wakeful.store.tasks import (
+    NotAsRead,
     TaskTable,
     check_columns,
     check_mode,
@@ -39,10 +40,6 @@ select attname, format_type(atttypid, atttypmod)
 """
 _UTC: Final = """to_char({}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
 _Sql = Mapping[str, str]
-
-
-class _NotAsRead(Exception):
-    """Somebody was faster: decided anew in the next round."""
 
 
 class PostgresTasks:
@@ -117,7 +114,7 @@ class PostgresTasks:
             async with connection.transaction():
                 await connection.execute(f"set local lock_timeout = '{LONG_LOCK_WAIT}'")
                 await self._write_plan(connection, sql, plan)
-        except _NotAsRead:
+        except NotAsRead:
             return False
         return True
 
@@ -128,7 +125,7 @@ class PostgresTasks:
         held = None if link is None else seen_of(link["seen"])
         is_same_link = (link["alarm_id"] if link else "") == news.alarm_id
         if (row and task_of(tuple(row))) != news.task or held != news.seen or not is_same_link:
-            raise _NotAsRead
+            raise NotAsRead
         await self._write_alarm(connection, plan)
         if plan.task is None:
             await connection.execute(sql["unlink"], id)
@@ -146,7 +143,7 @@ class PostgresTasks:
         if plan.change is not None:
             [answer], _ = await self._writes.settle_slowly(connection, [plan.change], now=now, alone=True, again=False)
             if answer.what != "applied":
-                raise _NotAsRead
+                raise NotAsRead
         if plan.new is not None:
             await self._writes.add(connection, [plan.new], now=now, alone=True)
 

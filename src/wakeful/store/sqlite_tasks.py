@@ -16,6 +16,7 @@ from wakeful.store.queries import Naming
 from wakeful.store.rows import Row, from_alarm, to_ms
 from wakeful.store.sqlite_writer import Work, Writer
 from wakeful.store.tasks import (
+    NotAsRead,
     TaskTable,
     check_columns,
     check_mode,
@@ -32,10 +33,6 @@ from wakeful.store.tasks import (
 T = TypeVar("T")
 _TRIGGERS: Final = 3
 _COLUMNS: Final = "select name, type from pragma_table_info(?)"
-
-
-class _NotAsRead(Exception):
-    """Somebody was faster: decided anew in the next round."""
 
 
 class SqliteTasks:
@@ -117,7 +114,7 @@ class SqliteTasks:
         try:
             with db:  # a savepoint
                 self._write_plan(db, sql, plan)
-        except _NotAsRead:
+        except NotAsRead:
             return False
         return True
 
@@ -126,7 +123,7 @@ class SqliteTasks:
         link = db.execute(sql["linked"], {"id": id}).fetchone()
         held = None if link is None else seen_of(link[1])
         if _read_task(db, sql, id) != news.task or held != news.seen or (link[0] if link else "") != news.alarm_id:
-            raise _NotAsRead
+            raise NotAsRead
         self._write_alarm(db, plan)
         if plan.task is None:
             db.execute(sql["unlink"], {"id": id})
@@ -141,7 +138,7 @@ class SqliteTasks:
         if plan.change is not None:
             [answer] = sqlite_writes.settle(db, self._store_sql, [sqlite_writes.written(plan.change)])
             if answer.what != "applied":
-                raise _NotAsRead
+                raise NotAsRead
         if plan.new is not None:
             sqlite_writes.add(db, self._store_sql, [from_alarm(plan.new)])
 

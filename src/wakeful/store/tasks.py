@@ -68,6 +68,10 @@ class TaskDoor(Protocol):
         ...
 
 
+class NotAsRead(Exception):
+    """Somebody was faster: decided anew in the next round."""
+
+
 class TaskTable(Struct, frozen=True):
     """A connected table: its name, and the types of its columns."""
 
