@@ -50,8 +50,8 @@ async def _migrate(place: dict[str, Any]) -> None:
 
 
 async def _measure(place: dict[str, Any]) -> tuple[float, float, float]:
-    settle_in()  # as `wakeful serve` does
     async with wakeful.open(**place) as clock:
+        settle_in(clock)  # as `wakeful serve` does
 
         async def create(n: int) -> None:
             await clock.set(delay=3600 + n, wake_message="wake up", payload={"n": n})

@@ -24,7 +24,7 @@ from bench.worlds import World
 CONNECTIONS = 64
 REQUESTS = 6_000
 WARM_UP = 600
-ROUNDS = 3
+ROUNDS = 7
 BODY = json.dumps(
     {"wake_message": "wake up and look at the portal", "delay_seconds": 3600, "payload": {"page": 3, "seen": [1, 2, 3]}}
 ).encode()

@@ -34,8 +34,8 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 
 async def _measure(place: dict[str, Any]) -> list[float]:
     late: list[float] = []
-    settle_in()  # as `wakeful worker` does
     async with wakeful.open(**place) as clock:
+        settle_in(clock)  # as `wakeful worker` does
 
         @clock.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:

@@ -15,8 +15,8 @@ from wakeful.serving import settle_in
 
 async def drain(place: dict[str, Any], alarms: int, batch: int) -> dict[str, float]:
     done = 0
-    settle_in()  # as `wakeful worker` does
     async with wakeful.open(**place, batch=batch) as clock:
+        settle_in(clock)  # as `wakeful worker` does
 
         @clock.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:

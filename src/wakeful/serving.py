@@ -53,7 +53,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
         url = clock.settings.local_url
         server = _Server(_config(clock, clock.asgi()))
-        settle_in()
+        settle_in(clock)
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
         def stop() -> None:
@@ -74,7 +74,7 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
     """Dispatch until told to stop; with the setting `metrics_port`, tell meanwhile how that goes, and nothing else."""
     await clock.check_targets()
     listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
-    settle_in()
+    settle_in(clock)
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
     if listener is None:
         with _stopped_by_signals(clock.dispatcher.stop):
@@ -111,14 +111,16 @@ def _window(clock: Wakeful) -> Starlette:
     return app
 
 
-def settle_in() -> None:
+def settle_in(clock: Wakeful) -> None:
     """Set the interpreter up for a process that stays.
 
-    Threads take turns every 50 µs instead of every 5 ms: the thread that writes to the database and the event loop then
-    work side by side, and a plain function that computes for long in a thread of its own makes no alarm late. Garbage
-    is looked for less often, and never again among what is loaded by now: it stays to the end.
+    While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
+    the database and the event loop then work side by side, and a plain function that computes for long in a thread of
+    its own makes no alarm late. When nothing is, taking turns so often only costs. Garbage is looked for less often,
+    and never again among what is loaded by now: it stays to the end.
     """
-    sys.setswitchinterval(TURN)
+    calm = sys.getswitchinterval()
+    clock.dispatcher.on_busy = lambda busy: sys.setswitchinterval(TURN if busy else calm)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -70,6 +70,8 @@ class Dispatcher:
         self._offset = timedelta(0)  # the store's clock less ours, measured at each claim
         self._stopping = False
         self._state = "idle"
+        self._busy = False
+        self.on_busy: Callable[[bool], None] | None = None  # told when deliveries begin, and when all is quiet again
         self._looked = 0.0  # when the loop last got through, by the stopwatch
         self._metrics = metrics or Metrics()
         self._jumps = Jumps(self._metrics)
@@ -155,8 +157,14 @@ class Dispatcher:
                 self._metrics.store_failed()
                 log.warning("the store is away, trying again in %.2f s: %s", wait, error)
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
+            self._tell_busy(pause <= 0 or len(self._flights) > 0)
             if pause > 0 and not self._stopping:
                 await self._nap(pause)
+
+    def _tell_busy(self, busy: bool) -> None:
+        if busy != self._busy and self.on_busy is not None:
+            self.on_busy(busy)
+        self._busy = busy
 
     async def _step(self) -> float:
         """Claim what is due and start it; how long there is nothing more to do."""

@@ -14,7 +14,8 @@ JOINED: Final = 64 * 1024
 
 class Connection(H11Protocol):
     _joined: Joined
-    _patience: asyncio.TimerHandle | None = None
+    _waiting_since: float | None = None
+    _timer: asyncio.TimerHandle | None = None  # one for many requests: set anew when it rings, not with each of them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self._joined = Joined(transport, self.loop)
@@ -25,8 +26,8 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
             self._wait_for_head()
-        elif self._patience is not None:
-            self._stop_waiting()
+        else:
+            self._waiting_since = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -37,17 +38,25 @@ class Connection(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _wait_for_head(self) -> None:
-        if self._patience is None:
-            self._patience = self.loop.call_later(HEAD_WITHIN, self._give_up)
+        if self._waiting_since is None:
+            self._waiting_since = self.loop.time()
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._waiting_since + HEAD_WITHIN, self._look)
 
     def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        self._waiting_since = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _give_up(self) -> None:
-        self._patience = None
-        self.transport.close()
+    def _look(self) -> None:
+        self._timer = None
+        if self._waiting_since is None:
+            return
+        if self.loop.time() >= self._waiting_since + HEAD_WITHIN:
+            self.transport.close()
+        else:
+            self._wait_for_head()
 
 
 class Joined:

@@ -6,7 +6,6 @@ bodies, refuses parameters it does not know, and stands in the OpenAPI document.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from wakeful.clock import Within
 from wakeful.doors.auth import PRINCIPAL, Principal
 from wakeful.doors.guard import BODY_READ, Refusal, read
 from wakeful.doors.table import Ask, Operation, read_query
@@ -43,7 +43,7 @@ class Endpoint:
             raise HTTPException(405)
         ask = self._ask(request)
         try:
-            async with asyncio.timeout(self._within):
+            with Within(self._within):
                 return await operation.run(self._room, ask)
         except TimeoutError:
             if operation.body is not None and BODY_READ not in request.scope:
@@ -66,7 +66,7 @@ class Endpoint:
 async def whole_body(request: Request) -> bytes:
     """The body of a request that goes to no operation: awaited with the same patience, kept within the same limit."""
     try:
-        async with asyncio.timeout(ANSWER_WITHIN):
+        with Within(ANSWER_WITHIN):
             return await read(request)
     except TimeoutError:
         raise _too_slow() from None

@@ -14,7 +14,7 @@ from wakeful.alarm import ALARM_STATUSES, Alarm, Edit
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
-from wakeful.doors.guard import body, problem
+from wakeful.doors.guard import body, header, problem
 from wakeful.doors.hall import Hall
 from wakeful.doors.table import CURSOR, PAGE, Ask, Header, Operation
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
@@ -50,10 +50,10 @@ def _may_be_like_another(given: wire.CreateBody) -> bool:
 
 def _keyed(given: wire.CreateBody, ask: Ask) -> wire.CreateBody:
     """With the key from the header, where there is one; quotes around it are not part of it."""
-    header = ask.request.headers.get("idempotency-key")
-    if header is None:
+    said = header(ask.request, b"idempotency-key")
+    if said is None:
         return given
-    key = header.strip().strip('"').strip()
+    key = said.strip().strip('"').strip()
     if given.idempotency_key.strip() not in ("", key):
         raise InvalidRequest(
             "the header Idempotency-Key says another key", field="idempotency_key", fix="Give one of them."

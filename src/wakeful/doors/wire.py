@@ -159,8 +159,10 @@ def raw_text(raw: Raw) -> str:
 
 def check_kind(kind: str | None, *, once: tuple[Moment | None, float | None], cron: str | None) -> None:
     """Refuse a kind beside the time of the other kind."""
+    if kind is None:
+        return
     other = cron is not None if kind == "once" else any(given is not None for given in once)
-    if kind is not None and other:
+    if other:
         fix = "Give delay_seconds or fire_at." if kind == "once" else "Give cron_expr."
         raise InvalidSchedule(f"the kind {kind!r} does not go with what was given", field="kind", fix=fix)
 

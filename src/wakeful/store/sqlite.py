@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, stamp, whole_ms
-from wakeful.clock import Clock, SystemClock
+from wakeful.clock import Clock, SystemClock, running_loop
 from wakeful.errors import StoreUnavailable
 from wakeful.store import (
     AHEAD,
@@ -295,8 +295,10 @@ class SqliteStore(SqliteTokens):
 
     def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
         """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
-        due = [alarm.next_fire_at for alarm in alarms if alarm.status == "active"]
-        return self.hints.set if due and min(due) <= self._clock.now() + self._soon else None
+        for alarm in alarms:  # touched just now: that is near enough, and the clock need not be asked
+            if alarm.status == "active" and alarm.next_fire_at <= alarm.updated_at + self._soon:
+                return self.hints.set
+        return None
 
     def _encoded(self, encode: Callable[[T], list[Any]], values: Iterable[T]) -> list[list[Any]]:
         try:
@@ -339,7 +341,7 @@ class _Readers:
     async def read(self, work: Work[T]) -> T:
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
+        return await running_loop().run_in_executor(self._threads, self._run, work)
 
     def _run(self, work: Work[T]) -> T:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
-from wakeful.clock import stopwatch
+from wakeful.clock import running_loop, stopwatch
 from wakeful.errors import StoreUnavailable
 from wakeful.store.sqlite_file import describe, open_writer, sync_commits
 
@@ -55,7 +55,7 @@ class Operation(Generic[T]):
         self.lax = lax
         self.joint = joint
         self.item = item
-        self.loop = asyncio.get_running_loop()
+        self.loop = running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
 
 
