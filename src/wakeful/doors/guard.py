@@ -174,8 +174,17 @@ def check_depth(said: bytes, field: str = "body") -> None:
             raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Make it flatter.")
 
 
+class Answer(Response):
+    """JSON, with few and simple headers: put together without the care that others need."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
+        self.body, self.status_code, self.background = body, status, None
+        self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+
+
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(wire.encode(value), status, headers, "application/json")
+    return Answer(wire.encode(value), status, headers or {})
 
 
 def problem(error: WakefulError) -> dict[str, Any]:

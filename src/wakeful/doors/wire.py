@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -270,40 +271,26 @@ def payload_text(value: Any) -> str:
 # Out
 
 
+_SHOWN: Final = (
+    *("id", "label", "kind", "cron_expr", "timezone", "next_fire_at", "conversation_id", "wake_message", "payload"),
+    *("status", "idempotency_key", "max_failures", "failure_count", "last_error", "created_at", "last_fired_at"),
+    *("target", "version", "fire_count", "policy", "paused_reason", "cancelled_at", "isolated", "owner_did"),
+    *("created_by", "created_via", "root_id", "parent_fire"),
+)
+_shown: Final = attrgetter(*_SHOWN)
+_EVEN_EMPTY: Final = ("label", "wake_message")  # as Chronos does
+
+
 def view(alarm: Alarm) -> dict[str, Any]:
     """An alarm as every door shows it: empty fields left out, `next_fire_at` only while it is active."""
-    shown: dict[str, Any] = {
-        "id": alarm.id,
-        "label": alarm.label,
-        "kind": alarm.kind,
-        "cron_expr": alarm.cron_expr,
-        "timezone": alarm.timezone,
-        "next_fire_at": alarm.next_fire_at if alarm.status == "active" else None,
-        "conversation_id": alarm.conversation_id,
-        "wake_message": alarm.wake_message,
-        "payload": Raw(alarm.payload.encode()),
-        "status": alarm.status,
-        "idempotency_key": alarm.idempotency_key,
-        "max_failures": alarm.max_failures,
-        "failure_count": alarm.failure_count,
-        "last_error": alarm.last_error,
-        "created_at": alarm.created_at,
-        "last_fired_at": alarm.last_fired_at,
-        "target": alarm.target,
-        "version": alarm.version,
-        "fire_count": alarm.fire_count,
-        "policy": None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy) or None,
-        "paused_reason": alarm.paused_reason,
-        "cancelled_at": alarm.cancelled_at,
-        "isolated": alarm.isolated or None,
-        "owner_did": alarm.owner_did,
-        "created_by": alarm.created_by,
-        "created_via": alarm.created_via,
-        "root_id": alarm.root_id,
-        "parent_fire": alarm.parent_fire,
-    }
-    kept = ("label", "wake_message")  # shown even when empty, as Chronos does
-    return {name: value for name, value in shown.items() if name in kept or value not in (None, "")}
+    shown: dict[str, Any] = dict(zip(_SHOWN, _shown(alarm), strict=True))
+    shown["payload"] = Raw(alarm.payload.encode())
+    shown["policy"] = None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy) or None
+    if alarm.status != "active":
+        shown["next_fire_at"] = None
+    if not alarm.isolated:
+        shown["isolated"] = None
+    return {name: value for name, value in shown.items() if (value is not None and value != "") or name in _EVEN_EMPTY}
 
 
 def _policy_view(policy: Policy) -> dict[str, Any]:
