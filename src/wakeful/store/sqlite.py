@@ -295,10 +295,9 @@ class SqliteStore(SqliteTokens):
 
     def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
         """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
-        for alarm in alarms:  # touched just now: that is near enough, and the clock need not be asked
-            if alarm.status == "active" and alarm.next_fire_at <= alarm.updated_at + self._soon:
-                return self.hints.set
-        return None
+        soon = self._clock.now() + self._soon
+        is_due = any(alarm.status == "active" and alarm.next_fire_at <= soon for alarm in alarms)
+        return self.hints.set if is_due else None
 
     def _encoded(self, encode: Callable[[T], list[Any]], values: Iterable[T]) -> list[list[Any]]:
         try:
