@@ -68,8 +68,9 @@ async def test_requests_beyond_the_rate_are_told_when_to_come_again(tmp_path: Pa
         for _ in range(10):
             assert (await visit("GET", "/v1/stats")).status == 200  # while there is no token nobody is counted
         ada, again, eve = await visit.token("ada"), await visit.token("ada"), await visit.token("eve")
-        while (answer := await visit("GET", "/v1/stats")).status != 401:
-            pass  # until the server has noticed that there are tokens
+        async with asyncio.timeout(10):
+            while (answer := await visit("GET", "/v1/stats")).status != 401:
+                pass  # until the server has noticed that there are tokens
         for headers in (ada, again, ada):  # two tokens, one owner
             assert (await visit("GET", "/v1/stats", headers=headers)).status == 200
         for method, path in (("GET", "/v1/stats"), ("POST", "/v1/alarms"), ("POST", "/mcp"), ("GET", "/v1/nothing")):

@@ -6,6 +6,7 @@ new there is tried as well, or the test fails and says what it needs to know.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -113,8 +114,9 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_
         await service.pause(pending.id, owner="ada", by="ada", reason=SECRET)
         pending = await service.resume(pending.id, owner="ada", by="ada")
         fired = (await visit.fired("ada")).fire_id
-        while not await visit.clock._store.find(AlarmQuery(owner="ada", label=task.id)):
-            pass  # until a dispatcher has seen the task
+        async with asyncio.timeout(20):
+            while not await visit.clock._store.find(AlarmQuery(owner="ada", label=task.id)):
+                pass  # until a dispatcher has seen the task
         await visit.token("ada")
         revoked = await visit.token("eve")
         id = revoked["authorization"].split("_")[1]

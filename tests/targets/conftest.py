@@ -1,14 +1,18 @@
-"""Servers that misbehave below HTTP, where aiohttp's own server would not let them."""
+"""Webhooks to open, and servers that misbehave below HTTP, where aiohttp's own server would not let them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
+from wakeful.clock import SystemClock
+from wakeful.targets.webhook import Webhook
 from wakeful.testing.receiver import Receiver
 
+Open = Callable[..., Webhook]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -55,3 +59,17 @@ async def raw() -> AsyncIterator[RawServer]:
 async def receiver() -> AsyncIterator[Receiver]:
     async with Receiver() as receiver:
         yield receiver
+
+
+@pytest.fixture
+async def webhook() -> AsyncIterator[Open]:
+    opened: list[Webhook] = []
+
+    def open(url: str, **settings: Any) -> Webhook:
+        usual: dict[str, Any] = {"allow_private": True, "clock": SystemClock(), "timeout": 20}
+        opened.append(Webhook(url=url, **(usual | settings)))
+        return opened[-1]
+
+    yield open
+    for each in opened:
+        await each.close()
