@@ -254,6 +254,19 @@ def test_the_work_of_a_fire_is_reported_done_failed_and_retried(run: Run) -> Non
     run("done", "nonsense", code=3)
 
 
+def test_wait_takes_what_came_to_the_inbox_once_until_it_is_reported(run: Run) -> None:
+    assert run("wait", "--for", "10ms", code=1).stdout == ""
+    id = told(run("at", "2099-01-01T00:00:00Z", "Check", "--payload", '{"page": 3}', "--json"))["id"]
+    with wakeful.open_sync("wakeful.db") as clock:
+        clock.fire(id)
+        clock.run_due()
+    [wake] = told(run("wait", "--for", "20s", "-n", "5", "--json"))["wakes"]
+    assert (wake["message"], wake["payload"], wake["attempt"]) == ("Check", {"page": 3}, 1)
+    assert run("wait", "--for", "10ms", code=1).stdout == ""  # it is leased
+    run("done", wake["fire_id"], "looked")
+    assert told(run("history", "--status", "completed", "--json"))["history"][0]["result"] == "looked"
+
+
 def test_the_past_and_the_future_are_told(run: Run) -> None:
     fire = fired()
     later = told(run("every", "day at 9am", "brief", "--json"))["id"]

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "retry": ("act", "Open a failed or timed-out fire again."),
         "done": ("act", "Report that the work of a fire is done."),
         "fail": ("act", "Report that the work of a fire failed."),
+        "wait": ("waiting", "Wait for wakes in the inbox, and take them."),
     },
     "Serve": {
         "serve": ("house", "Run the dispatcher and the HTTP API."),
