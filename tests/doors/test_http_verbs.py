@@ -233,7 +233,8 @@ async def test_why_is_told_in_words_and_facts(visit: Visitor) -> None:
 async def test_a_failed_fire_is_tried_again(visit: Visitor) -> None:
     fire_id = await failed_fire(visit)
     answer = await visit("POST", f"/v1/fires/{fire_id}/retry")
-    assert (answer.status, answer.json["status"]) == (200, "retrying")
+    assert answer.status == 200
+    assert answer.json["status"] in ("retrying", "delivered")  # the dispatcher may be faster than the answer
     async with asyncio.timeout(10):
         assert (await visit.agent.wakes.get()).fire_id == fire_id
         await visit.clock.dispatcher._all_down()
