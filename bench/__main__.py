@@ -1,4 +1,4 @@
-"""python -m bench [create] [drain] [punctual] [scale] [http] [when] [--store sqlite|postgres] [--alarms 100000]
+"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [when] [--store sqlite|postgres] [--alarms 100000]
 
 Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
 """
@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench import create, drain, http, punctual
+from bench import create, drain, http, live, punctual
 from bench.worlds import World, worlds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    names = ["create", "drain", "punctual", "scale", "http", "when"]
+    names = ["create", "drain", "punctual", "scale", "http", "live", "when"]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
     parser.add_argument("--store", choices=["sqlite", "postgres"])
     parser.add_argument("--alarms", type=int, default=100_000, help="how many are drained")
@@ -29,6 +29,7 @@ def main() -> None:
         "punctual": punctual.run,
         "scale": lambda world: drain.scale(world, alarms=args.alarms, pending=args.pending),
         "http": http.run,
+        "live": live.run,
     }
     if "when" in wanted:
         from bench.when import run as when

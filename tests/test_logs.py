@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Failed
+from wakeful.alarm import Delivered, Failed, Outcome, Row, Wake
 from wakeful.config import Settings, load
+from wakeful.dispatcher.telling import shown
 from wakeful.errors import InvalidConfig
-from wakeful.logs import FORMATS, HIDDEN, log_to_stderr, redacted
+from wakeful.logs import FIRST, FORMATS, HIDDEN, SPAN, Summing, log_to_stderr, redacted
 from wakeful.targets.webhook import Webhook
+from wakeful.testing.conformance import Outbox
 from wakeful.testing.receiver import Receiver
 
 __all__ = ["clock", "outbox", "place", "store", "world"]
@@ -129,6 +132,102 @@ def test_a_line_with_wrong_arguments_is_still_logged(page: Page) -> None:
     assert "%s and %s" in page.text
 
 
+def test_what_cannot_be_printed_is_written_as_python_would(page: Page) -> None:
+    signs = "\n\r\t\x00\x7f\x85\u200b\u2028\ud800\U000e0001"
+    logging.getLogger("wakeful.x").warning("a%sb", signs)
+    expected = f"a{signs.encode('unicode_escape').decode()}b"
+    assert (json.loads(page.lines[0])["message"] if page.format == "json" else page.lines[0]).endswith(expected)
+
+
+class TestAFlood:
+    """The first lines that are alike are written, the others summed up; the sum always comes."""
+
+    @pytest.fixture
+    def watch(self) -> list[float]:
+        return [100.0]
+
+    @pytest.fixture
+    def handler(self, watch: list[float]) -> Iterator[Summing]:
+        handler = Summing(io.StringIO(), watch=lambda: watch[0])
+        yield handler
+        handler.close()
+
+    @staticmethod
+    def say(handler: Summing, words: str, *args: object, level: int = logging.WARNING, **extra: object) -> None:
+        record = logging.LogRecord("wakeful.x", level, "x.py", 1, words, args, None)
+        record.__dict__.update(extra)
+        handler.handle(record)
+
+    @staticmethod
+    def lines(handler: Summing) -> list[str]:
+        assert isinstance(handler.stream, io.StringIO)
+        return handler.stream.getvalue().splitlines()
+
+    def test_is_summed_up_with_the_next_line_after_its_span(self, handler: Summing, watch: list[float]) -> None:
+        for n in range(1254):
+            self.say(handler, "no %d", n)
+        first = [f"no {n}" for n in range(FIRST)]
+        assert self.lines(handler) == first
+        watch[0] += SPAN
+        self.say(handler, "something else")
+        assert self.lines(handler) == [*first, "no 20 … and 1,234 more like this in 10 s", "something else"]
+        self.say(handler, "no %d", 7)  # a new span
+        assert self.lines(handler)[-1] == "no 7"
+
+    def test_is_summed_up_at_the_end(self, handler: Summing, watch: list[float]) -> None:
+        for _ in range(30):
+            self.say(handler, "no")
+        watch[0] += 3
+        handler.close()
+        assert self.lines(handler)[-1] == "no … and 10 more like this in 3 s"
+
+    def test_is_summed_up_also_when_nothing_follows(self) -> None:
+        handler = Summing(io.StringIO(), span=0.05)
+        for _ in range(30):
+            self.say(handler, "no")
+        for _ in range(3000):
+            if len(self.lines(handler)) > FIRST:
+                break
+            threading.Event().wait(0.01)
+        assert self.lines(handler)[-1] == "no … and 10 more like this in 1 s"
+        handler.close()
+        assert len(self.lines(handler)) == FIRST + 1
+
+    def test_hides_no_other_line(self, handler: Summing) -> None:
+        for _ in range(FIRST + 5):
+            self.say(handler, "delivery failed: %s", "HTTP 500", target="ops")
+        self.say(handler, "delivery failed: %s", "HTTP 500", target="desk")
+        self.say(handler, "delivery failed: %s", "HTTP 500", target="ops", level=logging.ERROR)
+        self.say(handler, "no")
+        assert self.lines(handler)[FIRST:] == ["delivery failed: HTTP 500"] * 2 + ["no"]
+
+    def test_of_lines_that_differ_in_numbers_is_one(self, handler: Summing) -> None:
+        for n in range(100):
+            self.say(handler, f"no {n} at {n:#x}")
+        assert len(self.lines(handler)) == FIRST
+
+    def test_of_lines_that_all_differ_is_summed_up_too(self, handler: Summing) -> None:
+        for n in range(3000):
+            self.say(handler, "no " + "x" * n)
+        written = len(self.lines(handler))
+        assert written < 300
+        handler.close()
+        assert self.lines(handler)[-1].endswith(f" … and {3000 - written:,} more like this in 1 s")
+
+    def test_of_debug_lines_was_asked_for(self, handler: Summing) -> None:
+        for _ in range(100):
+            self.say(handler, "request", level=logging.DEBUG)
+        assert len(self.lines(handler)) == 100
+
+    def test_keeps_no_secret_in_its_sum(self, page: Page) -> None:
+        for _ in range(30):
+            logging.getLogger("wakeful.x").warning("used %s", TOKEN, extra={"hide": ("wake up",), "reason": "wake up"})
+        logging.getLogger().handlers[0].close()
+        assert "10 more like this" in page.text
+        assert "s" * 43 not in page.text
+        assert "wake up" not in page.text
+
+
 def test_libraries_do_not_speak_below_info(page: Page) -> None:
     logging.getLogger("mcp.server").debug("here is a whole message")
     logging.getLogger("wakeful.x").debug("ours")
@@ -156,6 +255,56 @@ async def test_a_failed_delivery_and_its_end_are_logged_without_what_was_said(pa
             ("info", "desk", 1),
             ("info", "desk", 2),
         ]
+
+
+async def test_a_row_its_table_refuses_is_logged_at_once_with_the_databases_reason(
+    page: Page, world: World, outbox: Outbox
+) -> None:
+    class IntoOutbox:
+        async def deliver(self, wake: Wake) -> Outcome:
+            return Delivered(row=Row(outbox.table, {"fire_id": wake.fire_id, "body": None}, "fire_id"))
+
+        async def close(self) -> None: ...
+
+    world.serve("table", IntoOutbox())
+    alarm = await world.set(1, target="table")
+    await world.run_due(1)
+    [line] = [line for line in page.lines if "delivery failed: the row could not be written: " in line]
+    assert "WARNING" in line or '"warning"' in line
+    assert alarm.fire_id in line
+    assert "outbox" in line
+    assert "body" in line
+    assert "wake up" not in page.text
+
+
+SAID_BY_DATABASES = {
+    "could not insert: ConstraintError: NOT NULL constraint failed: messages.chat_jid": None,
+    "could not insert: SQLError: table messages has no column named topic": None,
+    "could not insert: not done within 30 s": None,
+    "the row could not be written: messages: CHECK constraint failed: length(content) < 10": None,
+    'could not insert: NotNullViolationError: null value in column "x" violates not-null constraint': None,
+    'could not insert: InvalidTextRepresentationError: invalid input syntax for type integer: "wake \'me\' "up" now': (
+        "could not insert: InvalidTextRepresentationError: invalid input syntax for type integer: …"
+    ),
+    'could not insert: NumericValueOutOfRangeError: value "99999999999" is out of range for type integer': (
+        'could not insert: NumericValueOutOfRangeError: value "…" is out of range for type integer'
+    ),
+    "could not insert: DataError: invalid input for query argument $1: 'wake up' (expected int)": (
+        "could not insert: DataError: invalid input for query argument $1: …"
+    ),
+    "the row could not be written: PostgreSQL does not take this: no\nDETAIL:  Failing row contains (wake up).": (
+        "the row could not be written: PostgreSQL does not take this: no"
+    ),
+    "HTTP 500: you sent wake up": "HTTP 500",
+    "": "no reason given",
+}
+
+
+@pytest.mark.parametrize(("error", "expected"), SAID_BY_DATABASES.items())
+def test_what_a_database_says_of_its_columns_is_shown_and_the_values_it_quotes_are_not(
+    error: str, expected: str | None
+) -> None:
+    assert shown(error) == (error if expected is None else expected)
 
 
 async def test_a_silent_fire_is_logged(page: Page, world: World) -> None:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
 from wakeful.alarm import Failed, Report, Snoozed
 from wakeful.dispatcher import Served
-from wakeful.dispatcher.telling import Jumps
+from wakeful.dispatcher.store_clock import Jumps
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 from wakeful.service import Service

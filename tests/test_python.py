@@ -81,13 +81,14 @@ async def test_a_handler_that_raises_is_retried_and_one_that_snoozes_comes_again
 async def test_the_same_key_gives_the_same_alarm(place: Place, clock: ManualClock) -> None:
     async with wakeful.open(**place, clock=clock) as wake_me:
         first = await wake_me.set(delay=60, wake_message="one", key="k")
-        again = await wake_me.set(delay=90, wake_message="two", key="k")
-        assert again == first
+        await clock.advance(30)
+        assert await wake_me.set(delay=60, wake_message="one", key="k") == first
+        assert await wake_me.set(delay=90, wake_message="two", key="k", on_conflict="return") == first
         with pytest.raises(wakeful.Conflict, match="already has the key"):
             await wake_me.set(delay=90, wake_message="two", key="k", on_conflict="error")
         replaced = await wake_me.set(delay=90, wake_message="two", key="k", on_conflict="replace")
         assert (replaced.id, replaced.wake_message, replaced.version) == (first.id, "two", 2)
-        assert replaced.next_fire_at == NEW_YEAR + timedelta(seconds=90)
+        assert replaced.next_fire_at == NEW_YEAR + timedelta(seconds=30 + 90)
 
 
 async def test_a_finished_alarm_is_set_anew_by_replacing_it(place: Place, clock: ManualClock) -> None:
@@ -138,8 +139,9 @@ async def test_pausing_resuming_snoozing_firing_and_resetting(place: Place, cloc
         assert now.root_id == alarm.id
         assert await wake_me.run_due() == 1
         assert (await wake_me.get(alarm.id)).next_fire_at == snoozed.next_fire_at
-        assert await wake_me.reset() == 1
-        assert (await wake_me.get(alarm.id)).status == "cancelled"
+        assert await wake_me.reset() == 2, "the series, and the wake that waits in the inbox"
+        assert {(await wake_me.get(id)).status for id in (alarm.id, now.id)} == {"cancelled"}
+        assert await wake_me.inbox() == []
 
 
 async def test_the_inbox_keeps_a_wake_until_it_is_fetched_and_reported(place: Place, clock: ManualClock) -> None:

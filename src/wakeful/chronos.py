@@ -1,13 +1,8 @@
-"""Taking over from Chronos: the rows of its table become alarms, each under the id it has.
-
-So all of it can be done again at any time: what is here already is left as it is, and what is missing comes in. Reading
-goes page by page along the primary key; nothing is ever written to Chronos's database.
-"""
+"""Taking over from Chronos: the rows of its table become alarms, each under the id it has."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 from uuid import UUID
@@ -19,20 +14,14 @@ from wakeful.alarm import DEFAULT_POLICY, Alarm, Policy, whole_ms
 from wakeful.alarm.model import AlarmStatus, Kind
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.schedule import is_interval, schedule, zone
-from wakeful.store import Store
 from wakeful.store.postgres_database import Database
+from wakeful.takeover import PAGE, Taken, Written
 
-PAGE: Final = 500
-LISTED: Final = 1000  # rows left behind that are told one by one; beyond that they are counted
 CHAT: Final = "neo_chat"  # what Chronos's later column `target` says of an alarm for the router
-LEASE: Final = timedelta(minutes=2)
 COUNT_WITHIN: Final = 600.0
 _ALMOST_MS: Final = timedelta(microseconds=999)
 _STATUSES: Final = ("active", "fired", "cancelled", "failed")
 _OURS: Final = {"claim", "unsettled", "version"}  # columns that tell our own table from Chronos's
-
-Seen = Callable[[int], None]
-Written = tuple[str, str, str, str]  # id, status, kind, and the whole row in JSON
 
 
 class Row(Struct, kw_only=True):
@@ -68,47 +57,10 @@ LATER: Final = ("target", "occurrence_at")
 COLUMNS: Final = tuple(name for name in Row.__struct_fields__ if name not in LATER)
 
 
-class LeftBehind(Struct, frozen=True):
-    """A row that cannot be taken over, and why."""
-
-    id: str
-    status: str
-    kind: str
-    reason: str
-
-
-class Found(Struct):
-    """What was found, and what became of it."""
-
-    kinds: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # by (status, kind)
-    due: int = 0  # active, and their moment has passed: they fire as soon as somebody delivers
-    leased: int = 0  # active, and a worker of Chronos had them: they are due again
-    leased_now: int = 0  # so lately that the worker may still be running
-    old: int = 0  # finished before `old_before`
-    taken_over: int = 0
-    left_count: int = 0
-    left: list[LeftBehind] = []
-
-    @property
-    def total(self) -> int:
-        return self.kinds.total()
-
-    def leave(self, row: LeftBehind) -> None:
-        self.left_count += 1
-        if len(self.left) < LISTED:
-            self.left.append(row)
-
-    def note(self, alarm: Alarm, claimed_at: datetime | None, *, now: datetime, old_before: datetime) -> None:
-        active = alarm.status == "active"
-        leased = active and claimed_at is not None
-        self.due += active and alarm.next_fire_at <= now
-        self.leased += leased
-        self.leased_now += leased and claimed_at is not None and claimed_at > now - LEASE
-        self.old += not active and alarm.updated_at < old_before
-
-
 class Table:
-    """Chronos's table in its database."""
+    """Chronos's table in its database; a row is told as JSON."""
+
+    name = "Chronos"
 
     def __init__(self, url: str, *, table: str = "alarms") -> None:
         if not url.startswith(("postgresql://", "postgres://")):
@@ -166,45 +118,10 @@ class Table:
             raise StoreUnavailable(error.message, field="Chronos's database") from error
 
 
-async def go_through(
-    table: Table,
-    *,
-    targets: Mapping[str, str],
-    now: datetime,
-    old_before: datetime,
-    store: Store | None = None,
-    seen: Seen = lambda count: None,
-) -> Found:
-    """Read every row; with a store, put it there too. Without one nothing is changed anywhere.
-
-    `targets`: from the word in Chronos's column `target` to the target here.
-    """
-    found = Found()
-    async for page in table.pages():
-        alarms: list[Alarm] = []
-        for id, status, kind, text in page:
-            found.kinds[status, kind] += 1
-            try:
-                row = _read(text)
-                alarm, claimed_at = alarm_of(row, targets), _moment("claimed_at", row.claimed_at)
-            except InvalidRequest as error:
-                found.leave(LeftBehind(id, status, kind, str(error)))
-                continue
-            found.note(alarm, claimed_at, now=now, old_before=old_before)
-            alarms.append(alarm)
-        if store is not None:
-            await _put(store, alarms, found)
-        seen(len(page))
-    return found
-
-
-async def _put(store: Store, alarms: Sequence[Alarm], found: Found) -> None:
-    for alarm, added in zip(alarms, await store.add(alarms), strict=True):
-        if added.alarm.id == alarm.id:
-            found.taken_over += 1
-        else:
-            reason = f"alarm {added.alarm.id} has its idempotency_key {alarm.idempotency_key!r} here already"
-            found.leave(LeftBehind(alarm.id, alarm.status, alarm.kind, reason))
+def taken(text: str, targets: Mapping[str, str]) -> Taken:
+    """What a row stands for. `targets`: from the word in Chronos's column `target` to the target here."""
+    row = _read(text)
+    return Taken(alarm_of(row, targets), leased_at=_moment("claimed_at", row.claimed_at))
 
 
 def _read(text: str) -> Row:

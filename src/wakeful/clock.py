@@ -6,13 +6,18 @@ import asyncio
 import math
 import threading
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
     def now(self) -> datetime: ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that nobody sets: what intervals go by. Only differences mean something."""
+        ...
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -22,6 +27,9 @@ class SystemClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -106,6 +114,20 @@ class _Watch:
             entry.ring()
         if self.entries:
             self._look_at(now + soon, soon)
+
+
+async def turn() -> None:
+    """Let everybody else on this loop have their turn."""
+    await asyncio.sleep(0)
+
+
+async def within(seconds: float, what: Coroutine[Any, Any, None]) -> bool:
+    """Whether it was done in time; if not, it is cancelled."""
+    waiting = asyncio.ensure_future(what)
+    done, _ = await asyncio.wait((waiting,), timeout=seconds)
+    if not done:
+        waiting.cancel()
+    return bool(done)
 
 
 def nap(seconds: float) -> None:

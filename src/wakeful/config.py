@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -20,6 +20,7 @@ from wakeful.schedule import duration
 FILE: Final = "wakeful.toml"
 TARGET_KINDS: Final = ("webhook", "router", "table", "notify")
 Seconds = timedelta
+FOREVER: Final = timedelta.max
 
 
 def _about(text: str) -> Meta:
@@ -49,12 +50,33 @@ class Settings(Struct, frozen=True, kw_only=True):
         seconds=10
     )
     max_failures: Annotated[int, _about("Retries allowed to an alarm that does not say.")] = 5
-    retention: Annotated[Seconds, _about("How long finished alarms and fires are kept.")] = timedelta(days=90)
+    backoff_base: Annotated[Seconds, _about("The first wait before a retry, where an alarm does not say.")] = timedelta(
+        seconds=30
+    )
+    backoff_cap: Annotated[Seconds, _about("The longest wait before a retry, where an alarm does not say.")] = (
+        timedelta(minutes=15)
+    )
+    catch_up: Annotated[
+        str, _about("Of fires that were missed, where an alarm does not say: `one` is made up for, or `skip`.")
+    ] = "one"
+    grace: Annotated[
+        Seconds, _about("With `catch_up` skip: how late a fire may still be, where an alarm does not say.")
+    ] = timedelta(minutes=1)
+    overlap: Annotated[
+        str, _about("While the report of the fire before is awaited, where an alarm does not say: `skip` or `allow`.")
+    ] = "skip"
+    auto_pause_after: Annotated[
+        int, _about("Fires that fail in a row before a series is paused, where it does not say; 0: never.")
+    ] = 0
+    retention: Annotated[
+        Seconds, _about("How long finished alarms and fires are kept; `forever`: nothing is deleted.")
+    ] = timedelta(days=90)
     did_auth: Annotated[bool, _about("Whether whoever proves the key of a `did:matrix:…` gets a token for it.")] = False
     quota_active: Annotated[int, _about("Active and paused alarms an owner may have.")] = 10_000
     creates_per_minute: Annotated[int, _about("Alarms an owner may set in a minute, at one process.")] = 600
     requests_per_minute: Annotated[int, _about("Requests an owner may make in a minute, at one process.")] = 6000
     live_per_owner: Annotated[int, _about("WebSockets and event streams an owner may hold, at one process.")] = 32
+    live_total: Annotated[int, _about("WebSockets and event streams one process holds, whoever they belong to.")] = 1000
     min_interval: Annotated[Seconds, _about("The shortest time between two fires of one alarm.")] = timedelta(
         seconds=60
     )
@@ -67,12 +89,19 @@ class Settings(Struct, frozen=True, kw_only=True):
         str, _about("Where tasks of `scheduled_tasks` go; `messages` is that table unless a target has the name.")
     ] = "messages"
     mcp_tasks: Annotated[bool, _about("Whether agents get the task tools over MCP, beside the alarm tools.")] = False
+    chronos_envelope: Annotated[
+        bool, _about("Whether `/v1/alarms` answers as Chronos does, and takes a token from `X-Chronos-Agent`.")
+    ] = False
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
     log_format: Annotated[str, _about("text, or json: one object per line.")] = "text"
     targets: Annotated[
         dict[str, dict[str, Any]],
         _about("`[targets.NAME]` tables: `kind` and the settings of that kind."),
     ] = {}
+
+    def kept_since(self, now: datetime) -> datetime | None:
+        """What finished before this is no longer kept; None: everything is."""
+        return None if self.retention == FOREVER else now - self.retention
 
     @property
     def local_url(self) -> str:
@@ -88,7 +117,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         return tuple(_texts([self.wake_token, *told]))
 
 
-_WORDS: Final = {"log_level": ("debug", "info", "warning", "error"), "log_format": ("text", "json")}
+_WORDS: Final = {
+    "log_level": ("debug", "info", "warning", "error"),
+    "log_format": ("text", "json"),
+    "catch_up": ("one", "skip"),
+    "overlap": ("skip", "allow"),
+}
 HINTS: Final = get_type_hints(Settings, include_extras=True)
 
 
@@ -122,6 +156,11 @@ def load(
         if value is not None:
             values[name] = _convert(name, value, where=f"--{name.replace('_', '-')}")
     return _checked(Settings(**values))
+
+
+def is_given(name: str, path: str | os.PathLike[str] | None = None) -> bool:
+    """Whether somebody has set it, in a variable or in the file."""
+    return f"WAKEFUL_{name.upper()}" in os.environ or name in _from_file(path or os.environ.get("WAKEFUL_CONFIG"))
 
 
 def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -167,12 +206,15 @@ def _line(text: str, name: str) -> int:
 
 def _convert(name: str, value: Any, *, where: str) -> Any:
     kind = plain_type(name)
+    if name == "retention" and value == "forever":
+        return FOREVER
     try:
         if kind is timedelta:
             return value if isinstance(value, timedelta) else duration(value)
         return msgspec.convert(value, kind, strict=not isinstance(value, str) or kind is str)
     except (msgspec.ValidationError, InvalidRequest) as error:
         accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
+        accepted += ", or forever" if name == "retention" else ""
         raise InvalidConfig(
             f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
         ) from None
@@ -195,7 +237,7 @@ def _checked(settings: Settings) -> Settings:
 def _check_numbers(settings: Settings) -> None:
     least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
     least |= {"quota_active": 1, "creates_per_minute": 1, "chain_depth": 0, "metrics_port": 0}
-    least |= {"requests_per_minute": 1, "live_per_owner": 1}
+    least |= {"requests_per_minute": 1, "live_per_owner": 1, "live_total": 1, "auto_pause_after": 0}
     for name, minimum in least.items():
         if getattr(settings, name) < minimum:
             raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)

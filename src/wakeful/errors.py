@@ -44,6 +44,7 @@ class InvalidRequest(WakefulError):
 
 class InvalidSchedule(InvalidRequest):
     code = "invalid_schedule"
+    meant: tuple[str, ...] = ()  # other ways to say what was meant, each of which is understood
 
 
 class UnknownTarget(InvalidRequest):
@@ -85,7 +86,13 @@ class TooMany(WakefulError):
 
 
 class StoreUnavailable(WakefulError):
+    """`passing`: whether waiting alone may help; not so with a wrong password, or a file that is gone."""
+
     code = "store_unavailable"
+
+    def __init__(self, message: str, *, field: str = "", fix: str = "", passing: bool = True) -> None:
+        super().__init__(message, field=field, fix=fix)
+        self.passing = passing
 
 
 class StoreBusy(StoreUnavailable):

@@ -18,7 +18,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.schedule import Understood, parse
-from wakeful.service import Cancelled, Entry, OnConflict, Past, Service, Why
+from wakeful.service import Changed, Entry, OnConflict, Past, Service, Taken, Why
 from wakeful.service.history import Pending
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Worker
 from wakeful.targets.handler import Handler
@@ -56,6 +56,7 @@ class Wakeful:
         self._served: dict[str, Served] = dict(targets)
         self._via = via
         self._task_target = task_target
+        self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
         self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
         self.service = Service(
@@ -69,6 +70,7 @@ class Wakeful:
         name = self.settings.tasks_target
         if name not in self._served and self._task_target is not None and await self._store.tasks.table():
             self._served[name] = self._task_target()
+            self._implied = name
         return self
 
     async def __aexit__(
@@ -95,7 +97,7 @@ class Wakeful:
         target: str = "",
         timezone: str = "",
         key: str = "",
-        on_conflict: OnConflict = "return",
+        on_conflict: OnConflict | None = None,
         label: str = "",
         conversation_id: str = "",
         isolated: bool = False,
@@ -108,8 +110,9 @@ class Wakeful:
     ) -> Alarm:
         """Set an alarm: exactly one of `when` (a phrase, ISO time, unix seconds or cron), `at`, `delay` and `cron`.
 
-        With a `key`, setting it again answers with the alarm that has the key (or replaces it, or is refused,
-        by `on_conflict`). `connection`: an asyncpg connection, to create inside your own transaction.
+        With a `key`, the same call again answers with the alarm that has the key, and another one is a Conflict;
+        `on_conflict` says otherwise: "return" that alarm whatever is asked for, "replace" it, or "error".
+        `connection`: an asyncpg connection, to create inside your own transaction.
         """
         draft = Draft(
             owner_did=owner or self.settings.owner,
@@ -126,7 +129,7 @@ class Wakeful:
             isolated=isolated,
             idempotency_key=key,
             max_failures=self.settings.max_failures if max_failures is None else max_failures,
-            policy=wire.policy(policy),
+            policy=wire.policy(policy, self.service.default_policy),
             created_by=created_by,
             created_via=created_via or self._via,
         )
@@ -206,8 +209,12 @@ class Wakeful:
 
     # Act
 
-    async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Alarm:
-        """Change the fields named: those of `set` that say when, what and how. A new when starts it anew."""
+    async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Changed:
+        """Change the fields named: those of `set` that say when, what and how. A new when starts it anew.
+
+        Like pause, resume, snooze and cancel it answers with the alarm, and `in_flight`: whether an attempt was under
+        way, which may still arrive as it was.
+        """
         names = {"at": "fire_at", "cron": "cron_expr"}
         given = {names.get(name, name): value for name, value in fields.items()}
         if given.get("when") is not None:
@@ -215,24 +222,24 @@ class Wakeful:
         if given.get("payload") is not None:
             given["payload"] = wire.payload_text(given["payload"])
         try:
-            edit = wire.edit(given)
+            edit = wire.edit(given, self.service.default_policy)
         except TypeError as error:
             raise InvalidRequest(str(error), field="update", fix="Name fields that `set` takes.") from None
         return await self.service.update(id, edit, owner=self.settings.owner, version=version, by=self._via)
 
-    async def pause(self, id: str, *, reason: str = "") -> Alarm:
+    async def pause(self, id: str, *, reason: str = "") -> Changed:
         return await self.service.pause(id, owner=self.settings.owner, reason=reason, by=self._via)
 
-    async def resume(self, id: str) -> Alarm:
+    async def resume(self, id: str) -> Changed:
         return await self.service.resume(id, owner=self.settings.owner, by=self._via)
 
-    async def snooze(self, id: str, wait: timedelta | float | str) -> Alarm:
+    async def snooze(self, id: str, wait: timedelta | float | str) -> Changed:
         return await self.service.snooze(id, wire.span(wait, "for"), owner=self.settings.owner, by=self._via)
 
     async def fire(self, id: str) -> Alarm:
         return await self.service.fire(id, owner=self.settings.owner, via=self._via)
 
-    async def cancel(self, id: str, *, reason: str = "") -> Cancelled:
+    async def cancel(self, id: str, *, reason: str = "") -> Changed:
         return await self.service.cancel(id, owner=self.settings.owner, reason=reason, by=self._via)
 
     async def reset(self) -> int:
@@ -243,6 +250,10 @@ class Wakeful:
 
     async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
         return await self.service.report(fire_id, Report("failed", reason), owner=self.settings.owner)
+
+    async def retry_at(self, fire: Fire) -> datetime | None:
+        """When a fire that is being retried is tried next; None where nothing more comes."""
+        return await self.service.retry_at(fire, owner=self.settings.owner)
 
     async def working(self, fire_id: str, note: str = "") -> Fire:
         """Still at it: the time allowed for the report starts again."""
@@ -256,8 +267,11 @@ class Wakeful:
     async def retry(self, fire_id: str) -> Fire:
         return await self.service.retry(fire_id, owner=self.settings.owner, by=self._via)
 
-    async def inbox(self, *, limit: int = 10, wait: float = 0) -> list[tuple[Alarm, Fire]]:
-        """What waits in the inbox, leased until it is reported; with nothing there, wait so many seconds for it."""
+    async def inbox(self, *, limit: int = 10, wait: float = 0) -> list[Taken]:
+        """What waits in the inbox, leased until it is reported; with nothing there, wait so many seconds for it.
+
+        Each unpacks as (alarm, fire), and has `late_ms`, `missed` and `attempt` as a webhook's headers have them.
+        """
         return await self.service.inbox(owner=self.settings.owner, limit=limit, wait=wait)
 
     # Serve
@@ -272,8 +286,10 @@ class Wakeful:
         """
 
         def register(function: F) -> F:
-            if name == INBOX or name in self._served:
+            if name == INBOX or (name in self._served and name != self._implied):
                 raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
+            if name == self._implied:
+                self._implied = ""
             room = self.settings.total_concurrency if concurrency is None else concurrency
             self._served[name] = Served(Handler(function, timeout=timeout, reports=reports), room, breaks=False)
             return function
@@ -328,6 +344,7 @@ class Wakeful:
         from wakeful.doors import did, health, websocket
         from wakeful.doors.agents import mcp_routes
         from wakeful.doors.auth import Auth
+        from wakeful.doors.envelope import Envelope
         from wakeful.doors.http import application
         from wakeful.service.live import Live
 
@@ -339,6 +356,8 @@ class Wakeful:
         live = Live(self._store, self._clock, self.settings.tick)
         following = websocket.routes(self.service, self._store, live, auth, self.settings)
         app = application(self.service, self._store, self.settings, auth=auth, extra=[*extra, *watching, *following])
+        if self.settings.chronos_envelope:
+            app.add_middleware(Envelope)
         app.add_middleware(health.Watched, metrics=self.metrics)  # outermost: refusals count too
         return app
 

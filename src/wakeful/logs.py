@@ -1,7 +1,7 @@
 """Log lines, as text or as JSON, that name no secret.
 
 Whatever is logged, by us or by a library, passes the filter here: its message, its exception and its fields. What an
-alarm says (wake message, payload) is not logged at all; a line names alarms by id.
+alarm says (wake message, payload) is not logged at all; a line names alarms by id. A flood of one line is summed up.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
+from copy import copy
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 import msgspec
+
+from wakeful.clock import stopwatch
 
 FORMATS: Final = ("text", "json")
 # The fields a line may carry beside its message; anything else stays out.
@@ -33,6 +38,9 @@ FIELDS: Final = (
 )
 HIDDEN: Final = "[hidden]"
 trace_id: ContextVar[str] = ContextVar("trace_id", default="")  # of the attempt under way in this task
+FIRST: Final = 20  # lines alike that are written in a span; the others are counted
+SPAN: Final = 10.0  # seconds
+_KINDS: Final = 200  # of lines told apart in a span
 _SHORTEST: Final = 6  # of a value that is blotted out wherever it stands; less would blot out half the language
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     # As far as the last @ of a word: passwords hold @ and / too.
@@ -74,7 +82,7 @@ class Redacting(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         hide = (*self._hide, *getattr(record, "hide", ()))
-        record.msg, record.args = _one_line(redacted(_message(record), hide)), ()
+        record.msg, record.args = printable(redacted(_message(record), hide)), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = _PLAIN.formatException(record.exc_info)
         if record.exc_text:
@@ -86,7 +94,7 @@ class Redacting(logging.Filter):
         for name in FIELDS:
             value = record.__dict__.get(name)
             if isinstance(value, str):
-                record.__dict__[name] = _one_line(redacted(value, hide))
+                record.__dict__[name] = printable(redacted(value, hide))
         return True
 
 
@@ -121,6 +129,80 @@ class Json(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
+_NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")  # others' messages come with them filled in
+_HEAD: Final = 300  # characters of a message that tell kinds apart
+Kind = tuple[str, int, str, str]
+
+
+class Summing(logging.StreamHandler[IO[str]]):
+    """Writes the first lines that are alike, and then how many more there were: a flood must not fill the disk.
+
+    Alike: logger, level, target, and the words before anything is filled in, whatever numbers are among them. The sum
+    always comes: when the span is over, or when the log is closed. What is logged for finding a bug (debug) is written
+    as it is.
+    """
+
+    def __init__(self, stream: IO[str], *, span: float = SPAN, watch: Callable[[], float] = stopwatch) -> None:
+        super().__init__(stream)
+        self._span = span
+        self._watch = watch
+        self._began = watch()
+        self._seen: dict[Kind, int] = {}
+        self._held: dict[Kind, logging.LogRecord] = {}  # the first of each kind that was not written
+        self._counting = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        if record.levelno <= logging.DEBUG:
+            return bool(super().handle(record))
+        if self._watch() - self._began >= self._span:
+            self.sum_up()
+        if not self._is_first(record):
+            return False
+        return bool(super().handle(record))
+
+    def sum_up(self) -> None:
+        """Say how many were held back, and begin anew."""
+        with self._counting:
+            lasted, self._began = self._watch() - self._began, self._watch()
+            seen, self._seen = self._seen, {}
+            held, self._held = self._held, {}
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        for kind, record in held.items():
+            super().handle(_summed(record, seen[kind] - FIRST, lasted))
+
+    def close(self) -> None:
+        self.sum_up()
+        super().close()
+
+    def _is_first(self, record: logging.LogRecord) -> bool:
+        target = str(record.__dict__.get("target", ""))
+        kind: Kind = (record.name, record.levelno, _NUMBERS.sub("#", str(record.msg)[:_HEAD]), target)
+        with self._counting:
+            if kind not in self._seen and len(self._seen) >= _KINDS:
+                kind = (record.name, record.levelno, "", "")
+            seen = self._seen[kind] = self._seen.get(kind, 0) + 1
+            if seen == FIRST + 1:
+                self._hold(kind, record)
+        return seen <= FIRST
+
+    def _hold(self, kind: Kind, record: logging.LogRecord) -> None:
+        held = self._held[kind] = copy(record)
+        held.exc_info = held.exc_text = held.stack_info = None  # else it would keep what they point to
+        if self._timer is None:
+            self._timer = threading.Timer(self._span, self.sum_up)
+            self._timer.daemon = True
+            with suppress(RuntimeError):  # no thread to be had: the next line, or the end, brings the sum
+                self._timer.start()
+
+
+def _summed(record: logging.LogRecord, count: int, seconds: float) -> logging.LogRecord:
+    record.msg, record.args = f"{_message(record)} … and {count:,} more like this in {max(1, round(seconds))} s", ()
+    return record
+
+
 _PLAIN: Final = logging.Formatter()
 
 
@@ -128,7 +210,7 @@ def log_to_stderr(
     level: str, format: str = "text", *, hide: Iterable[str] = (), stream: IO[str] | None = None
 ) -> logging.Handler:
     """Log this process's lines to stderr. Libraries never speak below info: their debug lines quote what passes."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = Summing(stream or sys.stderr)
     handler.setFormatter(Json() if format == "json" else Text())
     handler.addFilter(Redacting(hide))
     asked = logging.getLevelNamesMapping()[level.upper()]
@@ -152,7 +234,16 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no text
 
 
-def _one_line(text: str) -> str:
+def printable(text: str) -> str:
+    """The text on one line, with everything that does not print escaped."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return "".join(sign if sign.isprintable() else _escaped(sign) for sign in text)
+
+
+def _escaped(sign: str) -> str:
+    """By hand: Python's own codec for this is loaded at its first use, and cannot be when descriptors have run out."""
+    code = ord(sign)
+    if code < 0x100:
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(sign) or f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

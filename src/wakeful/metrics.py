@@ -26,7 +26,7 @@ _SHORT: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 # Only these words become labels: others could come from whoever sends a request, and never end.
 _REASONS: Final = frozenset(
     {"", "missed", "overlap", "expired", "paused", "superseded", "cancelled"}
-    | {"reported", "late", "refused", "exhausted", "worker died", "broken"}
+    | {"reported", "late", "refused", "exhausted", "worker died", "broken", "unreported"}
 )
 _DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -37,6 +37,7 @@ COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "wakeful_deliveries_total": (("target", "outcome"), "Delivery attempts that ended"),
     "wakeful_claims_total": ((), "Alarms leased"),
     "wakeful_leases_expired_total": ((), "Alarms leased whose lease before was never settled"),
+    "wakeful_leases_ahead_total": ((), "Alarms leased whose lease before was from the future: a clock was set back"),
     "wakeful_clock_jumps_total": ((), "Times the store's clock moved by more than a second"),
     "wakeful_creates_total": (("via",), "Alarms created"),
     "wakeful_store_errors_total": ((), "Times the dispatcher or a probe found the store away"),
@@ -126,11 +127,12 @@ class Metrics:
 
     # What happens
 
-    def claimed(self, unsettled: Sequence[int]) -> None:
-        """A claim brought alarms; of each, how often it has been leased without an end."""
+    def claimed(self, unsettled: Sequence[int], *, ahead: bool = False) -> None:
+        """A claim brought alarms; of each, how often it was leased without an end. `ahead`: one from the future."""
         self._count_notes()  # so that they never become many
         self._counts["wakeful_claims_total"][()] += len(unsettled)
         self._counts["wakeful_leases_expired_total"][()] += sum(1 for times in unsettled if times > 1)
+        self._counts["wakeful_leases_ahead_total"][()] += ahead
 
     def took(self, target: str, outcome: str) -> Callable[[timedelta], None]:
         """Where to note how long an attempt took that ended so. Keep it: it stays the same."""

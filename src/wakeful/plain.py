@@ -102,6 +102,7 @@ class SyncWakeful:
     working = _waited(Wakeful.working)
     snooze_fire = _waited(Wakeful.snooze_fire)
     retry = _waited(Wakeful.retry)
+    retry_at = _waited(Wakeful.retry_at)
     inbox = _waited(Wakeful.inbox)
     run = _waited(Wakeful.run)
     run_due = _waited(Wakeful.run_due)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import ipaddress
 import logging
@@ -17,8 +18,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -32,21 +35,84 @@ from wakeful.doors.auth import Auth
 from wakeful.doors.connection import Connection
 from wakeful.doors.http import house
 from wakeful.doors.rpc import MESSAGE_LIMIT
-from wakeful.errors import InvalidConfig
+from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.front import Wakeful
 from wakeful.logs import log_to_stderr
+from wakeful.service.tasks import USUAL_TABLE
+from wakeful.store.sqlite_original import begin_anew, expect
 
-__all__ = ["log_to_stderr", "serve", "settle_in", "shown", "work"]
+__all__ = ["log_to_stderr", "serve", "settle_in", "shown", "stay", "work"]
 
 log = logging.getLogger("wakeful.serving")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 TURN: Final = 0.00005
+SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
+LATER: Final = (
+    "encodings.idna",
+    *(f"wakeful.schedule.{name}" for name in ("descriptions", "once", "recurring", "words")),
+)
+FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a database that is away at the start
+
+
+async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, create: bool = False) -> None:
+    """Open the database, once it is there, and run until told to stop.
+
+    Create: an empty file is made also where there has been a database that is gone.
+    """
+    file = _file(clock.settings.db)
+    if file is not None and create:
+        begin_anew(file)
+    with _listening():  # without a gap: from the first try to open the database until it is closed
+        try:
+            if await _opened(clock):
+                if file is not None:
+                    expect(file)
+                await run(clock)
+        finally:
+            await clock.close()
+
+
+def _file(db: str) -> str | None:
+    return None if "://" in db else os.path.abspath(db)
+
+
+async def _opened(clock: Wakeful) -> bool:
+    """Wait for a database that is away; what waiting cannot help is raised. False: told to stop meanwhile."""
+    stopped, wait = asyncio.Event(), FIRST_WAIT
+    with _stopped_by_signals(stopped.set):
+        while not stopped.is_set():
+            opening = asyncio.ensure_future(clock.__aenter__())
+            await _unless(stopped, opening)
+            if opening.cancelled():
+                break
+            error = opening.exception()
+            if error is None:
+                return True
+            if not isinstance(error, StoreUnavailable) or not error.passing:
+                raise error
+            log.warning("cannot start yet, trying again in %.2f s: %s", wait, error)
+            await _unless(stopped, asyncio.ensure_future(clock.service.clock.sleep(wait)))
+            wait = min(wait * 2, LONGEST_WAIT)
+    return False
+
+
+async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
+    """Until it is done, or given up because of a stop."""
+    stop = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
 
 
 async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
     """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
     await clock.check_targets()
+    await _tell_of_tasks(clock)
     listener = await _listen(clock, "port")
     try:
         # With port 0 the real one is known only now, and report URLs must name it.
@@ -73,6 +139,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
     """Dispatch until told to stop; with the setting `metrics_port`, tell meanwhile how that goes, and nothing else."""
     await clock.check_targets()
+    await _tell_of_tasks(clock)
     listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
     settle_in(clock)
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
@@ -96,6 +163,16 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
         await _both(clock, answering, stop)
 
 
+async def _tell_of_tasks(clock: Wakeful) -> None:
+    """A table that looks like tasks and that nobody watches: whoever writes to it waits in vain."""
+    if await clock.service.tasks.unwatched():
+        log.warning(
+            "the table %s of this database is not connected: its tasks do not run. "
+            "`wakeful db scheduled-tasks` connects it",
+            USUAL_TABLE,
+        )
+
+
 def _window(clock: Wakeful) -> Starlette:
     """`/healthz`, `/readyz` and `/metrics`, behind the same guards as where everything is served."""
     store = clock._store  # its own: what is told is how this process's dispatcher finds it
@@ -117,8 +194,11 @@ def settle_in(clock: Wakeful) -> None:
     While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
     the database and the event loop then work side by side, and a plain function that computes for long in a thread of
     its own makes no alarm late. When nothing is, taking turns so often only costs. Garbage is looked for less often,
-    and never again among what is loaded by now: it stays to the end.
+    and never again among what is loaded by now: it stays to the end. What is otherwise imported at its first use is
+    imported now: later there may be no descriptor left to read it with.
     """
+    for name in LATER:
+        import_module(name)
     calm = sys.getswitchinterval()
     clock.dispatcher.on_busy = lambda busy: sys.setswitchinterval(TURN if busy else calm)
     gc.collect()
@@ -164,30 +244,81 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
     )
 
 
+class _Listener(socket.socket):
+    """Says once, not thousands of times, that there is no descriptor for another connection.
+
+    asyncio then looks again after a second, but asks for the rest of its backlog first (up to Python 3.13): a line in
+    the log and a timer for each.
+    """
+
+    _told = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self._told:
+            self._told = False
+            raise BlockingIOError
+        try:
+            return super().accept()
+        except OSError as error:
+            self._told = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+            raise
+
+
+class _Ear:
+    """Hears signals: the first asks whoever is at work to stop, the second ends the process."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._stops: list[Callable[[], None]] = []
+
+    @contextlib.contextmanager
+    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+        self._stops.append(stop)
+        if self._asked:
+            stop()  # it came when nobody was at work
+        try:
+            yield
+        finally:
+            self._stops.remove(stop)
+
+    def told(self, number: signal.Signals) -> None:
+        if self._asked:
+            log.warning("%s again: ending at once; what is in flight will be tried again", number.name)
+            logging.shutdown()  # what the log still holds back
+            os._exit(128 + number)
+        self._asked = True
+        log.info("%s: stopping", number.name)
+        for stop in self._stops:
+            stop()
+
+
+_ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[_Ear]:
+    """The ear there is, or one from here on."""
+    if (ear := _ear.get()) is not None:
+        yield ear
+        return
+    ear, loop = _Ear(), asyncio.get_running_loop()
+    # Only the main thread is told of signals; elsewhere, whoever owns it decides.
+    numbers = SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    for number in numbers:
+        loop.add_signal_handler(number, ear.told, number)
+    token = _ear.set(ear)
+    try:
+        yield ear
+    finally:
+        _ear.reset(token)
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
 @contextlib.contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is told of signals; whoever owns it decides
-        return
-    loop = asyncio.get_running_loop()
-    asked = False
-
-    def told(number: signal.Signals) -> None:
-        nonlocal asked
-        if asked:
-            log.warning("%s again: ending at once; what is in flight will be tried again", number.name)
-            os._exit(128 + number)
-        asked = True
-        log.info("%s: stopping", number.name)
-        stop()
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, told, number)
-    try:
+    with _listening() as ear, ear.calling(stop):
         yield
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> socket.socket:
@@ -215,7 +346,9 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
     # Inherited by every connection; asyncio sets it only where it made the socket itself. Without it an answer in two
     # pieces waits 40 ms for the other side to acknowledge the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
+    # Likewise: what waits in the kernel for somebody who does not read has a bound, and they are noticed soon.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+    return _Listener(fileno=listener.detach())
 
 
 def _url(host: str, port: int) -> str:

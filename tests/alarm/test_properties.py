@@ -221,13 +221,13 @@ class Life(RuleBasedStateMachine):
         if sure and not self.world.alarm.finished:
             return
         when = {"cron_expr": cron} if cron else {"delay": wait}
-        world = self.world
+        world, inbox = self.world, tuple(self.world.fires.values())
         try:
             if replaced:
                 fresh = alarm(now=self.now, policy=Policy(overlap=world.alarm.policy.overlap), **when)
-                change = replace_with(world.alarm, world.fire, fresh, now=self.now)
+                change = replace_with(world.alarm, world.fire, fresh, now=self.now, inbox=inbox)
             else:
-                change = update(world.alarm, world.fire, Edit(**when), now=self.now)
+                change = update(world.alarm, world.fire, Edit(**when), now=self.now, inbox=inbox)
         except (Conflict, InvalidRequest):
             return
         if self.spans[-1].until is None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Failed, Policy, Report, Snoozed, Try, replace_with, settle
+from wakeful.alarm import Failed, Policy, Report, Snoozed, Try, replace_with, retry_at, settle
 from wakeful.errors import Conflict, NotFound
 
 from .world import ARRIVED, AWAITED, BROKEN, DONE, HOUR, MINUTE, SECOND, World, alarm, at, hourly, once
@@ -277,6 +277,49 @@ def test_failed_while_in_flight_is_counted_by_the_settlement() -> None:
     assert (world.alarm.status, world.alarm.failure_count, world.alarm.last_error) == ("active", 1, "no disk")
     assert world.rows == [(at(9), "retrying", "")]
     assert world.fires[at(9)].completed_at is None
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        once(),
+        once(max_failures=0),
+        once(policy=Policy(backoff_base=5, backoff_cap=8)),
+        once(policy=Policy(expires=30)),
+        hourly(),
+        hourly(policy=Policy(backoff_base=7200, backoff_cap=7200)),
+    ],
+    ids=["once", "no retries", "own ladder", "expires", "series", "a wait longer than the series"],
+)
+def test_failed_while_in_flight_is_told_as_it_will_be(world: World) -> None:
+    world.claim(at(9))
+    world.report(at(9), FAILED, at(9, 0, 10))
+    told = world.fires[at(9)]
+    promised = retry_at(world.alarm, told)
+    world.settle(ARRIVED, at(9), at(9, 0, 12))
+    fire = world.fires[at(9)]
+    assert (fire.status, fire.result, fire.last_error) == (told.status, told.result, told.last_error)
+    assert promised == retry_at(world.alarm, fire)
+    assert (promised is None) == (fire.status == "failed")
+
+
+def test_an_attempt_that_outlasts_the_retry_it_was_promised_is_tried_again_when_it_is_over() -> None:
+    world = once()
+    world.claim(at(9))
+    world.report(at(9), FAILED, at(9, 0, 10))
+    world.settle(ARRIVED, at(9), at(9, 5))
+    assert world.alarm.next_fire_at == at(9, 5)
+
+
+def test_a_failure_reported_in_flight_stands_when_the_attempt_comes_back_to_another_worker() -> None:
+    world = once()
+    held = world.claim(at(9))
+    world.report(at(9), FAILED, at(9, 0, 10))
+    world.claim(at(9, 2))
+    world.note(held, DONE, at(9), at(9, 2, 30))
+    assert (world.fires[at(9)].status, world.fires[at(9)].last_error) == ("retrying", "no disk")
+    with pytest.raises(Conflict):
+        world.report(at(9), COMPLETED, at(9, 3))
 
 
 def test_failed_in_flight_and_then_a_dead_worker_climbs_the_ladder() -> None:

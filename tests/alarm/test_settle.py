@@ -6,7 +6,21 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed, Outcome, Policy, Row, Snoozed, Try, Waiting, release, settle
+from wakeful.alarm import (
+    INBOX,
+    Delivered,
+    Failed,
+    Outcome,
+    Policy,
+    Row,
+    Snoozed,
+    Try,
+    Waiting,
+    attempt_number,
+    put_on_trial,
+    release,
+    settle,
+)
 from wakeful.alarm.model import ERROR_LIMIT, LOG_LIMIT
 
 from .world import ARRIVED, AWAITED, BROKEN, DAY, DONE, HOUR, MINUTE, World, alarm, at, hourly, once
@@ -152,27 +166,71 @@ def test_a_refusal_ends_it_at_once() -> None:
 
 def test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery() -> None:
     world = once()
-    for minute in (0, 2, 4):
-        world.claim(at(9, minute))
-    assert not world.attempt(ARRIVED, at(9, 6))
+    for minute in (0, 2, 4, 6):
+        world.dies(at(9, minute))
+    assert not world.attempt(ARRIVED, at(9, 8))
     assert world.alarm.status == "failed"
     assert world.rows == [(at(9), "failed", "worker died")]
-    assert world.alarm.last_error == "worker died: claimed 3 times without an answer"
+    assert world.alarm.last_error == "worker died 3 times while this alone was tried again"
+    assert world.fires[at(9)].attempts == len(world.fires[at(9)].log) == 4
+
+
+def test_an_attempt_nobody_came_back_from_counts_and_is_on_record() -> None:
+    world = once(max_failures=5)
+    world.claim(at(9))
+    lost = world.claim(at(9, 2))
+    assert attempt_number(lost, None) == 2
+    world.settle(BROKEN, at(9, 2), at(9, 2, 1))
+    assert world.fire is not None
+    assert (world.fire.attempts, world.alarm.failure_count) == (2, 1), "a dead worker is no failure of the target"
+    assert [line.said for line in world.fire.log] == ["no answer: its worker died", "failed: HTTP 503"]
+    world.claim(at(9, 4))
+    assert attempt_number(world.alarm, world.fire) == 3
+    again = world.claim(at(9, 6))
+    assert attempt_number(again, world.fire) == 4
+    world.settle(DONE, at(9, 6), at(9, 6, 1))
+    assert world.fires[at(9)].attempts == len(world.fires[at(9)].log) == 4
+
+
+def test_an_attempt_that_came_back_late_counts_once() -> None:
+    world = once()
+    held = world.claim(at(9))
+    world.claim(at(9, 2))
+    world.note(held, BROKEN, at(9), at(9, 2, 1))
+    assert attempt_number(world.alarm, world.fire) == 2
+    world.settle(DONE, at(9, 2), at(9, 3))
+    assert world.fires[at(9)].attempts == len(world.fires[at(9)].log) == 2
+
+
+def test_a_worker_that_died_before_the_inbox_had_the_wake_was_no_attempt() -> None:
+    world = once(target=INBOX)
+    world.claim(at(9))
+    world.claim(at(9, 2))
+    world.settle(Waiting(), at(9, 2), at(9, 2))
+    world.fetch(at(9), at(9, 5))
+    assert world.fires[at(9)].attempts == 1
 
 
 def test_three_dead_workers_are_not_yet_the_alarms_fault() -> None:
     world = once()
-    for minute in (0, 2):
+    for minute in (0, 2, 4):
+        world.dies(at(9, minute))
+    assert world.attempt(ARRIVED, at(9, 6))
+
+
+def test_workers_that_died_before_they_began_to_deliver_it_say_nothing_about_an_alarm() -> None:
+    world = once()
+    for minute in range(20):
         world.claim(at(9, minute))
-    assert world.attempt(ARRIVED, at(9, 4))
+    assert world.attempt(ARRIVED, at(9, 30))
 
 
 def test_a_series_that_kills_its_workers_twice_running_is_paused() -> None:
     world = hourly()
     for hour, status in ((9, "active"), (10, "paused")):
-        for minute in (0, 2, 4):
-            world.claim(at(hour, minute))
-        world.attempt(ARRIVED, at(hour, 6))
+        for minute in (0, 2, 4, 6):
+            world.dies(at(hour, minute))
+        world.attempt(ARRIVED, at(hour, 8))
         assert world.alarm.status == status
         assert world.alarm.occurrence_at == at(hour + 1)
     assert "worker died" in world.alarm.paused_reason
@@ -186,6 +244,19 @@ def test_an_alarm_handed_back_untried_counts_no_claim_against_it() -> None:
         assert world.write(release(world.alarm, now=at(9)))
         assert (world.alarm.claimed_at, world.alarm.unsettled) == (None, 0)
     assert world.attempt(ARRIVED)
+
+
+def test_a_suspect_handed_back_stays_one_and_its_last_delivery_does_not_count() -> None:
+    world = once()
+    for minute in (0, 2, 4):
+        world.dies(at(9, minute))
+    for is_begun in (False, True) * 5:
+        claimed = world.claim(at(9, 6))
+        if is_begun:
+            assert world.write(put_on_trial(claimed))
+        assert world.write(release(claimed, now=at(9, 6)))
+        assert (world.alarm.claimed_at, world.alarm.unsettled) == (None, claimed.unsettled)
+    assert world.attempt(ARRIVED, at(9, 7))
 
 
 def test_a_claim_made_before_a_settlement_says_nothing_afterwards() -> None:

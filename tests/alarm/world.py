@@ -27,6 +27,7 @@ from wakeful.alarm import (
     fetch,
     note,
     pause,
+    put_on_trial,
     report,
     resume,
     retry,
@@ -80,8 +81,15 @@ class World:
     def claim(self, now: datetime) -> Alarm:
         assert self.alarm.status == "active"
         assert self.alarm.next_fire_at <= now, "claimed early"
-        self.alarm = replace(self.alarm, claimed_at=now, claim=self.alarm.claim + 1, unsettled=self.alarm.unsettled + 1)
+        unsettled = min(self.alarm.unsettled + 1, max(self.alarm.unsettled, 2))
+        self.alarm = replace(self.alarm, claimed_at=now, claim=self.alarm.claim + 1, unsettled=unsettled)
         return self.alarm
+
+    def dies(self, now: datetime) -> None:
+        """A worker that claims it, begins to deliver it, and is gone."""
+        self.claim(now)
+        if self.alarm.is_suspect:
+            assert self.write(put_on_trial(self.alarm))
 
     def attempt(self, outcome: Outcome, now: datetime | None = None, *, took: timedelta = SECOND) -> bool:
         """Claim, deliver, settle; whether it was delivered at all. Without a moment: just when it is due."""
@@ -115,7 +123,7 @@ class World:
         assert self.write(retry(self.alarm, self.fires[occurrence], now=now, by="ada"))
 
     def cancel(self, now: datetime) -> bool:
-        return self.write(cancel(self.alarm, self.fire, now=now, by="ada"))
+        return self.write(cancel(self.alarm, self.fire, now=now, by="ada", inbox=tuple(self.fires.values())))
 
     def pause(self, now: datetime) -> bool:
         return self.write(pause(self.alarm, now=now, by="ada", reason="holiday"))
@@ -127,7 +135,8 @@ class World:
         assert self.write(snooze(self.alarm, self.fire, wait, now=now, by="ada"))
 
     def update(self, now: datetime, *, version: int | None = None, **fields: Any) -> None:
-        assert self.write(update(self.alarm, self.fire, Edit(**fields), now=now, version=version, by="ada"))
+        edit, inbox = Edit(**fields), tuple(self.fires.values())
+        assert self.write(update(self.alarm, self.fire, edit, now=now, version=version, by="ada", inbox=inbox))
 
 
 def once(**asked: Any) -> World:

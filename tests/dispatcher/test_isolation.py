@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
-
-import pytest
 
 from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.dispatcher import Dispatcher
@@ -24,11 +21,13 @@ class Hangs:
     def __init__(self) -> None:
         self.released = asyncio.Event()
         self.holds = 0
+        self.calls = 0
         self.most = 0
         self.started = asyncio.Event()
 
     async def deliver(self, wake: Wake) -> Outcome:
         self.holds += 1
+        self.calls += 1
         self.most = max(self.most, self.holds)
         self.started.set()
         try:
@@ -155,28 +154,3 @@ async def test_two_dispatchers_share_the_work_and_deliver_nothing_twice(world: W
     first, second = world.another(), world.another()
     await asyncio.gather(first.run_due(), second.run_due())
     assert len(world.desk.fire_ids) == len(set(world.desk.fire_ids)) == 2_000
-
-
-@pytest.mark.parametrize("claims", [4])
-async def test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery(world: World, claims: int) -> None:
-    alarm = await world.set(1)
-    await world.clock.advance(1)
-    for _ in range(claims - 1):
-        await world.store.claim({"desk": 1}, lease=world.settings.lease)
-        await world.clock.advance(world.settings.lease)
-    await world.run_due()
-    assert world.desk.wakes == []
-    after = await world.read(alarm)
-    assert after.status == "failed"
-    assert after.last_error.startswith("worker died")
-
-
-async def test_an_alarm_whose_worker_died_once_or_twice_is_delivered(world: World) -> None:
-    alarm = await world.set(1)
-    await world.clock.advance(1)
-    for _ in range(2):
-        await world.store.claim({"desk": 1}, lease=world.settings.lease)
-        assert await world.run_due() == 0, "the lease holds"
-        await world.clock.advance(world.settings.lease)
-    assert await world.run_due(timedelta(0)) == 1
-    assert world.desk.fire_ids == [alarm.fire_id]

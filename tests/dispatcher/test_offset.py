@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeful.dispatcher import _believable
+from wakeful.dispatcher.store_clock import believable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -28,5 +28,5 @@ def seconds(value: float) -> timedelta:
 def test_an_offset_stands_until_an_answer_disproves_it(
     believed: float, said: float, answered: float, then: float
 ) -> None:
-    offset = _believable(seconds(believed), NOON + seconds(said), NOON, NOON + seconds(answered))
+    offset = believable(seconds(believed), NOON + seconds(said), NOON, NOON + seconds(answered))
     assert offset == seconds(then)

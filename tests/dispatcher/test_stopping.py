@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from wakeful.alarm import Change
+from wakeful.alarm import Change, Edit
 from wakeful.clock import SystemClock
 from wakeful.errors import StoreUnavailable
-from wakeful.store import Claimed, Settled
+from wakeful.store import Claim, Claimed, Settled
 from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import OWNER, World
@@ -37,7 +38,7 @@ async def test_what_does_not_finish_in_time_is_handed_back_untried(world: World)
     hangs = Hangs()
     world.serve("hangs", hangs)
     [added] = await world.store.add([an_alarm(world.clock, due=-1, target="hangs")])
-    dispatcher = world.another(stop_within=timedelta(milliseconds=50))
+    dispatcher = world.another(stop_within=timedelta(milliseconds=300))
     running = asyncio.create_task(dispatcher.run())
     await hangs.started.wait()
     running.cancel()
@@ -75,20 +76,78 @@ async def _until_renewed(world: World, id: str) -> None:
             await world.clock.advance(0.001)
 
 
-async def test_an_attempt_whose_lease_was_lost_is_given_up_and_noted(world: World) -> None:
+async def test_a_clock_set_back_does_not_keep_renewals_waiting(world: World) -> None:
+    hangs = Hangs()
+    world.serve("hangs", hangs)
+    [added] = await world.store.add([an_alarm(world.clock, due=-1, target="hangs")])
+    async with running(world.another()):
+        await hangs.started.wait()
+        before = world.clock.now()
+        world.clock.set_back(3600)
+        async with asyncio.timeout(60):
+            while (leased_at := (await world.read(added.alarm)).claimed_at) == before:
+                await world.clock.advance(world.settings.lease / 3)  # a lease passes, then several
+                await world.store.now()
+        assert leased_at is not None
+        assert leased_at < before
+        hangs.released.set()
+
+
+@pytest.mark.parametrize("verb", ["cancel", "update"])
+async def test_a_call_under_way_is_not_aborted_by_its_owner_and_is_recorded_as_it_ended(
+    world: World, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
     hangs = Hangs()
     world.serve("hangs", hangs)
     [added] = await world.store.add([an_alarm(world.clock, due=-1, target="hangs", owner_did=OWNER)])
     async with running(world.another()):
         await hangs.started.wait()
-        cancelled = await world.service.cancel(added.alarm.id, owner=OWNER)
-        assert cancelled.in_flight
-        await world.clock.advance(world.settings.lease / 3)
-        while hangs.holds:
-            await world.store.now()
-            await world.clock.advance(0.05)
-    [fire] = await world.fires(added.alarm)
-    assert "given up" in fire.log[0].said
+        if verb == "cancel":
+            assert (await world.service.cancel(added.alarm.id, owner=OWNER)).in_flight
+        else:
+            await world.service.update(added.alarm.id, Edit(delay=timedelta(days=2)), owner=OWNER)
+        async with asyncio.timeout(60):
+            while "no longer ours" not in caplog.text:  # a renewal comes and finds that
+                await world.clock.advance(world.settings.lease / 3)
+                await asyncio.sleep(0.01)  # it is in a thread
+        await world.clock.advance(1)
+        assert hangs.holds == 1
+        hangs.released.set()
+        async with asyncio.timeout(60):
+            while not (noted := [fire for fire in await world.fires(added.alarm) if fire.log]):
+                await world.clock.advance(0.05)
+    assert [(fire.status, fire.log[0].said) for fire in noted] == [("delivered", "delivered (no longer ours)")]
+    assert (await world.read(added.alarm)).status == ("cancelled" if verb == "cancel" else "active")
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["under way", "waiting to be written"])
+async def test_what_is_claimed_again_while_it_is_in_flight_here_is_not_sent_again(world: World, back: bool) -> None:
+    """The lease ran out in a stall: nobody took the alarm meanwhile, and its call is still out."""
+    store = GoesAway(world.store)
+    world.store = store
+    hangs = Hangs()
+    world.serve("hangs", hangs)
+    [added] = await store.add([an_alarm(world.clock, due=-1, target="hangs")])
+    async with running(world.another()):
+        await hangs.started.wait()
+        if back:  # answered, and the store does not take the settlement
+            store.deaf = True
+            hangs.released.set()
+            await asyncio.wait_for(store.refused.wait(), 10)
+        held = await world.read(added.alarm)
+        lapsed = replace(held, claimed_at=world.clock.now() - world.settings.lease)
+        await store.forward.settle([Change(claim=held.claim, version=held.version, after=lapsed)])
+        async with asyncio.timeout(60):
+            while (await world.read(added.alarm)).claim == held.claim:
+                await world.clock.advance(world.settings.tick)
+        assert hangs.calls == 1
+        store.deaf = False
+        hangs.released.set()
+        async with asyncio.timeout(60):
+            while (await world.read(added.alarm)).status != "fired":
+                await world.clock.advance(0.05)
+    assert hangs.calls == 1
+    assert [(fire.status, fire.attempts) for fire in await world.fires(added.alarm)] == [("delivered", 1)]
 
 
 async def test_a_due_alarm_set_while_the_dispatcher_sleeps_wakes_it(world: World) -> None:
@@ -108,24 +167,26 @@ class GoesAway:
 
     def __init__(self, store: Any) -> None:
         self._store = store
+        self.forward = store
         self.away = False
+        self.deaf = False  # to settlements only
         self.refused = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def _here(self) -> None:
-        if self.away:
+    def _here(self, what: str) -> None:
+        if self.away or (self.deaf and what == "settle"):
             self.refused.set()
             raise StoreUnavailable("the database is away")
 
     async def claim(self, *args: Any, **kwargs: Any) -> Claimed:
-        self._here()
+        self._here("claim")
         found: Claimed = await self._store.claim(*args, **kwargs)
         return found
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
-        self._here()
+        self._here("settle")
         found: list[Settled] = await self._store.settle(changes)
         return found
 
@@ -150,3 +211,27 @@ async def test_a_dispatcher_waits_for_a_store_that_went_away_and_goes_on(world: 
                 break
             await asyncio.sleep(0.02)
     assert [fire.status for fire in await world.fires(added.alarm)] == ["delivered"]
+
+
+async def test_who_stood_still_leaves_what_others_hold_alone_for_a_moment(world: World) -> None:
+    """The whole machine stood still: whoever wakes up first does not take what the others have in flight."""
+    tells = Tells(1)
+    world.serve("tells", tells)
+    await world.store.add([an_alarm(world.clock, due=-1, target="tells")])
+    [theirs] = (await world.store.claim({"tells": 1}, lease=world.settings.lease)).alarms
+    dispatcher = world.another()
+    dispatcher._event_loop = asyncio.get_running_loop()
+    dispatcher._stepped = world.clock.monotonic()
+    await dispatcher._step()  # step by step: what is asserted is what one step does
+    await world.clock.stand_still(2 * world.settings.lease)
+    for _ in range(2):
+        await dispatcher._step()
+        await world.clock.advance(world.settings.tick / 2)
+    assert await world.store.renew([Claim(theirs.id, theirs.claim)]) == []
+    for _ in range(2):
+        await world.clock.advance(world.settings.lease / 3)
+        await dispatcher._step()
+    assert tells.wakes == []
+    await world.clock.advance(world.settings.lease / 3)  # by now nobody has said anything for a whole lease
+    await dispatcher._step()
+    await asyncio.wait_for(tells.enough.wait(), 60)

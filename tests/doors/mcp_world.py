@@ -49,9 +49,15 @@ class Agent:
 
     async def as_taught(self, text: str) -> dict[str, Any]:
         """Make the call an error recommends."""
-        taught = re.search(r"This works: (\w+) (\{.*\})$", text)
-        assert taught is not None, text
-        return await self(taught[1], **json.loads(taught[2]))
+        tool, arguments = taught(text)
+        return await self(tool, **arguments)
+
+
+def taught(text: str) -> tuple[str, dict[str, Any]]:
+    """The call an error recommends."""
+    found = re.search(r"(?:To look|Your call with(?:out)? [\w ]+): (\w+) (\{.*\})$", text)
+    assert found is not None, text
+    return found[1], json.loads(found[2])
 
 
 def door(clock: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
@@ -77,7 +83,9 @@ async def the_whole_round(agent: Agent) -> None:
     assert "at 09:00, Europe/Berlin" in made["summary"]
     assert made["alarm"]["payload"] == {"page": 3}
     id = made["alarm"]["id"]
-    assert (await agent("alarm_set", when="in 1 hour", wake_message="again", key="k"))["deduped"]
+    same = {"when": "tomorrow at 9am", "wake_message": "Check", "key": "k", "payload": {"page": 3}}
+    assert (await agent("alarm_set", **same))["deduped"]
+    assert "different in when" in await agent.refused("alarm_set", **same | {"when": "in 1 hour"})
     assert [alarm["id"] for alarm in (await agent("alarm_list", text="CHECK"))["alarms"]] == [id]
     assert "It fires at" in (await agent("alarm_get", id=id))["why"]
     changed = await agent("alarm_update", id=id, when="every weekday at 9am", timezone="Asia/Tokyo")

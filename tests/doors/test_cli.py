@@ -151,9 +151,10 @@ def test_a_payload_may_come_from_stdin_and_must_be_json(run: Run) -> None:
 
 def test_a_key_that_is_taken_follows_on_conflict(run: Run) -> None:
     first = told(run("at", "1h", "x", "--key", "k", "--json"))
-    again = told(run("at", "2h", "y", "--key", "k", "--json"))
+    again = told(run("at", "2h", "y", "--key", "k", "--on-conflict", "return", "--json"))
     assert (again["id"], again["deduped"], again["wake_message"]) == (first["id"], True, "x")
-    assert "deduped" in fields(run("at", "2h", "y", "--key", "k"))
+    assert "deduped" in fields(run("at", "1h", "x", "--key", " k "))
+    assert "different in when, wake_message" in run("at", "2h", "y", "--key", "k", code=4).stderr
     assert told(run("at", "2h", "y", "--key", "k", "--on-conflict", "replace", "--json"))["wake_message"] == "y"
     assert "error: idempotency_key" in run("at", "2h", "y", "--key", "k", "--on-conflict", "error", code=4).stderr
 
@@ -261,6 +262,7 @@ def test_wait_takes_what_came_to_the_inbox_once_until_it_is_reported(run: Run) -
         clock.fire(id)
         clock.run_due()
     [wake] = told(run("wait", "--for", "20s", "-n", "5", "--json"))["wakes"]
+    assert (wake["attempt"], wake["missed"], wake["late_ms"] >= 0) == (1, 0, True)
     assert (wake["message"], wake["payload"], wake["attempt"]) == ("Check", {"page": 3}, 1)
     assert run("wait", "--for", "10ms", code=1).stdout == ""  # it is leased
     run("done", wake["fire_id"], "looked")

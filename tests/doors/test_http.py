@@ -65,9 +65,15 @@ async def test_any_unicode_survives(visit: Visitor) -> None:
 async def test_the_same_key_is_the_same_alarm(visit: Visitor) -> None:
     alarm = await visit.set(idempotency_key="k")
     body = {"wake_message": "other", "when": "in 2 hours", "idempotency_key": "k"}
-    again = await visit("POST", "/v1/alarms", body)
+    again = await visit("POST", "/v1/alarms", body | {"on_conflict": "return"})
     assert (again.status, again.json["id"], again.json["deduped"]) == (200, alarm["id"], True)
     assert again.json["wake_message"] == "hello"
+    other = await visit("POST", "/v1/alarms", body)
+    assert other.told == (409, "conflict", "idempotency_key")
+    assert (
+        f"alarm {alarm['id']} already has the key 'k', and is different in when, wake_message" in other.json["detail"]
+    )
+    assert 'on_conflict: "replace"' in other.json["fix"]
     replaced = await visit("POST", "/v1/alarms", body | {"on_conflict": "replace"})
     assert (replaced.status, replaced.json["id"], replaced.json["wake_message"]) == (200, alarm["id"], "other")
     refused = await visit("POST", "/v1/alarms", body | {"on_conflict": "error"})
@@ -144,6 +150,14 @@ async def test_the_owner_reports_without_a_token(visit: Visitor) -> None:
     answer = await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "completed", "result": "done"})
     assert (answer.status, answer.json["status"], answer.json["result"]) == (200, "completed", "done")
     assert (await visit("GET", "/v1/stats")).json["completed"] == 1
+
+
+async def test_a_reported_failure_is_answered_with_when_it_is_tried_again(visit: Visitor) -> None:
+    wake = await visit.fired()
+    answer = await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no disk"})
+    assert (answer.status, answer.json["status"]) == (200, "retrying")
+    alarm = (await visit("GET", f"/v1/alarms/{wake.alarm_id}")).json
+    assert answer.json["retry_at"] == alarm["next_fire_at"]
 
 
 async def test_the_token_in_a_wake_reports_at_the_address_in_it_whoever_owns_the_alarm(

@@ -87,11 +87,29 @@ async def test_the_inbox_hands_a_wake_out_once_until_its_report_is_due(visit: Vi
     assert (wake["alarm_id"], wake["message"], wake["payload"]) == (alarm["id"], "hello", {"n": 1})
     assert wake["report"]["url"] == f"{visit.url}/v1/fires/{wake['fire_id']}/report"
     assert datetime.fromisoformat(wake["report_by"]) > datetime.fromisoformat(wake["scheduled_for"])
+    assert (wake["attempt"], wake["missed"]) == (1, 0)
+    assert 0 <= wake["late_ms"] < 60_000
     assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
+    for verb, body in (("pause", {}), ("resume", None)):
+        assert (await visit("POST", f"/v1/alarms/{alarm['id']}/{verb}", body)).status == 409  # it has fired
     headers = {"authorization": f"Bearer {wake['report']['token']}"}
     path = wake["report"]["url"].removeprefix(visit.url)
     answer = await visit("POST", path, {"outcome": "completed", "result": "done"}, headers=headers)
     assert (answer.status, answer.json["status"]) == (200, "completed")
+
+
+async def test_cancelling_retracts_what_waits_and_says_of_what_was_fetched_that_it_is_in_flight(visit: Visitor) -> None:
+    every_second = {"when": None, "cron_expr": "* * * * * *", "policy": {"overlap": "allow"}}
+    alarm = await visit.set(**every_second)
+    path = f"/v1/alarms/{alarm['id']}"
+    assert (await visit("GET", "/v1/inbox?wait=10&limit=1")).json["wakes"]
+    for method, verb, body in (("PATCH", "", {"label": "x"}), ("POST", "/pause", {}), ("POST", "/resume", None)):
+        answer = await visit(method, path + verb, body)
+        assert (answer.status, answer.json["in_flight"]) == (200, True)
+    assert (await visit("POST", f"{path}/snooze", {"for": "1h"})).json["in_flight"]
+    cancelled = (await visit("DELETE", path)).json
+    assert (cancelled["status"], cancelled["in_flight"]) == ("cancelled", True)
+    assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
 
 
 async def test_who_waits_at_the_inbox_is_answered_as_soon_as_something_comes(visit: Visitor) -> None:

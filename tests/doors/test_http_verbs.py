@@ -41,6 +41,19 @@ async def failed_fire(visit: Visitor) -> str:
 # Batch
 
 
+async def test_in_a_batch_a_key_with_another_request_is_refused_in_its_place(visit: Visitor) -> None:
+    keyed = GOOD | {"idempotency_key": "k"}
+    await visit("POST", "/v1/alarms", keyed)
+    items = [
+        keyed | {"label": "x"},
+        keyed | {"idempotency_key": " k "},
+        keyed | {"label": "x", "on_conflict": "return"},
+    ]
+    results = (await visit("POST", "/v1/alarms/batch", {"alarms": items})).json["results"]
+    assert [result["status"] for result in results] == [409, 200, 200]
+    assert (results[0]["problem"]["code"], results[0]["problem"]["field"]) == ("conflict", "idempotency_key")
+
+
 async def test_a_batch_answers_for_each_item_and_a_bad_one_stops_no_other(visit: Visitor) -> None:
     items: list[Any] = [GOOD, {"when": "in 1 hour"}, 7, GOOD | {"when": "yesterday"}, GOOD | {"idempotency_key": "k"}]
     answer = await visit("POST", "/v1/alarms/batch", {"alarms": [*items, GOOD | {"idempotency_key": "k"}]})
@@ -101,7 +114,7 @@ async def test_an_edit_changes_what_it_names_and_nothing_else(visit: Visitor) ->
     path = f"/v1/alarms/{alarm['id']}"
     answer = await visit("PATCH", path, {"wake_message": "coffee", "when": None})
     assert answer.status == 200
-    assert answer.json | {"now": ""} == alarm | {"wake_message": "coffee", "version": 2, "now": ""}
+    assert answer.json | {"now": ""} == alarm | {"wake_message": "coffee", "version": 2, "now": "", "in_flight": False}
     assert answer.headers["etag"] == '"2"'
     moved = await visit("PATCH", path, {"fire_at": "2099-01-01T00:00:00Z", "payload": None, "policy": {"jitter": 0}})
     assert moved.json["next_fire_at"] == "2099-01-01T00:00:00Z"

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.doors.mcp_world import SET, Agent, door, woken
+from tests.doors.mcp_world import SET, Agent, door, taught, woken
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
+from wakeful.doors.mcp import TOOLS
 
 
 @pytest.fixture
@@ -21,12 +22,18 @@ async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
         yield clock
 
 
+LOOKING = ("alarm_list", "alarm_get")
 WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("alarm_set", {"when": "in 1 hour"}, "wake_message", "It takes: when*, wake_message*, key"),
     ("alarm_set", SET | {"time": "9am"}, "time", "It takes"),
     ("alarm_set", SET | {"when": "yesterday"}, "when", "past"),
     ("alarm_set", SET | {"when": "soonish"}, "when", "not"),
     ("alarm_set", SET | {"when": 5}, "when", "Expected `str`"),
+    ("alarm_set", SET | {"when": "every other day", "key": "k"}, "when", '"when":"@every 48h","wake_message":"x"'),
+    ("alarm_set", SET | {"when": "every 6 months"}, "when", '{"when":"0 9 1 */6 *","wake_message":"x"}'),
+    ("alarm_set", SET | {"when": "every other day", "wake_message": "x" * 3000}, "when", "To look: alarm_list"),
+    ("alarm_update", {"id": "ID", "when": "every quarter"}, "when", '"when":"0 9 1 */3 *"}'),
+    ("alarm_update", {"id": "ID", "when": "soonish"}, "when", "To look: alarm_get"),
     ("alarm_set", SET | {"timezone": "Mars/Base"}, "timezone", "Mars/Base"),
     ("alarm_set", SET | {"target": "https://evil.example"}, "target", "Known are: inbox"),
     ("alarm_set", SET | {"payload": "text"}, "payload", "Expected `object`"),
@@ -87,4 +94,35 @@ async def test_an_error_names_the_field_and_a_call_that_works(
         assert text.startswith(f"{tool}: {field}: "), text
         assert says in text
         assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
+        hinted, again = taught(text)
         assert await agent.as_taught(text)
+        if hinted in LOOKING:
+            assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
+        if hinted not in LOOKING or hinted == tool:
+            assert hinted == tool, "a hint that does something repeats what was asked for"
+            differing = {name for name in {*arguments, *again} if arguments.get(name) != again.get(name)}
+            assert len(differing) <= 1 or again == {"status": "all"}
+            assert all(name in arguments for name in differing), "nothing is added that was not asked for"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_no_hint_makes_up_an_outcome_or_a_change(clock: Wakeful, tool: str) -> None:
+    """Whatever is wrong with a call: what is recommended names nothing that the caller did not say."""
+    async with Client(door(clock)) as client:
+        agent = Agent(client)
+        wake = await woken(clock, agent)
+        series = (await clock.set("every weekday at 9am", "x")).id
+        told = {"id": series, "fire_id": wake["fire_id"]}
+        properties = next(one for one in (await client.list_tools()).tools if one.name == tool).input_schema[
+            "properties"
+        ]
+        own = {name: told[name] for name in told if name in properties}
+        for name in properties:
+            wrong = own | {name: ["of no kind that is taken"]}
+            hinted, again = taught(await agent.refused(tool, **wrong))
+            assert hinted in (*LOOKING, tool)
+            if hinted == tool and hinted not in LOOKING:
+                assert again.items() <= wrong.items()
+            else:
+                assert {*again.values()} <= {*own.values(), "all"}
+            await agent(hinted, **again)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from tests.doors.world import serving
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
-from wakeful.serving import serve, shown, work
+from wakeful.serving import serve, shown, stay, work
 
 
 def a_clock(tmp_path: Path, **settings: str | int) -> Wakeful:
@@ -78,6 +81,21 @@ async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
         working.cancel()
         await asyncio.wait((working,))
         assert working.cancelled()
+
+
+@pytest.mark.parametrize("run", [serve, work])
+async def test_a_signal_between_opening_and_running_is_heard(
+    tmp_path: Path, run: Callable[[Wakeful], Awaitable[None]]
+) -> None:
+    async def signalled(clock: Wakeful) -> None:
+        heard = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, heard.set)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await heard.wait()
+        await run(clock)
+
+    async with asyncio.timeout(20):
+        await stay(a_clock(tmp_path), signalled)
 
 
 async def test_a_worker_that_is_told_to_stop_returns(tmp_path: Path) -> None:

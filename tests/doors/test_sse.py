@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import pytest
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
+from wakeful.doors import sse
 from wakeful.doors.auth import mint
+from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, Live, LiveEvent
 
 TICK = timedelta(milliseconds=50)
 
@@ -169,3 +171,105 @@ async def test_what_another_process_dispatches_is_told(tmp_path: Path) -> None:
         assert found == ["created", "fired", "completed"]
         working.cancel()
         await asyncio.wait((working,))
+
+
+class Kept(Live):
+    """The one that the server made, and without much patience."""
+
+    made: Live
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given, patience=0.2)
+        Kept.made = self
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakeful.service.live.Live", Kept)
+
+
+def large() -> LiveEvent:
+    """So large that no buffer holds many."""
+    return LiveEvent(seq=0, at=datetime.now(UTC), what="paused", alarm_id="x", owner="local", reason="x" * 30_000)
+
+
+async def not_read_until_dropped(reader: Reader) -> None:
+    """Leave off reading until the server has had enough of it."""
+    connection = reader.response.connection
+    assert connection is not None
+    assert connection.transport is not None
+    live = Kept.made
+    [subscription] = live._subscribers
+    connection.transport.pause_reading()
+    async with asyncio.timeout(30):
+        while not subscription.dropped.is_set():
+            await live._tell([large()] * CHUNK)
+            assert subscription.waiting <= QUEUE
+    assert subscription.waiting == 0
+    assert live.subscribers == 0
+
+
+async def test_who_does_not_keep_up_is_told_so_and_may_come_back(tmp_path: Path, few: None) -> None:
+    async with serving(str(tmp_path / "wakeful.db"), tick=TICK) as visit:
+        async with stream(visit) as reader:
+            await not_read_until_dropped(reader)
+            transport = reader.response.connection.transport  # type: ignore[union-attr]  # it is there still
+            transport.resume_reading()  # type: ignore[union-attr]
+            seen = ""
+            async with asyncio.timeout(10):
+                while (block := await reader.block()).get("event") != "dropped":
+                    seen = block["id"]
+            assert TOO_SLOW in json.loads(block["data"])["reason"]
+            assert "id" not in block  # it goes on after what it saw
+            assert await reader.block() == {}
+            assert reader.response.content.at_eof()
+        async with stream(visit, last=seen) as reader:
+            _, _, id = await reader.event()
+            assert int(id.partition("-")[2]) == int(seen.partition("-")[2]) + 1
+
+
+async def test_who_does_not_even_read_the_last_word_is_hung_up_on(
+    tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sse, "LAST_WORD_WITHIN", 0.1)
+    async with serving(str(tmp_path / "wakeful.db"), tick=TICK, live_total=1) as visit, stream(visit) as reader:
+        await not_read_until_dropped(reader)
+        # Its seat is free again, with all that was kept for it, though it never read.
+        async with asyncio.timeout(10):
+            while (await visit("HEAD", "/v1/events")).status != 200:
+                pass
+        reader.response.connection.transport.resume_reading()  # type: ignore[union-attr]
+        with pytest.raises(aiohttp.ClientError):
+            await reader.response.content.read()
+    assert "without completing" not in caplog.text
+
+
+async def test_an_event_is_put_into_words_once_however_many_listen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    frame = sse.frame
+
+    def counted(id: str, event: LiveEvent) -> bytes:
+        said.append(id)
+        return frame(id, event)
+
+    monkeypatch.setattr(sse, "frame", counted)
+    async with serving(str(tmp_path / "wakeful.db"), tick=TICK) as visit, AsyncExitStack() as stack:
+        readers = [await stack.enter_async_context(stream(visit)) for _ in range(20)]
+        alarm = await visit.set()
+        found = [await reader.event() for reader in readers]
+        assert {told["alarm_id"] for _, told, _ in found} == {alarm["id"]}
+        assert said == [found[0][2]]
+
+
+async def test_a_server_holds_so_many_streams_and_says_so(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "wakeful.db"), tick=TICK, live_total=2) as visit:
+        async with stream(visit), stream(visit):
+            refused = await asyncio.wait_for(visit("GET", "/v1/events"), 10)
+            assert refused.told == (429, "too_many", "live_total")
+            assert int(refused.headers["retry-after"]) >= 1
+            assert "live_total" in refused.json["detail"]
+        async with asyncio.timeout(10):  # the server hears a moment later that they left
+            while (await visit("HEAD", "/v1/events")).status != 200:
+                pass

@@ -46,7 +46,7 @@ class Process:
 
     def __init__(self, args: list[str], folder: Path, *, name: str) -> None:
         self._log = (folder / f"{name}.log").open("w+")
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
         self._child = subprocess.Popen(args, cwd=folder, env=environ, stdout=self._log, stderr=self._log)
         self.pid = self._child.pid
 
@@ -73,6 +73,14 @@ class Process:
 
     def tell(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
+
+    async def ended_or(self, true: Callable[[], Any]) -> bool:
+        """Whether it ended by itself before something became true."""
+        while self.running:
+            if await true():
+                return False
+            await asyncio.sleep(0.05)
+        return True
 
     async def ended(self) -> int:
         return await asyncio.wait_for(asyncio.to_thread(self._child.wait), PATIENCE)

@@ -9,8 +9,6 @@ from collections import Counter
 
 import pytest
 
-from wakeful.alarm.model import UNSETTLED_LIMIT
-
 from .conftest import Scene, until
 
 IN_FLIGHT = 8
@@ -43,6 +41,20 @@ async def test_a_worker_killed_at_a_certain_point_loses_nothing(scene: Scene, po
     await _agrees(scene)
 
 
+async def test_a_delivery_whose_worker_was_killed_is_the_next_ones_second_attempt(scene: Scene) -> None:
+    [alarm] = await scene.add("gated")
+    victim = scene.start()
+    await until(lambda: len(scene.lines()) == 1, "it is in flight")
+    victim.kill()
+    scene.gate.touch()
+    scene.start()
+    await until(scene.all_done, "the next worker takes over when the lease has ended")
+    assert [int(attempt) for _, attempt in scene.lines()] == [1, 2]
+    [fire] = await scene.fires()
+    assert (fire.alarm_id, fire.attempts) == (alarm.id, 2)
+    assert [line.said.partition(":")[0] for line in fire.log] == ["no answer", "completed"]
+
+
 async def _agrees(scene: Scene) -> None:
     """Every alarm has fired, has one completed fire, and was delivered under its id and no other."""
     alarms, fires = await scene.alarms(), await scene.fires()
@@ -70,11 +82,35 @@ async def test_workers_killed_at_any_moment_lose_nothing_and_repeat_only_what_wa
     assert set(kept) == {alarm.id for alarm in alarms}
     for alarm in alarms:
         assert 1 <= hits[alarm.fire_id] <= 1 + cut_short[alarm.id]
-        # One that was there whenever a worker died is suspected of killing them: see the poison rule.
-        suspect = cut_short[alarm.id] > UNSETTLED_LIMIT
-        assert kept[alarm.id].status == "fired" or (suspect and kept[alarm.id].status == "failed")
+        assert kept[alarm.id].status == "fired"
     # As many again may have come back and not be written yet.
     assert sum(hits.values()) <= 300 + len(leases) <= 300 + 8 * 2 * IN_FLIGHT
+
+
+async def test_what_shared_its_batch_with_a_poison_is_not_condemned(scene: Scene) -> None:
+    innocent = await scene.add(*["brief"] * 30)
+    [poison] = await scene.add("poison")
+    innocent += await scene.add(*["brief"] * 30)
+    deaths = 0
+    while not await scene.all_done():
+        worker = scene.start()
+        deaths += await worker.ended_or(scene.all_done)
+    kept, hits = await scene.alarms(), scene.hits()
+    assert (kept[poison.id].status, kept[poison.id].last_error[:11]) == ("failed", "worker died")
+    assert {kept[alarm.id].status for alarm in innocent} == {"fired"}
+    assert deaths == hits[poison.fire_id] == 4
+
+
+async def test_workers_that_die_at_the_claim_condemn_nobody(scene: Scene) -> None:
+    alarms = await scene.add(*["brief"] * 40, "halt")
+    for _ in range(5):
+        victim = scene.start(halt="claimed")
+        await victim.frozen()
+        victim.kill()
+    scene.start()
+    await until(scene.all_done, "the last worker does what is left")
+    assert {alarm.status for alarm in (await scene.alarms()).values()} == {"fired"}
+    assert set(scene.hits()) == {alarm.fire_id for alarm in alarms}
 
 
 @pytest.mark.parametrize("halt", ["", "creating", "created"])

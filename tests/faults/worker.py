@@ -95,6 +95,8 @@ async def deliver(wake: Wake, orders: Orders, notes: Notes) -> None:
     match wake.message:
         case "halt" if orders.halt == "delivering":
             freeze()
+        case "poison":
+            os.kill(os.getpid(), signal.SIGKILL)
         case "hanging":
             await asyncio.Event().wait()
         case "gated":
@@ -111,7 +113,9 @@ async def create_for_ever(clock: Wakeful, orders: Orders, notes: Notes) -> None:
         for key in keys:
             halting = orders.halt != "" and key == orders.first_key + 40
             message = HALT if halting else "later"
-            alarm = await clock.set(delay=3600, wake_message=message, target="desk", key=f"k{key}")
+            alarm = await clock.set(
+                delay=3600, wake_message=message, target="desk", key=f"k{key}", on_conflict="return"
+            )
             notes.add(alarm.id, key)
 
     await asyncio.gather(*(create() for _ in range(8)))

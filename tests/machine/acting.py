@@ -25,11 +25,14 @@ from wakeful.alarm import (
     Waiting,
     begin,
     create,
+    put_on_trial,
     settle,
     update,
 )
+from wakeful.config import Settings
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.settler import Settler
+from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.metrics import Metrics
 from wakeful.store import AlarmQuery, FireQuery
@@ -72,19 +75,31 @@ class Acting(RuleBasedStateMachine):
             return None
 
     def claim(self, slots: int) -> list[Flight]:
+        """As long as there is something: what was claimed before and never settled comes one at a time."""
+        claimed, flights = self.claim_once(slots)
+        while claimed and slots > 1:
+            self.look()
+            claimed, more = self.claim_once(slots)
+            flights += more
+        return flights
+
+    def claim_once(self, slots: int) -> tuple[int, list[Flight]]:
         now = self.now
         due = {id for id, known in self.known.items() if self.is_due(known, now)}
         claimed = self.house.do(self.store.claim({DESK: slots, INBOX: slots}, lease=LEASE))
         assert claimed.now == now
         ids = {alarm.id for alarm in claimed.alarms}
+        suspects = {id for id in due if self.known[id].alarm.unsettled > 0}
         assert ids <= due
-        assert slots < len(due) or ids == due, "an alarm that is due was not claimed"
+        assert slots < len(due) or ids >= due - suspects, "an alarm that is due was not claimed"
+        assert len(ids & suspects) <= 1, "two suspects at a time"
+        assert slots < len(due) or len(ids & suspects) == bool(suspects), "a suspect was left lying"
         keys = [(alarm.id, alarm.occurrence_at) for alarm in claimed.alarms if alarm.may_have_fire]
         fires = self.house.do(self.store.fires_at(keys)) if keys else {}
         taken = [self.start(alarm, fires.get((alarm.id, alarm.occurrence_at))) for alarm in claimed.alarms]
         started = [flight for flight in taken if flight is not None]
         self.flights += started
-        return started
+        return len(ids), started
 
     def is_due(self, known: Known, now: datetime) -> bool:
         leased = known.lease is not None and known.lease.live(now)
@@ -95,6 +110,9 @@ class Acting(RuleBasedStateMachine):
         known.claimed(alarm, self.now)
         instead = begin(alarm, fire, now=self.now)
         if instead is None:
+            if alarm.is_suspect:
+                [answer] = self.house.do(self.store.settle([put_on_trial(alarm)]))
+                assert answer.what == "applied"
             known.delivering(alarm, fire, self.now)
             return Flight(alarm, fire, started=self.now)
         [answer] = self.house.do(self.store.settle([instead]))
@@ -123,7 +141,9 @@ class Acting(RuleBasedStateMachine):
         landed: list[Flight] = []
 
         async def written() -> None:
-            settler = Settler(self.store, self.clock, landed.append, Metrics())
+            metrics = Metrics()
+            planning = TaskPlanning(self.store, Settings(), metrics)
+            settler = Settler(self.store, self.clock, landed.append, metrics, planning)
             settler.add(flight)
             running = asyncio.create_task(settler.run())
             await settler.idle()

@@ -16,7 +16,7 @@ from wakeful.alarm import Alarm, Fire
 from wakeful.schedule import schedule
 
 LEASE = timedelta(minutes=2)
-CLAIMS_WITHOUT_AN_ANSWER = 3  # the fourth claim settles the alarm instead of delivering it
+DELIVERIES_WITHOUT_AN_ANSWER = 4  # one among others, three alone; after that it is settled instead
 _OPEN = ("retrying", "waiting")
 
 
@@ -49,7 +49,7 @@ class Lease(Struct):
     since: datetime
 
     def live(self, now: datetime) -> bool:
-        return now < self.since + LEASE
+        return now < self.since + LEASE and self.since <= now + LEASE  # one from further ahead is none
 
 
 class Known(Struct):
@@ -60,7 +60,7 @@ class Known(Struct):
     fires: dict[datetime, Fire] = field(default_factory=dict)
     lease: Lease | None = None
     last_claim: int = 0
-    unanswered: int = 0  # claims since it was last settled or taken back
+    unanswered: int = 0  # deliveries since it was last settled or taken back
     cancelled: bool = False
     ended: set[datetime] = field(default_factory=set)  # occurrences that are over and may not fire again
     excused: set[datetime] = field(
@@ -76,11 +76,12 @@ class Known(Struct):
         assert self.lease is None or not self.lease.live(now), "L1: two live leases"
         assert alarm.claim > self.last_claim, "L2: a claim's number was given twice"
         self.lease, self.last_claim = Lease(alarm.claim, now), alarm.claim
-        self.unanswered += 1
 
     def delivering(self, alarm: Alarm, fire: Fire | None, now: datetime) -> None:
         assert alarm.occurrence_at not in self.ended, f"F4: {alarm.occurrence_at} fires again"
-        assert self.unanswered <= CLAIMS_WITHOUT_AN_ANSWER, "I3: an alarm that kills its workers is delivered for ever"
+        self.unanswered += 1
+        is_enough = self.unanswered > DELIVERIES_WITHOUT_AN_ANSWER
+        assert not is_enough, "I3: an alarm that kills its workers is delivered for ever"
         known = self.fires.get(alarm.occurrence_at)
         assert fire == known, "a row of this fire that the worker did not look for"
         tried = known is not None and known.attempts > 0
@@ -146,6 +147,8 @@ class Known(Struct):
         held = None if alarm.claimed_at is None else Lease(alarm.claim, alarm.claimed_at)
         assert held == lease, f"L1: the row is leased by {held}, the model knows of {lease}"
         assert not (self.cancelled and alarm.status != "cancelled"), "E4: a cancelled alarm came back"
+        waits = any(fire.status == "waiting" for fire in self.fires.values())
+        assert not (self.cancelled and waits), "E4: the wake of a cancelled alarm waits in the inbox"
 
     def _check_history(self, fires: Mapping[datetime, Fire]) -> None:
         for at, before in self.fires.items():

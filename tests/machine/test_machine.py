@@ -246,13 +246,16 @@ class Alarms(Acting):
             return
         [added] = self.house.do(self.store.add([fresh]))
         known = self.known[added.alarm.id]
-        self.planned_anew(known, lambda alarm, fire, now: replace_with(alarm, fire, fresh, now=now))
+        rows = tuple(known.fires.values())
+        self.planned_anew(known, lambda alarm, fire, now: replace_with(alarm, fire, fresh, now=now, inbox=rows))
 
     @precondition(lambda self: self.known)
     @rule(cron=times, wait=waits, nr=which)
     def given_another_time(self, cron: str, wait: timedelta, nr: int) -> None:
         edit = Edit(cron_expr=cron) if cron else Edit(delay=wait)
-        self.planned_anew(self.pick(nr), lambda alarm, fire, now: update(alarm, fire, edit, now=now))
+        known = self.pick(nr)
+        rows = tuple(known.fires.values())
+        self.planned_anew(known, lambda alarm, fire, now: update(alarm, fire, edit, now=now, inbox=rows))
 
     @precondition(lambda self: self.known)
     @rule(nr=which)
@@ -278,7 +281,8 @@ class Alarms(Acting):
     @rule(nr=which)
     def cancelled(self, nr: int) -> None:
         known = self.pick(nr)
-        if self.owned(known, lambda alarm, fire, now: cancel(alarm, fire, now=now)) is not None:
+        rows = tuple(known.fires.values())
+        if self.owned(known, lambda alarm, fire, now: cancel(alarm, fire, now=now, inbox=rows)) is not None:
             known.cancelled = True
             known.spans[-1].until = known.spans[-1].until or self.now
 

@@ -38,14 +38,16 @@ class Source(Struct, frozen=True):
 
 Fault = Sql | Source
 _SETTLING = ("settle", "settle_edited")
-_CLAIMING = ("claim", "due")
+_CLAIMING = ("claim", "due", "suspect")
 
 FAULTS: Final[dict[str, Fault]] = {
     "sqlite: settle without the claim check": Sql("sqlite", _SETTLING, "and alarm.claim = change.held_claim"),
     "sqlite: settle without the version check": Sql("sqlite", _SETTLING, "and alarm.version = change.held_version"),
     "sqlite: claim without the lease check": Sql(
-        "sqlite", _CLAIMING, "and (claimed_at is null or claimed_at <= :now - :lease)"
+        "sqlite", _CLAIMING, "and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)"
     ),
+    "sqlite: a lease from the future holds": Sql("sqlite", _CLAIMING, " or claimed_at > :now + :lease"),
+    "sqlite: all suspects at once": Sql("sqlite", _CLAIMING, "and (unsettled = 0 or rowid = :suspect)"),
     "sqlite: claim without the due check": Sql("sqlite", _CLAIMING, "and next_fire_at <= :now"),
     "sqlite: finished when it is claimed": Sql(
         "sqlite", ("claim",), "set claimed_at", "set status = 'fired', claimed_at"
@@ -58,8 +60,14 @@ FAULTS: Final[dict[str, Fault]] = {
     "postgres: claim without the lease check": Sql(
         "postgres",
         _CLAIMING,
-        "and (claimed_at is null or claimed_at <= (select now from moment) - $2::interval)",
-        "and $2::interval is not null",
+        "claimed_at <= (select now from moment) - $2::interval",
+        "claimed_at <= (select now from moment) + $2::interval",
+    ),
+    "postgres: a lease from the future holds": Sql(
+        "postgres", _CLAIMING, "claimed_at > (select now from moment) + $2::interval", "false"
+    ),
+    "postgres: all suspects at once": Sql(
+        "postgres", _CLAIMING, "and (unsettled = 0 or id = (select id from suspect))"
     ),
     "postgres: claim without the due check": Sql("postgres", _CLAIMING, "and next_fire_at <= (select now from moment)"),
     "postgres: claim without skip locked": Sql("postgres", _CLAIMING, "for update skip locked", "for update"),
@@ -76,7 +84,39 @@ FAULTS: Final[dict[str, Fault]] = {
         "    if fire.status not in _OPEN or fire.completed_at is not None:",
         "    if fire.status not in _OPEN:",
     ),
-    "no poison rule": Source("wakeful.alarm.settle", "if alarm.unsettled > UNSETTLED_LIMIT:", "if False:"),
+    "a task's row is not asked when it is said": Source(
+        "wakeful.alarm.task", "    if change.after.created_via != TASKS or change.edited:", "    if True:"
+    ),
+    "a task's row is not asked before it is sent": Source(
+        "wakeful.dispatcher",
+        "overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)",
+        "overtaken: dict[str, timedelta] = {}",
+    ),
+    "a claim before the tasks are planned": Source(
+        "wakeful.dispatcher",
+        "        await self._upkeep.catch_up()\n        await self._after_a_stall()",
+        "        await self._after_a_stall()",
+    ),
+    "what is in flight is sent again": Source(
+        "wakeful.dispatcher",
+        "        if (held := self._flights.holding(alarm)) is not None:\n"
+        "            self._adopt(held, alarm)\n            return\n        self._flights.take_off(flight)\n        try",
+        "        self._flights.take_off(flight)\n        try",
+    ),
+    "a call is aborted when its alarm is changed": Source(
+        "wakeful.dispatcher.upkeep",
+        "            if flight.lost and flight.task is not None:\n",
+        "            if flight.lost and flight.task is not None:\n                flight.task.cancel()\n",
+    ),
+    "upkeep by the wall clock": Source(
+        "wakeful.dispatcher.upkeep",
+        "        passed = self._clock.monotonic\n",
+        "        passed = lambda: now().timestamp()\n",
+    ),
+    "a suspect's delivery is not counted": Source(
+        "wakeful.alarm.suspect", "unsettled=alarm.unsettled + 1", "unsettled=alarm.unsettled"
+    ),
+    "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
     ),

@@ -21,6 +21,10 @@ STALE = CONFORMANCE + "TestSettling::test_a_stale_claim_is_lost_and_changes_noth
 MOVED = CONFORMANCE + "TestSettling::test_a_version_that_moved_means_decide_again[{}]"
 LEASED = CONFORMANCE + "TestLeases::test_a_leased_alarm_is_left_alone_until_its_lease_runs_out[{}]"
 EARLY = CONFORMANCE + "TestClaiming::test_nothing_fires_early[{}]"
+ONE_BY_ONE = CONFORMANCE + ("TestSuspects::test_one_of_them_is_claimed_at_a_time_and_none_where_none_is_wanted[{}]")
+AHEAD = CONFORMANCE + "TestSuspects::test_a_lease_from_a_clock_that_was_set_back_is_none[{}]"
+STOPPING = "tests/dispatcher/test_stopping.py::"
+STANDING = "tests/seeds/test_standing.py::"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_loses_nothing[{}-claimed]"
 
@@ -48,9 +52,33 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/alarm/test_report.py::test_a_report_counts_once",
         "tests/alarm/test_report.py::test_a_reported_failure_counts_once",
     ],
-    "no poison rule": [
-        "tests/dispatcher/test_isolation.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
+    "a task's row is not asked when it is said": [
+        STANDING + "test_the_settlement_writes_nothing_for_a_row_that_was_changed[sqlite]",
+        STANDING + "test_the_settlement_writes_nothing_for_a_row_that_was_changed[postgres]",
     ],
+    "a task's row is not asked before it is sent": [
+        STANDING + "test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted[sqlite]",
+    ],
+    "a claim before the tasks are planned": [
+        STANDING + "test_tasks_are_planned_and_targets_looked_at_before_the_first_claim[sqlite]",
+    ],
+    "no poison rule": [
+        "tests/alarm/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
+    ],
+    "a suspect's delivery is not counted": [
+        "tests/alarm/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
+    ],
+    "sqlite: all suspects at once": [ONE_BY_ONE.format("sqlite")],
+    "postgres: all suspects at once": [ONE_BY_ONE.format("postgres")],
+    "sqlite: a lease from the future holds": [AHEAD.format("sqlite")],
+    "postgres: a lease from the future holds": [AHEAD.format("postgres")],
+    "what is in flight is sent again": [
+        STOPPING + "test_what_is_claimed_again_while_it_is_in_flight_here_is_not_sent_again[sqlite-under way]"
+    ],
+    "a call is aborted when its alarm is changed": [
+        STOPPING + "test_a_call_under_way_is_not_aborted_by_its_owner_and_is_recorded_as_it_ended[sqlite-cancel]"
+    ],
+    "upkeep by the wall clock": [STOPPING + "test_a_clock_set_back_does_not_keep_renewals_waiting[sqlite]"],
     "a retry that may delay the series": [
         "tests/alarm/test_settle.py::test_a_retry_that_would_reach_the_next_occurrence_gives_way_to_it"
     ],

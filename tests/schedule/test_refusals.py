@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
 from time import perf_counter
 
 import pytest
@@ -92,21 +93,106 @@ DOUBLED = [
 VAGUE = ["in a few minutes", "in several hours", "sometime tomorrow", "noonish", "tomorrow at", "remind me tomorrow"]
 FAR = ["in 9999 years", "in 999999999 weeks", "in 999999999 hours", "9999-12-31T23:59:59-14:00"]
 REFUSED = NONSENSE + PAST + RANGES + PERIODS + IMPOSSIBLE + CONTRADICTIONS + AMBIGUOUS + DOUBLED + VAGUE + FAR
+SOUNDING = ["biweekly", "fortnightly", "quarterly", "twice a day", "3 times a week", "once per day", "alternate days"]
 CRON = ["* * * *", "0 25 * * *", "0 0 30 2 *", "@every 0s", "@fortnightly", "CRON_TZ=UTC", "0 9 * * 1-5 # note"]
 RECURRING = ["every other week", "every day until friday", "every week", "every full moon", "every feb 30"]
+RHYTHMIC = ["monday to friday", "every 1.5 days", "every night at 12", *SOUNDING, *CRON, *RECURRING]
 
 
-@pytest.mark.parametrize("text", REFUSED + CRON + RECURRING)
-def test_it_is_refused_and_the_refusal_says_what_the_time_is_and_what_would_work(text: str) -> None:
+def refusal(text: str) -> InvalidSchedule:
     with pytest.raises(InvalidSchedule) as refused:
         say(text)
     assert isinstance(refused.value, InvalidRequest)
     assert refused.value.field == "when"
     assert "It is now Sunday 15 November 2026 09:00 in Europe/Berlin." in refused.value.message
-    suggestions = re.fullmatch(r'Try "(.+)" or "(.+)"\.', refused.value.fix)
+    return refused.value
+
+
+@pytest.mark.parametrize("text", [text for text in REFUSED if text not in RHYTHMIC])
+def test_it_is_refused_and_the_refusal_says_what_the_time_is_and_what_would_work(text: str) -> None:
+    suggestions = re.fullmatch(r'Try "(.+)" or "(.+)"\.', refusal(text).fix)
     assert suggestions is not None
     for phrase in suggestions.groups():
         assert say(phrase).next(1)
+
+
+@pytest.mark.parametrize("text", RHYTHMIC)
+def test_for_what_recurs_nothing_is_suggested_that_does_not(text: str) -> None:
+    refused = refusal(text)
+    assert refused.fix
+    assert tuple(re.findall(r'"([^"]+)"', refused.fix)) == refused.meant
+    assert all(say(phrase).kind == "cron" for phrase in refused.meant)
+
+
+UNITS = {"day": (0, 1), "week": (0, 7), "month": (1, 0), "quarter": (3, 0), "year": (12, 0), "monday": (0, 7)}
+COUNTED = [
+    (f"every {count} {unit}s{clock}", count * months, count * days)
+    for count in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 24, 30, 365)
+    for unit, (months, days) in UNITS.items()
+    if unit not in ("monday", "quarter")
+    for clock in ("", " at 5pm")
+]
+OTHER = [
+    (f"{each} {word} {unit}{clock}", count * UNITS[unit][0], count * UNITS[unit][1])
+    for each in ("every", "each")
+    for word, count in (("other", 2), ("alternate", 2), ("second", 2), ("3rd", 3), ("4th", 4), ("", 1))
+    for unit in UNITS
+    for clock in ("", " at 17:30", " until friday")
+    if unit != "monday" or word in ("other", "alternate")
+]
+MORE = [("every 36h and 1 day", 0, 2.5), ("weekly", 0, 7), ("monthly", 1, 0), ("annually", 12, 0), ("yearly", 12, 0)]
+
+
+@pytest.mark.parametrize(("text", "months", "days"), [*COUNTED, *OTHER, *MORE])
+def test_a_suggested_rhythm_has_the_period_that_was_meant(text: str, months: int, days: float) -> None:
+    now = datetime(2026, 11, 15, 8, tzinfo=UTC)
+    refused = None
+    try:
+        parse(text, timezone="UTC", now=now)
+    except InvalidSchedule as error:
+        refused = error
+    if refused is None:
+        return  # it is understood, and needs no suggestion
+    phrases = re.findall(r'"([^"]+)"', refused.fix)
+    assert tuple(phrases) == refused.meant
+    for phrase in phrases:
+        understood = parse(phrase, timezone="UTC", now=now)
+        assert understood.kind == "cron"
+        fires = understood.next(6)
+        if months:
+            assert [(b.year - a.year) * 12 + b.month - a.month for a, b in pairwise(fires)] == [months] * 5
+            assert {fire.day for fire in fires} == {1}
+            assert {fire.time() for fire in fires} <= {time(9), time(17), time(17, 30)}
+        else:
+            assert {b - a for a, b in pairwise(fires)} == {timedelta(days=days)}
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("every other day", ("@every 48h",)),
+        ("every 6 months", ("0 9 1 */6 *",)),
+        ("every quarter at 17:30", ("30 17 1 */3 *",)),
+        ("every week at 5pm", ("every monday at 5pm",)),
+        ("every 2 hours at 9am", ("0 */2 * * *",)),
+        ("every monday at 9 and 11", ("0 9,11 * * 1", "0 21,23 * * 1")),
+        ("monday through friday", ("0 9 * * 1-5",)),
+        ("every day until friday", ("every day",)),
+        ("every day starting monday at 5pm", ()),
+        ("every 5 months", ()),
+        ("every 3rd friday", ()),
+        ("every other weekend", ()),
+        ("every day except sunday", ()),
+        ("0 25 * * *", ()),
+    ],
+)
+def test_what_is_suggested_for_what_recurs(text: str, meant: tuple[str, ...]) -> None:
+    assert refusal(text).meant == meant
+
+
+@pytest.mark.parametrize("text", ["313020271h30m", "999999999h", "every 313020271h30m", "every 999999999 weeks"])
+def test_a_length_beyond_the_calendar_is_refused_like_any_other(text: str) -> None:
+    assert refusal(text).fix
 
 
 @pytest.mark.parametrize("hour", range(24))
@@ -117,7 +203,7 @@ def test_the_suggestions_work_at_any_time_of_any_day(day: str, hour: int) -> Non
         with pytest.raises(InvalidSchedule) as refused:
             parse(text, timezone="America/New_York", now=now)
         phrases = re.findall(r'"([^"]+)"', refused.value.fix)
-        assert len(phrases) == 2
+        assert len(phrases) == (1 if text.startswith("every") else 2)
         for phrase in phrases:
             parse(phrase, timezone="America/New_York", now=now)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -65,10 +66,27 @@ async def test_list_tells_id_moment_and_the_way_from_creation_soonest_first(visi
     soon = await visit.clock.set(at, "soon")
     told = [(one["id"], one["set_at"], one["time_offset"]) for one in await call("list")]
     assert told == [
-        (soon.id, at, (soon.next_fire_at - soon.created_at).total_seconds()),
-        (late.id, late.next_fire_at.timestamp(), 7200),
+        (soon.id, at, math.ceil((soon.next_fire_at - soon.created_at).total_seconds())),
+        (late.id, math.ceil(late.next_fire_at.timestamp()), 7200),
     ]
+    assert {type(value) for one in told for value in one[1:]} == {int}, "whole seconds, as on the page"
     assert await call("count") == 2
+
+
+async def test_every_number_that_the_page_has_as_an_integer_is_one(visit: Visitor, desk: Desk, call: Caller) -> None:
+    alarm = await visit.clock.set(delay=0.01, wake_message="a", target="good", policy={"backoff_base": 5, "grace": 0.5})
+    await desk.settled(1)
+    stats, [entry] = await call("stats"), await call("history", status="completed")
+    shown = await call("get", id=alarm.id)
+    numbers = dict(stats.items()) | {
+        "duration_ms": entry["duration_ms"],
+        "attempts": entry["attempts"],
+        "max_retries": shown["max_failures"],
+        "backoff_base": shown["policy"]["backoff_base"],
+        "fire": shown["fires"][0]["duration_ms"],
+    }
+    assert {name: value for name, value in numbers.items() if type(value) is not int} == {}
+    assert shown["policy"]["grace"] == 0.5, "what is no whole number of seconds stays as it is"
 
 
 async def test_the_outcome_stands_in_what_get_history_and_failed_tell(visit: Visitor, desk: Desk, call: Caller) -> None:

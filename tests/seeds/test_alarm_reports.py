@@ -8,9 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
 import wakeful
 from tests.alarm.world import at, once
+from tests.doors.mcp_world import Agent, door
 from tests.doors.world import serving
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful import Alarm, Fire
@@ -194,13 +196,129 @@ async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(c
     assert (fire.status, fire.result) == ("failed", "FAILED: ConnectionError: HTTP 503 (after 1 attempts)")
 
 
+async def test_what_a_handler_is_told_when_it_reports_from_inside_is_what_happens(
+    clock: Wakeful, time: ManualClock, passes: Passes
+) -> None:
+    told: list[tuple[Fire, object]] = []
+
+    @clock.handler("inside")
+    async def inside(wake: wakeful.Wake) -> str:
+        fire = await clock.delivery_failed(wake.fire_id, "HTTP 503")
+        told.append((fire, await clock.retry_at(fire)))
+        assert (await clock.delivery_failed(wake.fire_id, "HTTP 503")).result == fire.result, "a report counts once"
+        await time.advance(1)  # it is over a second later: the promised moment stands
+        return "not heard: the report outweighs it"
+
+    alarm = await clock.set("in 1 minute", "go", target="inside", max_failures=2, policy=SEED)
+    await passes(MINUTE)
+    for _ in range(2):
+        fire, again = told[-1]
+        assert (fire.status, again) == ("retrying", (await clock.get(alarm.id)).next_fire_at)
+        assert (await only(clock, alarm)).result == fire.result
+        [entry] = await clock.history()
+        assert (entry.status, entry.result) == ("retrying", fire.result)
+        await passes((await clock.get(alarm.id)).next_fire_at - time.now())
+    assert [fire.result for fire, _ in told] == [
+        "RETRY: HTTP 503 (attempt 1/2)",
+        "RETRY: HTTP 503 (attempt 2/2)",
+        "FAILED: HTTP 503 (after 3 attempts)",
+    ]
+    last, again = told[-1]
+    assert (last.status, again) == ("failed", None)
+    fire = await only(clock, alarm)
+    assert (fire.status, fire.result, fire.attempts) == ("failed", last.result, 3)
+
+
+async def test_a_report_may_name_the_alarm_as_alarms_own_do(clock: Wakeful, desk: Desk, passes: Passes) -> None:
+    told: list[Fire] = []
+
+    @clock.handler("inside")
+    async def inside(wake: wakeful.Wake) -> None:
+        told.append(await clock.completed(wake.alarm_id, "from inside"))
+
+    later = await clock.set("in 1 minute", "go", target="later", policy=SEED)
+    inner = await clock.set("in 1 minute", "go", target="inside")
+    with pytest.raises(wakeful.NotFound, match="awaits a report"):
+        await clock.completed(later.id)
+    await passes(MINUTE)
+    assert [(fire.alarm_id, fire.result) for fire in told] == [(inner.id, "from inside")]
+    assert (await only(clock, inner)).result == "from inside"
+    assert (await clock.delivery_failed(later.id, "HTTP 503")).status == "retrying"
+    await passes(6)
+    assert (await clock.working(later.id, "page 3")).result == "page 3"
+    done = await clock.completed(later.id, "ok")
+    assert (done.id, done.status, done.attempts) == (later.fire_id, "completed", 2)
+    assert await clock.completed(later.id, "again") == done, "a report counts once"
+    with pytest.raises(wakeful.Conflict, match="already on record"):
+        await clock.delivery_failed(later.id)
+    with pytest.raises(wakeful.NotFound, match="no alarm or fire"):
+        await clock.completed("01900000-0000-7000-8000-000000000000")
+
+
+async def test_a_report_that_could_mean_two_fires_is_refused_and_names_them(
+    clock: Wakeful, desk: Desk, passes: Passes
+) -> None:
+    series = await clock.set(cron="* * * * *", wake_message="go", target="later", policy={"overlap": "allow"})
+    await passes(MINUTE)
+    assert (await clock.working(series.id)).id == series.fire_id
+    await passes(MINUTE)
+    ids = [fire.id for fire in await clock.fires(series.id)]
+    with pytest.raises(wakeful.Conflict) as raised:
+        await clock.completed(series.id)
+    assert all(id in str(raised.value) for id in ids)
+    await clock.completed(ids[1])
+    assert (await clock.completed(series.id)).id == ids[0]
+    with pytest.raises(wakeful.NotFound, match="awaits a report"):
+        await clock.completed(series.id)
+
+
+async def test_through_every_door_a_report_may_name_the_alarm(place: Place) -> None:
+    settings = {name: value for name, value in place.items() if name != "db"}
+    async with serving(place["db"], **settings) as visit:
+        wake = await visit.fired()
+        answer = await visit("POST", f"/v1/fires/{wake.alarm_id}/report", {"outcome": "completed", "result": "ok"})
+        assert (answer.status, answer.json["id"]) == (200, wake.fire_id)
+        wake = await visit.fired()
+        async with Client(door(visit.clock)) as client:
+            noted = await Agent(client)("alarm_report", fire_id=wake.alarm_id, outcome="completed")
+        assert noted["fire"]["fire_id"] == wake.fire_id
+        stranger = await visit.fired(owner="somebody")
+        refused = await visit("POST", f"/v1/fires/{stranger.alarm_id}/report", {"outcome": "completed"})
+        assert refused.told == (404, "not_found", "fire_id")
+
+
 def test_a_failure_reported_during_the_attempt_and_an_alarm_set_aside_say_it_in_the_same_words() -> None:
-    world = once()
-    world.claim(at(9))
-    assert world.report(at(9), Report("failed", "no disk"), at(9, 0, 1))
-    assert world.fires[at(9)].result == "FAILED: no disk (after 1 attempts)"
+    for retries, told in ((5, "RETRY: no disk (attempt 1/5)"), (0, "FAILED: no disk (after 1 attempts)")):
+        world = once(max_failures=retries)
+        world.claim(at(9))
+        assert world.report(at(9), Report("failed", "no disk"), at(9, 0, 1))
+        assert world.fires[at(9)].result == told
     [aside] = quarantine(once().alarm, None, "KeyError", now=at(9)).fires
     assert aside.result == "FAILED: set aside, it cannot be planned: KeyError (after 1 attempts)"
+
+
+async def test_only_a_word_brings_a_retry_and_silence_does_not(
+    clock: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+) -> None:
+    """The page's last advice: the target must call delivery_failed; the sweep is the net under whoever is silent."""
+    silent, spoken, none = [
+        await clock.set("in 1 minute", name, target="later", max_failures=retries, policy=SEED)
+        for name, retries in (("silent", 3), ("spoken", 3), ("none", 0))
+    ]
+    await passes(MINUTE)
+    for alarm in (spoken, none):
+        await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    await passes(60)
+    assert [wake.message for wake in desk.wakes[3:]] == ["spoken"]
+    await passes(300)
+    told = {alarm.label or alarm.wake_message: await only(clock, alarm) for alarm in (silent, spoken, none)}
+    assert {name: (fire.status, fire.attempts) for name, fire in told.items()} == {
+        "silent": ("timed_out", 1),
+        "spoken": ("timed_out", 2),
+        "none": ("failed", 1),
+    }
+    await passes(timedelta(days=1))
+    assert len(desk.wakes) == 4, "what timed out is not tried again by itself"
 
 
 # The sweep

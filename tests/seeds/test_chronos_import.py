@@ -20,9 +20,10 @@ from click.testing import CliRunner, Result
 
 from tests.faults.conftest import Process
 from wakeful.alarm import Alarm, whole_ms
-from wakeful.chronos import PAGE, Table
+from wakeful.chronos import Table
 from wakeful.doors.cli import main
 from wakeful.store import Store
+from wakeful.takeover import PAGE
 from wakeful.testing import ManualClock
 
 from .chronos_world import DID, USER, Chronos, Here, an_alarm, chronos_in, here_on

@@ -42,7 +42,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 def test_a_database_that_does_not_answer_is_unreachable_and_its_password_not_told(run: Run, dry: list[str]) -> None:
     said = run("postgresql://chronos:planted@127.0.0.1:9/chronos", *dry, code=6).stderr
-    assert said.startswith("error: Chronos's database: PostgreSQL is not reachable: ")
+    assert said.startswith("error: Chronos's database: cannot connect to PostgreSQL at 127.0.0.1:9: ")
     assert "planted" not in said
 
 

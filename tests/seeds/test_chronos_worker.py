@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import wakeful
 from tests.dispatcher.conftest import World
 from tests.dispatcher.test_isolation import Tells, running
 from wakeful.alarm import Delivered, Failed
-from wakeful.chronos import Table, go_through
+from wakeful.chronos import Table, taken
 from wakeful.config import Settings, load
 from wakeful.store import Claimed
 from wakeful.store.sqlite import SqliteStore
+from wakeful.takeover import go_through
 from wakeful.testing import ManualClock
 from wakeful.testing.recording import RecordingTarget
 
@@ -178,7 +180,8 @@ def rows(chronos: Chronos) -> dict[str, str]:
 async def moved(rows: dict[str, str], chronos: Chronos, world: World) -> World:
     table = Table(chronos.dsn, table=chronos.table)
     now = world.clock.now()
-    found = await go_through(table, targets={"neo_chat": "desk"}, now=now, old_before=now, store=world.store)
+    take = partial(taken, targets={"neo_chat": "desk"})
+    found = await go_through(table, take, now=now, old_before=now, store=world.store)
     await table.close()
     assert (found.taken_over, found.left_count) == (len(rows), 0)
     return world

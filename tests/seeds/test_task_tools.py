@@ -101,14 +101,14 @@ async def test_a_time_that_makes_no_sense_is_refused_and_nothing_is_written(
         assert text.startswith("schedule_task: cron: ")
         assert why in text
         assert await rows(gateway) == []
-        await ana.as_taught(text)
+        assert (await ana.as_taught(text))["tasks"] == []
+        id = (await ana("schedule_task", **BRIEF))["taskId"]
         before = await rows(gateway)
-        [task] = (await ana("list_tasks"))["tasks"]
         if cron:
-            text = await ana.refused("update_task", taskId=task["ID"], cron=cron)
+            text = await ana.refused("update_task", taskId=id, cron=cron)
             assert why in text
+            assert (await ana.as_taught(text))["task"]["ID"] == id
             assert await rows(gateway) == before
-            await ana.as_taught(text)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,8 @@ async def test_what_another_program_wrote_wrong_is_told_with_the_reason(gateway:
         text = await ana.refused("resume_task", taskId="broken")
         assert "out of range" in text
         assert "out of range" in await ana.refused("update_task", taskId="broken", prompt="other words")
-        await ana.as_taught(text)
+        assert (await ana.as_taught(text))["task"] == found["task"]
+        await ana("update_task", taskId="broken", cron="0 9 * * 1-5")
         assert (await ana("get_task", taskId="broken"))["task"]["Status"] == "active"
 
 
@@ -278,8 +279,7 @@ async def test_a_new_time_runs_a_task_again_that_is_done(gateway: Gateway) -> No
         await ana("update_task", taskId=id, nextRun=gateway.at(5))
         await gateway.pass_time(5)
         assert await gateway.messages() == ["once", "twice"]
-        await ana.as_taught(text)
-        assert (await gateway.task(id))[0] == "active"
+        assert (await ana.as_taught(text))["task"]["Status"] == "done", "a hint plans nothing anew"
 
 
 async def test_update_without_a_change_and_with_two_moments_is_refused(gateway: Gateway) -> None:

@@ -76,6 +76,23 @@ async def test_a_foreign_table_of_our_name_needs_a_prefix_and_then_all_works(gat
     assert await gateway.sql("select count(*) from alarms") == [(0,)]
 
 
+@pytest.mark.parametrize(
+    "spelling", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+00:00"]
+)
+async def test_next_run_is_the_moment_of_the_run_however_a_datetime_is_spelled(gateway: Gateway, spelling: str) -> None:
+    await gateway.connect()
+    due = gateway.clock.now() + timedelta(minutes=1)
+    await gateway.add("t", next_run=due.strftime(spelling))
+    await gateway.add("after", cron="*/5 * * * *", next_run=due.strftime(spelling))
+    await gateway.pass_time(59.999)
+    assert await gateway.messages() == []
+    assert [(await gateway.alarms(task))[0].next_fire_at for task in ("t", "after")] == [due, due]
+    await gateway.pass_time(0.001)
+    assert sorted(await gateway.messages()) == ["do after", "do t"]
+    assert await gateway.task("t") == ("done", None)
+    assert await gateway.task("after") == ("active", due + timedelta(minutes=4))
+
+
 async def test_a_snoozed_alarm_s_row_shows_the_new_time(gateway: Gateway) -> None:
     await gateway.connect()
     await gateway.add("t", next_run=gateway.at(60), owner="local")

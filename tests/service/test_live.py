@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Alarm, Delivered, Draft, Edit, Failed, Outcome, Report, Wake, sweep
+from wakeful.clock import turn
 from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, Served
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.service.live import CHUNK, OVERLAP, QUEUE, RING, TOO_SLOW, Live, LiveEvent, Subscription
+from wakeful.service.live import CHUNK, HANDED_AT_ONCE, OVERLAP, QUEUE, RING, TOO_SLOW, Live, LiveEvent, Subscription
+from wakeful.service.subscription import Pace
 from wakeful.store import Changes, Store, Worker
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
@@ -44,6 +47,9 @@ class Watched:
 
     def now(self) -> datetime:
         return self._clock.now()
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         self.asleep.set()
@@ -273,6 +279,52 @@ async def test_nobody_ever_has_more_waiting_than_the_bound(world: World) -> None
             most = max(most, idle.waiting)
         assert 0 < most <= QUEUE
         assert idle.dropped.is_set()
+
+
+async def test_who_asks_for_more_and_is_only_not_served_is_not_let_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [Draft(owner_did="ada", wake_message="x", target="desk", delay=timedelta(hours=1))] * (QUEUE + CHUNK)
+    served = asyncio.Event()
+
+    async def held_up(_: Pace) -> None:
+        await served.wait()
+
+    monkeypatch.setattr(Pace, "step", held_up)  # as where very many listen
+    async with world.live.subscribed("ada") as events, world.live.subscribed("ada") as silent:
+        asking = asyncio.create_task(events.take(lambda id, _: id.encode()))
+        await world.service.set_many(many)
+        looking = asyncio.create_task(world.poller.look())
+        async with asyncio.timeout(10):
+            await silent.dropped.wait()
+        assert not events.dropped.is_set()
+        served.set()
+        told = await asking
+        async with asyncio.timeout(10):
+            while len(told) < len(many):
+                told += await events.take(lambda id, _: id.encode())
+            await looking
+        assert len(set(told)) == len(many)
+
+
+async def test_who_joins_while_others_are_told_hears_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Draft(owner_did="ada", wake_message="x", target="desk", delay=timedelta(hours=1))] * (4 * CHUNK)
+    async with AsyncExitStack() as stack:
+        for _ in range(HANDED_AT_ONCE):  # after so many the others on the loop get their turn
+            await stack.enter_async_context(world.live.subscribed("eve"))
+        first = await stack.enter_async_context(world.live.subscribed("ada"))
+        start = world.live.last_id
+        await world.service.set_many(many)
+        looking = asyncio.create_task(world.poller.look())
+        async with asyncio.timeout(10):
+            while first.waiting == 0:
+                await turn()
+        async with world.live.subscribed("ada", after=start) as second:
+            assert second.resumed
+            found = [(await asyncio.wait_for(second.next(), 10)).seq for _ in many]
+            await looking
+            assert second.waiting == 0
+        assert found == sorted(set(found))
 
 
 class AwayAtTimes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -64,7 +63,7 @@ async def test_every_create_survives_connections_that_are_cut(world: World, stor
 
 
 async def test_a_listener_that_is_cut_off_listens_again_and_says_so(world: World, store: PostgresStore) -> None:
-    await store.next_due(["t"], lease=LEASE)
+    await store.next_due(["t"])
     async with asyncio.timeout(10):
         await store.hints.wait()
         store.hints.clear()
@@ -147,6 +146,7 @@ class Wire:
     def __init__(self, behind: Path) -> None:
         self._behind = behind
         self.lose = b""
+        self.times = 1
         self.lost = 0
         self.flows = asyncio.Event()
         self.flows.set()
@@ -169,8 +169,9 @@ class Wire:
             while data := await source.read(65536):
                 await self.flows.wait()
                 if spoils and self.lose and self.lose in data:
-                    self.lose = b""
                     self.lost += 1
+                    if self.lost >= self.times:
+                        self.lose = b""
                     return
                 sink.write(data)
                 await sink.drain()
@@ -217,6 +218,37 @@ async def test_a_settlement_whose_answer_was_lost_is_known_to_be_applied(
     assert await store.get(alarm.id) == change.after
 
 
+@pytest.mark.parametrize("times", [1, 2, 3], ids=["tried again", "twice", "given up, and asked again"])
+async def test_a_claim_whose_answer_was_lost_takes_its_alarms_back(
+    wire: tuple[Wire, PostgresStore], times: int
+) -> None:
+    connection, store = wire
+    alarms = [new_alarm() for _ in range(3)]
+    await store.add(alarms)
+    connection.lose, connection.times = b"SELECT 3", times
+    if times == 3:
+        with pytest.raises(StoreUnavailable):
+            await store.claim({"t": 5}, lease=LEASE)
+    claimed = (await store.claim({"t": 5}, lease=LEASE)).alarms
+    assert connection.lost == times
+    assert sorted((alarm.id, alarm.claim) for alarm in claimed) == sorted((alarm.id, 1) for alarm in alarms)
+    assert (await store.claim({"t": 5}, lease=LEASE)).alarms == []
+
+
+async def test_a_claim_that_was_lost_and_taken_by_another_stays_with_that_one(
+    world: World, wire: tuple[Wire, PostgresStore]
+) -> None:
+    connection, store = wire
+    await store.add([new_alarm() for _ in range(3)])
+    connection.lose, connection.times = b"SELECT 3", 3
+    with pytest.raises(StoreUnavailable):
+        await store.claim({"t": 5}, lease=LEASE)
+    other = world.store()
+    await world.sql(f"update {world.alarms} set claimed_at = null, unsettled = 0")
+    assert len((await other.claim({"t": 5}, lease=LEASE)).alarms) == 3
+    assert (await store.claim({"t": 5}, lease=LEASE)).alarms == []
+
+
 async def test_a_database_that_goes_silent_is_given_up_and_found_again(
     wire: tuple[Wire, PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,4 +287,4 @@ async def test_closing_finishes_what_was_accepted_and_then_refuses(world: World,
     with pytest.raises(StoreUnavailable):
         await store.add([new_alarm()])
     with pytest.raises(StoreUnavailable):
-        await store.next_due(["t"], lease=timedelta(seconds=1))
+        await store.next_due(["t"])

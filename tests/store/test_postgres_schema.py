@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from msgspec.structs import replace
@@ -53,7 +54,10 @@ async def backlog(world: World, store: PostgresStore) -> World:
 
 @pytest.mark.parametrize(
     ("name", "args"),
-    [("claim", (None, LEASE, ["quiet", "other"], [10, 64])), ("next_due", (["quiet", "other", "loud"], LEASE))],
+    [
+        ("claim", (None, LEASE, ["quiet", "other"], [10, 64], True, uuid4(), uuid4())),
+        ("next_due", (["quiet", "other", "loud"],)),
+    ],
 )
 async def test_looking_for_due_alarms_reads_the_due_index_and_little_of_it(
     backlog: World, name: str, args: tuple[object, ...]
@@ -112,7 +116,7 @@ async def use_every_verb(store: PostgresStore) -> None:
     await store.add([new_alarm(), new_alarm(idempotency_key="k"), new_alarm(idempotency_key="k")])
     now = await store.now()
     assert await store.secret() == await store.secret()
-    due = await store.next_due(["t", "u"], lease=LEASE)
+    due = await store.next_due(["t", "u"])
     assert due is not None
     assert due <= now
     first, second = (await store.claim({"t": 10}, lease=LEASE)).alarms

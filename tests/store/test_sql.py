@@ -11,15 +11,14 @@ ONLY_SQLITE = {
     "renewed": "see due",
     "put_fires": "one statement cannot write two tables, as PostgreSQL's can",
     "add_events": "see put_fires",
-    "first_free": "no lateral join: a target at a time",
-    "first_lease_end": "see first_free",
+    "suspect": "see due",
     "old_fires": "found by a reader first, so that the write lock is held only for the deletion",
     "old_alarms": "see old_fires",
     "old_events": "see old_fires",
     "old_tokens": "see old_fires",
 }
 ONLY_POSTGRES = {
-    "next_due": "all targets in one statement",
+    "claimed_unheard": "inside a process no answer gets lost",
     "now": "the database's clock judges",
     "notify": "a hint to other processes",
     "tables": "the catalogue, for the migration's check",

@@ -254,6 +254,33 @@ class TestGroupCommit:
         assert len(await calls[0]) == 10_000
 
 
+class TestReaders:
+    async def test_a_connection_that_failed_is_closed(self, file: SqliteStore, path: str, clock: ManualClock) -> None:
+        await added(file, *(an_alarm(clock, payload='"%s"' % ("x" * 4000)) for _ in range(50)))
+        await file._writer.submit(lambda db: db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), alone=True)
+        with open(path, "r+b") as pages:  # noqa: ASYNC230 - nobody waits for this loop
+            pages.seek(4096 * 8)
+            pages.write(b"\xff" * 4096 * 40)
+        open_files = len(os.listdir("/proc/self/fd"))
+        for _ in range(40):
+            with pytest.raises(StoreUnavailable, match="malformed"):
+                await file.find(AlarmQuery())
+        assert len(os.listdir("/proc/self/fd")) <= open_files + 4
+
+    async def test_the_log_is_cut_back_once_a_long_reader_is_gone(
+        self, file: SqliteStore, path: str, clock: ManualClock
+    ) -> None:
+        with other_program(path) as reader:
+            reader.execute("begin; select count(*) from alarms")
+            for _ in range(6):
+                await added(file, *(an_alarm(clock, payload='"%s"' % ("x" * 8000)) for _ in range(500)))
+            assert os.stat(f"{path}-wal").st_size > 16 << 20
+            reader.execute("commit")
+            for _ in range(3):  # what a worker writes anyway
+                await added(file, an_alarm(clock))
+            assert os.stat(f"{path}-wal").st_size <= 8 << 20
+
+
 class TestFullDisk:
     async def test_nothing_is_acknowledged_while_the_disk_is_full_and_then_it_goes_on(
         self, path: str, clock: ManualClock
@@ -298,15 +325,15 @@ class FullDisk(apsw.VFS):
 
 
 class TestPlans:
-    @pytest.mark.parametrize("name", ["due", "first_free", "first_lease_end"])
+    @pytest.mark.parametrize("name", ["due", "suspect", "next_due"])
     async def test_the_due_index_is_used(self, file: SqliteStore, path: str, name: str) -> None:
-        values = {"now": 1, "target": "x", "lease": 1, "slots": 1, "before": 1}
+        values = {"now": 1, "target": "x", "lease": 1, "slots": 1, "suspect": None}
         with other_program(path) as db:
             plan = db.execute(f"explain query plan {queries('sqlite', Naming())[name]}", values).fetchall()
         told = " / ".join(str(step[3]) for step in plan)
         assert "USING INDEX alarms_due_idx (target=?" in told
         assert not re.search(r"SCAN (?!LIST|\(subquery)", told)
-        assert "TEMP B-TREE" not in told
+        assert "TEMP B-TREE" not in told or name == "suspect"  # of the few that were looked at
 
     @pytest.mark.parametrize(("name", "index"), [("overdue", "fires_report_idx"), ("waiting", "fires_waiting_idx")])
     async def test_pending_fires_are_found_by_their_index(

@@ -1,7 +1,10 @@
 """An alarm and every decision about it. Pure: no clock, no database, no network."""
 
-from wakeful.alarm.create import Draft, Timing, create, understand, user_of
+from wakeful.alarm.attempts import attempt_number
+from wakeful.alarm.create import Draft, Timing, create, differences, understand, user_of
+from wakeful.alarm.defaults import default_policy
 from wakeful.alarm.edit import Edit, cancel, fire_now, pause, replace_with, resume, snooze, update
+from wakeful.alarm.inbox import in_hand
 from wakeful.alarm.model import (
     ALARM_STATUSES,
     DEFAULT_POLICY,
@@ -22,11 +25,12 @@ from wakeful.alarm.model import (
     whole_ms,
 )
 from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
-from wakeful.alarm.plan import following, missed_before
+from wakeful.alarm.plan import coming, following, missed_before
 from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import fetch, report, retry, sweep
-from wakeful.alarm.settle import begin, note, release, settle, skip
-from wakeful.alarm.task import TASKS, Planner, Task, TaskNews, TaskPlan, task_state
+from wakeful.alarm.settle import begin, note, release, retry_at, settle, skip
+from wakeful.alarm.suspect import put_on_trial
+from wakeful.alarm.task import TASKS, Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
 from wakeful.alarm.wake import Wake, report_token
 
 __all__ = [
@@ -58,18 +62,24 @@ __all__ = [
     "Try",
     "Waiting",
     "Wake",
+    "attempt_number",
     "begin",
     "cancel",
+    "coming",
     "create",
+    "default_policy",
+    "differences",
     "fetch",
     "fire_id",
     "fire_now",
     "following",
     "from_unix_ms",
+    "in_hand",
     "missed_before",
     "note",
     "parse_fire_id",
     "pause",
+    "put_on_trial",
     "quarantine",
     "release",
     "replace_with",
@@ -77,9 +87,12 @@ __all__ = [
     "report_token",
     "resume",
     "retry",
+    "retry_at",
     "settle",
+    "shows",
     "skip",
     "snooze",
+    "speaks",
     "stamp",
     "sweep",
     "task_state",

@@ -34,6 +34,8 @@ _NAMES: Final = (
     "parent_fire",
     "root_id",
 )
+# Beside time, payload and policy. Who asked, through which door and because of which wake is not part of a request.
+_ASKED: Final = ("wake_message", "target", "label", "conversation_id", "isolated", "max_failures")
 _DID: Final = re.compile(r"did:matrix:([^:]+):[0-9a-fA-F]{16}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(\\\\)*\\u0000")
@@ -79,10 +81,59 @@ _names: Final = attrgetter(*_NAMES)
 def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
     """The alarm a draft describes, waiting for its first occurrence."""
     now = whole_ms(now)
+    draft = _trimmed(draft)
     check(draft)
     timing = understand(draft, now=now)
     # The first occurrence of a series is found by `planned`.
     return planned(drafted(draft, timing, id=id, now=now, first=timing.fire_at or now), now=now)
+
+
+def _trimmed(draft: Draft) -> Draft:
+    """With the key as it is compared: the same one whichever door it came through."""
+    key = draft.idempotency_key.strip()
+    return draft if key == draft.idempotency_key else replace(draft, idempotency_key=key)
+
+
+def differences(draft: Draft, asked: Alarm, known: Alarm) -> list[str]:
+    """What a request asks for otherwise than the alarm that has its key; empty where it is the same request again.
+
+    `asked` is the alarm the draft would make now. A time that counts from now is compared as it was understood when the
+    known alarm was made: "in 5 minutes" is the same request a minute later.
+    """
+    found = [] if _same_time(draft, asked, known) else ["when"]
+    found += [name for name in _ASKED if getattr(asked, name) != getattr(known, name)]
+    if not _same_json(asked.payload, known.payload):
+        found.append("payload")
+    if replace(asked.policy, anchor=None) != replace(known.policy, anchor=None):
+        found.append("policy")
+    return found
+
+
+def _same_time(draft: Draft, asked: Alarm, known: Alarm) -> bool:
+    if asked.kind != known.kind:
+        return False
+    if asked.kind == "cron":
+        return (asked.cron_expr.split(), asked.timezone) == (known.cron_expr.split(), known.timezone)
+    if asked.fire_at == known.fire_at:
+        return True
+    try:
+        then = understand(draft, now=known.created_at).fire_at
+    except InvalidSchedule:  # it made no sense at that time
+        return False
+    # Changed since, or put in the place of an older one: when its time was understood is not on record any more.
+    return then == known.fire_at or (then != asked.fire_at and known.version > 1)
+
+
+def _same_json(one: str, other: str) -> bool:
+    return one == other or _canonical(one) == _canonical(other)
+
+
+def _canonical(payload: str) -> bytes | str:
+    """JSON with its keys in order and no space between: 1, 1.0 and true stay apart, as they do not in Python."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
+    except (ValueError, OverflowError, RecursionError):  # it can be kept, but not be written again
+        return payload
 
 
 def drafted(draft: Draft, timing: Timing, *, id: str, now: datetime, first: datetime) -> Alarm:

@@ -5,17 +5,19 @@ Whatever changes *when* an alarm fires also raises `claim`: a worker that holds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from wakeful.alarm.attempts import open_fire
 from wakeful.alarm.create import Draft, check, planned, understand
+from wakeful.alarm.inbox import no_longer_awaited, retract
 from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason, whole_ms
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run
-from wakeful.alarm.settle import open_fire
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion
 from wakeful.schedule import zone
 
@@ -42,14 +44,21 @@ class Edit(Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
 
 
-def cancel(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "", reason: str = "") -> Change | None:
-    """End it: nothing starts any more. None when it has already ended."""
-    if alarm.finished:
-        return None
+def cancel(
+    alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "", reason: str = "", inbox: Sequence[Fire] = ()
+) -> Change | None:
+    """End it: nothing starts any more, and what waits in the inbox is retracted. None when it has already ended.
+
+    `inbox`: its wakes there. One that has fired has not ended for its owner while the wake still waits to be fetched.
+    """
     now = whole_ms(now)
+    gone = retract(inbox, "cancelled", now=now)
+    if alarm.finished and not gone:
+        return None
     after = replace(_taken_back(alarm, now), status="cancelled", cancelled_at=now)
-    left = _left_behind(alarm, fire, "paused" if alarm.status == "paused" else "superseded", now, closed="cancelled")
-    return _change(alarm, after, "cancelled", by, reason, *left)
+    was: SkipReason = "paused" if alarm.status == "paused" else "superseded"
+    left = () if alarm.finished else _left_behind(alarm, fire, was, now, closed="cancelled")
+    return _change(alarm, no_longer_awaited(after, gone), "cancelled", by, reason, *left, *gone)
 
 
 def pause(alarm: Alarm, *, now: datetime, by: str = "", reason: str = "") -> Change | None:
@@ -105,9 +114,16 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
 
 
 def update(
-    alarm: Alarm, fire: Fire | None, edit: Edit, *, now: datetime, version: int | None = None, by: str = ""
+    alarm: Alarm,
+    fire: Fire | None,
+    edit: Edit,
+    *,
+    now: datetime,
+    version: int | None = None,
+    by: str = "",
+    inbox: Sequence[Fire] = (),
 ) -> Change:
-    """Change what an owner named, and nothing else. A new *when* starts the alarm anew."""
+    """Change what an owner named, and nothing else. A new *when* starts the alarm anew, its inbox emptied."""
     if version is not None and version != alarm.version:
         raise StaleVersion(
             f"the alarm is at version {alarm.version}, not {version}", field="version", fix="Read it again, then edit."
@@ -119,19 +135,21 @@ def update(
     check(_draft(after, {}))
     zone(after.timezone)
     if _moves(alarm, after, given):
-        return _replan(alarm, fire, after, given, now=now, by=by)
+        return _emptied(_replan(alarm, fire, after, given, now=now, by=by), inbox)
     # The anchor is wakeful's own: an edited policy keeps it.
     after = replace(after, policy=replace(after.policy, anchor=alarm.policy.anchor), updated_at=now)
     return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(given))
 
 
-def replace_with(alarm: Alarm, fire: Fire | None, new: Alarm, *, now: datetime, by: str = "") -> Change:
+def replace_with(
+    alarm: Alarm, fire: Fire | None, new: Alarm, *, now: datetime, by: str = "", inbox: Sequence[Fire] = ()
+) -> Change:
     """Take over a new alarm's intent under the old one's id: what `on_conflict="replace"` asks for."""
     now = whole_ms(now)
     kept = {name: getattr(alarm, name) for name in ("id", "created_at", "last_fired_at")}
     after = replace(new, **kept, version=alarm.version + 1, claim=alarm.claim + 1, updated_at=now)
     left = () if alarm.finished else _left_behind(alarm, fire, "superseded", now)
-    return _change(alarm, after, "replaced", by, "", *left)
+    return _emptied(_change(alarm, after, "replaced", by, "", *left), inbox)
 
 
 def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change | None:
@@ -198,6 +216,12 @@ def _replan(alarm: Alarm, fire: Fire | None, after: Alarm, given: dict[str, Any]
     after = replace(after, policy=replace(after.policy, anchor=anchor))
     after = planned(_taken_back(after, now), now=now)
     return _change(alarm, after, "updated", by, ", ".join(given), *_left_behind(alarm, fire, "superseded", now))
+
+
+def _emptied(change: Change, inbox: Sequence[Fire]) -> Change:
+    """With what waits of the alarm as it was retracted: another time has taken its place."""
+    gone = retract(inbox, "superseded", now=change.after.updated_at)
+    return replace(change, after=no_longer_awaited(change.after, gone), fires=(*change.fires, *gone))
 
 
 def _left_behind(

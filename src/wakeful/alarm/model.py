@@ -15,14 +15,14 @@ from wakeful.errors import NotFound
 Kind = Literal["once", "cron"]
 AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
 FireStatus = Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
-SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded"]
+SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled"]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
 FINISHED: Final = frozenset({"fired", "failed", "cancelled"})
 INBOX: Final = "inbox"
 REPORT_WITHIN: Final = timedelta(seconds=300)  # where a report is awaited and the alarm does not say for how long
-UNSETTLED_LIMIT: Final = 3  # claims that were never settled before an alarm counts as one that kills its workers
+SUSPECT: Final = 2  # `unsettled` of an alarm that is claimed again though it was never settled: see suspect.py
 LOG_LIMIT: Final = 20
 ERROR_LIMIT: Final = 2000
 RESULT_LIMIT: Final = 16_384
@@ -105,7 +105,16 @@ class Alarm(Struct, frozen=True, kw_only=True):
 
         Only a failed attempt, a dead worker, or someone's later word (which moves `version`) leaves one.
         """
-        return self.failure_count > 0 or self.unsettled > 1 or self.version > 1
+        return self.failure_count > 0 or self.is_suspect or self.version > 1
+
+    def is_leased(self, now: datetime, lease: timedelta) -> bool:
+        """Whether a worker has it, as a claim judges it: a lease from further ahead than one is long is none."""
+        return self.claimed_at is not None and now - lease < self.claimed_at <= now + lease
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it was claimed before, and that claim was never settled."""
+        return self.unsettled >= SUSPECT
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):

@@ -7,6 +7,7 @@ the one being worked on. A first attempt, a jittered one, a retry and a snooze a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -96,6 +97,16 @@ def undecided(alarm: Alarm) -> datetime | None:
     """The first instant after the current occurrence that is not on record yet: where the series goes on."""
     counted = replace(alarm, fire_count=alarm.fire_count + 1)  # the current one may be the last one allowed
     return following(counted, alarm.next_fire_at)
+
+
+def coming(alarm: Alarm) -> Iterator[datetime]:
+    """The fires ahead of an active alarm, the next one first, as they come if each goes well: no more than allowed."""
+    moment: datetime | None = alarm.next_fire_at
+    nominal = alarm.occurrence_at
+    while moment is not None:
+        yield moment
+        alarm = replace(alarm, fire_count=alarm.fire_count + 1)
+        moment = following(alarm, max(nominal, moment))
 
 
 def passed_over(alarm: Alarm, *, started: datetime, now: datetime) -> tuple[Fire, ...]:

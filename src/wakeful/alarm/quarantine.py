@@ -6,9 +6,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from wakeful.alarm.attempts import open_fire
 from wakeful.alarm.model import ERROR_LIMIT, Alarm, Change, Fire, whole_ms
 from wakeful.alarm.outcome import failed_result
-from wakeful.alarm.settle import open_fire
 
 
 def quarantine(alarm: Alarm, fire: Fire | None, error: str, *, now: datetime) -> Change:

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from wakeful.alarm.attempts import open_fire
 from wakeful.alarm.model import (
     ERROR_LIMIT,
     INBOX,
@@ -20,7 +21,7 @@ from wakeful.alarm.model import (
 )
 from wakeful.alarm.outcome import Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
-from wakeful.alarm.settle import open_fire, pause_if_hopeless
+from wakeful.alarm.settle import REPORTED, foreseen, is_foreseen, pause_if_hopeless
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.retry import backoff, spread
 
@@ -36,7 +37,7 @@ def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, 
         if not in_flight:
             raise NotFound("that fire has not happened", field="fire_id")
         fire = replace(open_fire(alarm, now), started_at=alarm.claimed_at)
-    if said.outcome == fire.status:
+    if said.outcome == fire.status or (said.outcome == "failed" and is_foreseen(fire)):
         return None
     if fire.status not in _OPEN or fire.completed_at is not None:
         raise Conflict(f"the fire is {fire.status}: its end is already on record", field="fire_id")
@@ -52,17 +53,27 @@ def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, 
 
 
 def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
-    """The report did not come in time. A wake from the inbox waits again; any other fire is `timed_out`."""
+    """The report did not come in time. A wake from the inbox waits again, so often; any other fire is `timed_out`."""
     now = whole_ms(now)
-    if fire.target == INBOX:
-        again = replace(fire, status="waiting", report_by=None, updated_at=now)
-        return _change(alarm, replace(alarm, updated_at=now), again)
     assert fire.report_by is not None
-    error = f"no report by {fire.report_by.isoformat()}"
+    if fire.target == INBOX and not fire.reason:  # with one, its alarm was taken back: nobody is to be told again
+        return _unreported(alarm, fire, now=now)
+    error = f"no report by {_moment(fire.report_by)}"
     gone = replace(fire, status="timed_out", report_by=None, last_error=error, result="timeout_unknown", updated_at=now)
     after = replace(_no_longer_awaited(alarm, fire, now), last_error=error, failed_in_a_row=alarm.failed_in_a_row + 1)
     after, events = pause_if_hopeless(after, now=now) if alarm.kind == "cron" else (after, ())
     return replace(_change(alarm, after, gone), events=events)
+
+
+def _unreported(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
+    """Fetched and never reported on: as many times as a failure is retried it waits again, then it has failed."""
+    times = f"{fire.attempts} times" if fire.attempts != 1 else "once"
+    error = f"handed out {times} and never reported on; the last report was due by {_moment(fire.report_by)}"
+    counted = replace(fire, report_by=None, failures=fire.failures + 1, last_error=error, updated_at=now)
+    if fire.failures < alarm.max_failures:
+        return _change(alarm, replace(alarm, updated_at=now), replace(counted, status="waiting"))
+    gone = replace(counted, status="failed", reason="unreported", result=failed_result(error, fire.attempts))
+    return _given_up(alarm, gone, error, now=now)
 
 
 def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
@@ -132,7 +143,7 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
     gone = replace(
         fire,
         status="failed",
-        reason="reported",
+        reason=REPORTED,
         completed_at=now,
         report_by=None,
         result=failed_result(error, fire.attempts),
@@ -140,7 +151,7 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
         updated_at=now,
     )
     if in_flight:
-        return _change(alarm, replace(alarm, updated_at=now), gone)
+        return _change(alarm, replace(alarm, updated_at=now), foreseen(alarm, fire, error, now=now))
     if fire.status == "retrying":  # it is being tried again already
         return _change(alarm, replace(alarm, updated_at=now), replace(fire, last_error=error, updated_at=now))
     counted = fire.status == "timed_out"
@@ -154,8 +165,13 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
                 gone, status="retrying", reason="", completed_at=None, failures=fire.failures + 1, result=said
             )
             return _change(alarm, replace(after, last_error=error, updated_at=now), again)
+    return _given_up(alarm, gone, error, now=now, counted=counted)
+
+
+def _given_up(alarm: Alarm, gone: Fire, error: str, *, now: datetime, counted: bool = False) -> Change:
+    """A fire has failed for good: `once` ends with it, a series goes on where its policy does not pause it."""
     after = replace(
-        _no_longer_awaited(alarm, fire, now),
+        _no_longer_awaited(alarm, gone, now),
         last_error=error,
         failed_in_a_row=alarm.failed_in_a_row + (not counted),
     )
@@ -231,6 +247,10 @@ def _free(alarm: Alarm, at: datetime) -> bool:
         # What waits now must be what the schedule itself names again afterwards: no retry, no snooze, nothing overdue.
         return following(alarm, at) == alarm.occurrence_at
     return alarm.status == "fired"
+
+
+def _moment(at: datetime | None) -> str:
+    return at.isoformat() if at else "then"
 
 
 def _no_longer_awaited(alarm: Alarm, fire: Fire, now: datetime) -> Alarm:

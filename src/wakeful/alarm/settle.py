@@ -8,14 +8,12 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
 from wakeful.alarm.model import (
     ERROR_LIMIT,
-    LOG_LIMIT,
     REPORT_WITHIN,
     RESULT_LIMIT,
-    UNSETTLED_LIMIT,
     Alarm,
-    Attempt,
     Change,
     Event,
     Fire,
@@ -34,10 +32,12 @@ from wakeful.alarm.outcome import (
     retry_result,
 )
 from wakeful.alarm.plan import advance, at_occurrence, following, passed_over, skipped_run, undecided
+from wakeful.alarm.suspect import deaths, is_poison
 from wakeful.retry import backoff, spread
 
 RETRY_AFTER_LIMIT: Final = 86_400.0
 WORKER_DIED: Final = "worker died"
+REPORTED: Final = "reported"
 _MS: Final = timedelta(milliseconds=1)
 _BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused"})  # reasons of a fire that an owner's change ended
 
@@ -48,7 +48,7 @@ def begin(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change | None:
     if fire is not None and (known := _known_end(fire)) is not None:
         # It arrived, or was reported on, and its worker died or lost its lease before it could settle.
         return _decide(_Ending(alarm, replace(fire, attempts=max(1, fire.attempts)), now, started=now), known)
-    if alarm.unsettled > UNSETTLED_LIMIT:
+    if is_poison(alarm):
         return _poisoned(alarm, fire, now=now)
     expired = policy.expires is not None and now > alarm.occurrence_at + timedelta(seconds=policy.expires)
     if alarm.failure_count > 0 or (fire is not None and fire.status == "retrying"):
@@ -68,15 +68,14 @@ def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime
     if not expired and (upcoming is None or upcoming > now):
         return None
     reason = "expired" if expired else "superseded"
-    end = _Ending(alarm, fire or open_fire(alarm, now), now, started=now)
+    end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
     return end.failed(alarm.last_error or reason, reason, past=alarm.next_fire_at)
 
 
 def _poisoned(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change:
-    """It seems to kill its workers: no further delivery. A series that does so twice running is paused."""
-    error = f"{WORKER_DIED}: claimed {alarm.unsettled - 1} times without an answer"
-    known = _logged(_taken_up(alarm, fire, now), Failed(error), Try(now, now))
-    end = _Ending(alarm, known, now, started=now)
+    """It kills its workers: no further delivery. A series that does so twice running is paused."""
+    error = f"{WORKER_DIED} {deaths(alarm)} times while this alone was tried again"
+    end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
     change = end.failed(error, WORKER_DIED, past=end.past)
     if not alarm.last_error.startswith(WORKER_DIED) or change.after.status != "active":
         return change
@@ -100,9 +99,9 @@ def skip(alarm: Alarm, reason: SkipReason, *, now: datetime, tolerance: float = 
 
 def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> Change:
     """Decide what follows one delivery attempt."""
-    known = _taken_up(alarm, fire, attempt.started)
+    known = taken_up(alarm, fire, attempt.started)
     outcome = _outweighed(known, outcome)
-    return _decide(_Ending(alarm, _logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started), outcome)
+    return _decide(_Ending(alarm, logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started), outcome)
 
 
 def _decide(end: _Ending, outcome: Outcome) -> Change:
@@ -122,26 +121,14 @@ def _decide(end: _Ending, outcome: Outcome) -> Change:
             return end.failed(outcome.error, why_not, past=end.past)
 
 
-def open_fire(alarm: Alarm, now: datetime) -> Fire:
-    return Fire(
-        alarm_id=alarm.id,
-        scheduled_for=alarm.occurrence_at,
-        owner_did=alarm.owner_did,
-        target=alarm.target,
-        status="retrying",
-        failures=alarm.failure_count,
-        updated_at=now,
-    )
+def release(alarm: Alarm, *, now: datetime, wait: timedelta = timedelta(0)) -> Change:
+    """Hand a claimed alarm back: it is due again at once, or after a while, and the claim does not count against it.
 
-
-def _taken_up(alarm: Alarm, fire: Fire | None, now: datetime) -> Fire:
-    """The fire being worked on. A row that only said this instant would be passed over has been overtaken."""
-    return open_fire(alarm, now) if fire is None or fire.status in ("skipped", "snoozed") else fire
-
-
-def release(alarm: Alarm, *, now: datetime) -> Change:
-    """Hand a claimed alarm back untried: it is due again at once, and the claim does not count against it."""
-    after = replace(_released(alarm, whole_ms(now)), unsettled=max(0, alarm.unsettled - 1))
+    A suspect stays one, with what was against it when it was claimed.
+    """
+    after = replace(_released(alarm, whole_ms(now)), unsettled=alarm.unsettled if alarm.is_suspect else 0)
+    if wait:
+        after = replace(after, next_fire_at=max(alarm.next_fire_at, whole_ms(now + wait)))
     return _change(alarm, after)
 
 
@@ -151,8 +138,8 @@ def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome
     known = fire or replace(open_fire(alarm, now), scheduled_for=occurrence, failures=0)
     if any(line.at == whole_ms(attempt.started) and line.ms == attempt.ms for line in known.log):
         return _change(alarm, alarm)  # it was settled after all, and only the answer got lost
-    noted = _logged(known, outcome, attempt, suffix=" (no longer ours)")
-    if known.status == "retrying" or (known.reason in _BY_OWNER and known.count == 1):
+    noted = logged(known, outcome, attempt, suffix=NOTED)
+    if (known.status == "retrying" and not is_foreseen(known)) or (known.reason in _BY_OWNER and known.count == 1):
         noted = _come_back(alarm, noted, outcome, now=now)
     return _change(alarm, replace(alarm, version=alarm.version + 1, updated_at=now), noted)
 
@@ -213,6 +200,12 @@ class _Ending(Struct, frozen=True):
         """What lies at or before this is decided with this settlement, also when the clock was set back."""
         return max(self.now, self.alarm.next_fire_at)
 
+    @property
+    def _failed_at(self) -> datetime:
+        """What a retry's wait counts from: the report, where one came before the attempt was over."""
+        reported = self.fire.completed_at if is_foreseen(self.fire) else None
+        return max(reported, self.alarm.next_fire_at) if reported is not None else self.past
+
     def completed(self, result: str) -> Change:
         return self._succeeded(_completed(self.fire, result, now=self.now), awaiting=False)
 
@@ -248,7 +241,7 @@ class _Ending(Struct, frozen=True):
         wait = spread(wait, f"{alarm.fire_id}#{self.fire.attempts}")
         if outcome.retry_after is not None:
             wait = max(wait, timedelta(seconds=min(RETRY_AFTER_LIMIT, outcome.retry_after)))
-        at = whole_ms(self.past + wait)
+        at = whole_ms(max(self._failed_at + wait, self.past))
         if policy.expires is not None and at > alarm.occurrence_at + timedelta(seconds=policy.expires):
             return None, "expired"
         upcoming = undecided(replace(alarm, next_fire_at=self.past))
@@ -341,13 +334,48 @@ def _lease_over(alarm: Alarm, now: datetime) -> dict[str, Any]:
     return {"claim": alarm.claim + 1, "claimed_at": None, "unsettled": 0, "updated_at": now}
 
 
+def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
+    """A failure that is reported while its attempt is under way, told as the settlement will decide it."""
+    known = taken_up(alarm, fire, now)
+    known = replace(known, attempts=known.attempts + 1)
+    at, _ = _Ending(alarm, known, now, started=now).next_try(Failed(error))
+    said = failed_result(error, known.attempts)
+    if at is not None:
+        said = retry_result(error, alarm.failure_count + 1, alarm.max_failures)
+    return replace(
+        fire,  # the attempt itself is counted when it is over
+        status="failed" if at is None else "retrying",
+        reason=REPORTED,
+        completed_at=now,
+        report_by=None,
+        result=said,
+        last_error=error,
+        updated_at=now,
+    )
+
+
+def is_foreseen(fire: Fire) -> bool:
+    """Whether a retry was promised to whoever reported, and the attempt is not settled yet."""
+    return fire.status == "retrying" and fire.reason == REPORTED
+
+
+def retry_at(alarm: Alarm, fire: Fire) -> datetime | None:
+    """When a fire that is being retried is tried next, or None where it is not."""
+    if fire.status != "retrying" or alarm.status != "active" or alarm.occurrence_at != fire.scheduled_for:
+        return None
+    if not is_foreseen(fire) or fire.completed_at is None:
+        return alarm.next_fire_at
+    tried = replace(fire, attempts=attempt_number(alarm, fire))
+    return _Ending(alarm, tried, fire.completed_at, fire.completed_at).next_try(Failed(fire.last_error))[0]
+
+
 def _known_end(fire: Fire) -> Outcome | None:
     """How a fire that is still being worked on has ended already, by a report or by an attempt that came back late."""
     if fire.status == "completed":
         return Completed(fire.result)
     if fire.status == "delivered":
         return Delivered(awaits_report=fire.report_by is not None)
-    return Failed(fire.last_error) if fire.status == "failed" and fire.reason == "reported" else None
+    return Failed(fire.last_error) if fire.status in ("failed", "retrying") and fire.reason == REPORTED else None
 
 
 def _outweighed(fire: Fire, outcome: Outcome) -> Outcome:
@@ -356,33 +384,6 @@ def _outweighed(fire: Fire, outcome: Outcome) -> Outcome:
     if known is None or (isinstance(known, Delivered) and not isinstance(outcome, Failed)):
         return outcome
     return known
-
-
-def _logged(fire: Fire, outcome: Outcome, attempt: Try, *, suffix: str = "") -> Fire:
-    line = Attempt(whole_ms(attempt.started), attempt.ms, _said(outcome) + suffix)
-    tried = not isinstance(outcome, Waiting)  # putting it into the inbox is no attempt: its owner has not seen it
-    log = fire.log if len(fire.log) < LOG_LIMIT else (fire.log[0], *fire.log[2:])
-    return replace(
-        fire,
-        attempts=fire.attempts + tried,
-        started_at=fire.started_at or (whole_ms(attempt.started) if tried else None),
-        log=(*log, line),
-        updated_at=whole_ms(attempt.ended),
-    )
-
-
-def _said(outcome: Outcome) -> str:
-    match outcome:
-        case Completed(result):
-            return f"completed: {result[:200]}" if result else "completed"
-        case Delivered(detail):
-            return f"delivered: {detail}" if detail else "delivered"
-        case Waiting():
-            return "put into the inbox"
-        case Snoozed(wait):
-            return f"snoozed for {wait.total_seconds():.0f} s"
-        case Failed(error):
-            return f"failed: {error[:500]}"
 
 
 def _change(before: Alarm, after: Alarm, *fires: Fire) -> Change:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm.create import Draft, Timing, check, drafted
 from wakeful.alarm.edit import cancel, taken_over
-from wakeful.alarm.model import Alarm, Change, Fire, Policy, whole_ms
+from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Change, Fire, Policy, whole_ms
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import schedule
 
@@ -78,6 +78,7 @@ class Planner(Struct, frozen=True, kw_only=True):
     owner: str
     timezone: str
     max_failures: int
+    policy: Policy = DEFAULT_POLICY
 
     def plan(self, news: TaskNews, *, id: str, now: datetime) -> TaskPlan:
         """What a changed task means for its alarm. A row that makes no sense becomes `error`, and never fires."""
@@ -125,7 +126,7 @@ class Planner(Struct, frozen=True, kw_only=True):
         draft = self._draft(task)
         check(draft)
         if timing.cron_expr.startswith("@every"):
-            draft = replace(draft, policy=Policy(anchor=first))
+            draft = replace(draft, policy=replace(draft.policy, anchor=first))
         new = drafted(draft, timing, id=id, now=now, first=first)
         new = replace(new, status="paused" if status == "paused" else "active")
         return TaskPlan(news=news, change=change, new=new, alarm_id=id, task=left_by(task, new))
@@ -172,12 +173,31 @@ class Planner(Struct, frozen=True, kw_only=True):
             target=self.target,
             isolated=task.context_mode == ISOLATED,
             max_failures=self.max_failures,
+            policy=self.policy,
             created_by="scheduled_tasks",
             created_via=TASKS,
         )
 
     def _owner(self, task: Task) -> str:
         return task.owner if task.owner and task.owner.strip() else self.owner
+
+
+def speaks(change: Change) -> bool:
+    """Whether writing this change is what says a task's words: a row for a table, or a wake put into the inbox.
+
+    Then the task's row has the last word: it must still ask for that.
+    """
+    if change.after.created_via != TASKS or change.edited:
+        return False
+    is_settlement = change.after.claim > change.claim
+    return change.row is not None or (is_settlement and any(fire.status == "waiting" for fire in change.fires))
+
+
+def shows(change: Change) -> bool:
+    """Whether a task's row has something to show of this change. Of an alarm that was only handed back it has not."""
+    return change.after.created_via == TASKS and (
+        change.edited or bool(change.fires) or change.after.status != "active"
+    )
 
 
 def task_state(alarm: Alarm) -> tuple[str, str | None]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 from wakeful.alarm import (
     Alarm,
@@ -22,20 +24,23 @@ from wakeful.alarm import (
     Outcome,
     Try,
     Wake,
+    attempt_number,
     begin,
     missed_before,
+    put_on_trial,
     quarantine,
     release,
     settle,
     unix_ms,
-    whole_ms,
 )
-from wakeful.clock import Clock, SystemClock, stopwatch
+from wakeful.clock import Clock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flight, Flights, Served
 from wakeful.dispatcher.settler import Settler
-from wakeful.dispatcher.telling import Jumps, Pulse, Teller
+from wakeful.dispatcher.store_clock import StoreClock
+from wakeful.dispatcher.suspects import Suspects
+from wakeful.dispatcher.telling import Pulse, Teller
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
@@ -45,7 +50,7 @@ __all__ = ["Dispatcher", "Pulse", "Served"]
 
 log = logging.getLogger("wakeful.dispatcher")
 
-LONGEST_WAIT: Final = 5.0
+LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: it is back for longer than that
 SHORTEST_PAUSE: Final = 0.001
 _MS: Final = timedelta(milliseconds=1)
 
@@ -67,25 +72,27 @@ class Dispatcher:
         self._clock = clock or SystemClock()
         self._report_url = report_url
         self._secret = b""
-        self._offset = timedelta(0)  # the store's clock less ours, measured at each claim
         self._stopping = False
         self._state = "idle"
         self._busy = False
         self.on_busy: Callable[[bool], None] | None = None  # told when deliveries begin, and when all is quiet again
         self._looked = 0.0  # when the loop last got through, by the stopwatch
+        self._stepped = 0.0  # when it last began, by the clock that nobody sets
+        self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
         self._metrics = metrics or Metrics()
-        self._jumps = Jumps(self._metrics)
+        self._store_clock = StoreClock(self._clock, self._metrics)
+        self._now = self._store_clock.now
         self._teller = Teller(self._metrics)
         self._event_loop: asyncio.AbstractEventLoop  # kept: asking for it costs a system call each time
         self._bell = store.hints  # rung by whoever has news: the store, a landed flight, a stop
         self._flights = Flights(served, total=self._settings.total_concurrency, batch=self._settings.batch)
-        self._settler = Settler(store, self._clock, self._landed, self._metrics)
         self._upkeep = Upkeep(store, self._flights, self._settings, self._clock, worker, self._metrics)
+        self._settler = Settler(store, self._clock, self._landed, self._metrics, self._upkeep.tasks)
 
     async def run(self) -> None:
         """Dispatch until cancelled or told to stop; then finish or hand back what is in flight."""
         self._event_loop = asyncio.get_running_loop()
-        self._state, self._looked = "running", stopwatch()
+        self._state, self._looked, self._stepped = "running", stopwatch(), self._clock.monotonic()
         self._upkeep.heard = self._looked
         try:
             await self._run()
@@ -132,8 +139,8 @@ class Dispatcher:
         settler = asyncio.create_task(self._settler.run())
         done = 0
         try:
-            await self._upkeep.look_around()
-            await self._upkeep.tasks.plan(self._now())
+            self._suspects.look_at_once()
+            await self._upkeep.catch_up(anew=True)
             while claimed := len(await self._claim()):
                 done += claimed
                 await self._all_down()
@@ -166,8 +173,17 @@ class Dispatcher:
             self.on_busy(busy)
         self._busy = busy
 
+    async def _after_a_stall(self) -> None:
+        """This process stood still: leases that nobody took meanwhile are ours to keep, and others' theirs."""
+        before, self._stepped = self._stepped, self._clock.monotonic()
+        if self._stepped - before > self._settings.lease.total_seconds() / 2:
+            await self._upkeep.renew(self._now())
+            self._suspects.leave_alone()
+
     async def _step(self) -> float:
         """Claim what is due and start it; how long there is nothing more to do."""
+        await self._upkeep.catch_up()
+        await self._after_a_stall()
         slots = self._flights.slots(self._now())
         claimed = await self._claim(slots) if slots else []
         self._flights.fed(slots, Counter(alarm.target for alarm in claimed))
@@ -178,12 +194,12 @@ class Dispatcher:
         if probe := self._flights.next_probe():
             moments.append(probe)
         if open_targets := self._flights.open_targets(now):
-            due = await self._store.next_due(open_targets, lease=self._settings.lease)
+            due = await self._store.next_due(open_targets)
             if due is not None:
                 moments.append(due)
         # Nothing could be taken though something is due (another worker is at it just now): do not spin.
         least = 0.0 if claimed else SHORTEST_PAUSE
-        return max(least, (min(moments) - self._clock.now() - self._offset).total_seconds())
+        return max(least, self._store_clock.until(min(moments)))
 
     async def _nap(self, seconds: float) -> None:
         """Sleep, or until the bell rings."""
@@ -204,39 +220,88 @@ class Dispatcher:
             slots = self._flights.slots(self._now())
         if not slots:
             return []
-        asked, asked_at = stopwatch(), self._clock.now()
-        claimed = await self._store.claim(slots, lease=self._settings.lease)
-        self._offset = _believable(self._offset, claimed.now, asked_at, self._clock.now())
-        self._jumps.look(claimed.now, asked=asked, answered=stopwatch())
-        self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms])
+        suspects = self._suspects.wanted()
+        taken = self._clock.monotonic()
+        self._store_clock.ask()
+        claimed = await self._store.claim(slots, lease=self._settings.lease, suspects=suspects)
+        self._store_clock.heard(claimed.now)
+        self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms], ahead=claimed.ahead)
+        if suspects:
+            self._suspects.looked(claimed.alarms)
         fires = await self._known_fires(claimed)
+        overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)
         for alarm in claimed.alarms:
-            self._start(alarm, fires.get((alarm.id, alarm.occurrence_at)), claimed.now)
+            if alarm.id in overtaken:
+                self._put_back(alarm, overtaken[alarm.id])
+            else:
+                self._start(Flight(alarm, fires.get((alarm.id, alarm.occurrence_at)), taken=taken), claimed.now)
         return claimed.alarms
 
     async def _known_fires(self, claimed: Claimed) -> dict[tuple[str, datetime], Fire]:
         keys = [(alarm.id, alarm.occurrence_at) for alarm in claimed.alarms if alarm.may_have_fire]
         return await self._store.fires_at(keys) if keys else {}
 
-    def _start(self, alarm: Alarm, fire: Fire | None, now: datetime) -> None:
-        flight = Flight(alarm, fire)
+    def _start(self, flight: Flight, now: datetime) -> None:
+        alarm = flight.alarm
+        if (held := self._flights.holding(alarm)) is not None:
+            self._adopt(held, alarm)
+            return
         self._flights.take_off(flight)
         try:
-            flight.change = begin(alarm, fire, now=now)
+            flight.change = begin(alarm, flight.fire, now=now)
         except Exception as error:  # a row this version cannot plan must not wedge the queue
             flight.change = self._set_aside(flight, error)
         if flight.change is not None:
             self._settler.add(flight)
         else:
+            if alarm.is_suspect:
+                self._suspects.tries(flight)
             flight.task = self._event_loop.create_task(self._deliver(flight))
+
+    def _adopt(self, flight: Flight, alarm: Alarm) -> None:
+        """Claimed again though we are still at it (the lease ran out in a stall): it is not sent again.
+
+        What was already handed in to be settled comes back as lost, and is then decided anew on this claim.
+        """
+        flight.alarm = replace(alarm, unsettled=flight.alarm.unsettled)  # no worker died of it: it was ours all along
+        flight.lost, flight.taken = False, self._clock.monotonic()
+
+    def _put_back(self, alarm: Alarm, wait: timedelta) -> None:
+        """Claimed, but not to be delivered as it is."""
+        if (held := self._flights.holding(alarm)) is not None:
+            self._adopt(held, alarm)  # it is on its way as it was: its settlement asks the row again
+            return
+        flight = Flight(alarm, None, change=release(alarm, now=self._now(), wait=wait))
+        self._flights.take_off(flight)
+        self._came_back(flight)
 
     async def _deliver(self, flight: Flight) -> None:
         try:
-            await self._attempt(flight)
+            if flight.alarm.is_suspect and not await self._on_trial(flight):
+                return
+            if self._clock.monotonic() - flight.taken > self._settings.lease.total_seconds():
+                self._hand_back(flight)  # this process stood still: somebody else may be at it by now
+            else:
+                await self._attempt(flight)
+        except asyncio.CancelledError:
+            self._interrupted(flight)
         except Exception as error:
             # A bug of ours. The alarm is let go: its lease ends by itself, and the poison rule counts.
             telling.broke("this attempt was lost", flight.alarm, error)
             self._landed(flight)
+
+    async def _on_trial(self, flight: Flight) -> bool:
+        """Count a suspect's delivery before it begins. Where that cannot be written it does not begin."""
+        try:
+            [answer] = await self._store.settle([put_on_trial(flight.alarm)])
+            counted = answer.what == "applied"
+        except StoreUnavailable:
+            counted = False
+        if not counted:
+            self._hand_back(flight)
+            return False
+        flight.on_trial_since = self._clock.monotonic()
+        return True
 
     async def _attempt(self, flight: Flight) -> None:
         alarm = flight.alarm
@@ -245,9 +310,6 @@ class Dispatcher:
         self._teller.begun(flight, started)
         try:
             outcome: Outcome = await served.target.deliver(self._wake(flight, started))
-        except asyncio.CancelledError:
-            self._interrupted(flight)
-            return
         except Exception as error:
             # A target's own bug is a failed attempt like any other, not the end of the dispatcher.
             telling.broke("the target broke", alarm, error)
@@ -279,7 +341,7 @@ class Dispatcher:
         alarm, fire = flight.alarm, flight.fire
         return Wake(
             alarm,
-            attempt=fire.attempts + 1 if fire else 1,
+            attempt=attempt_number(alarm, fire),
             late_ms=max(0, unix_ms(started) - unix_ms(alarm.occurrence_at)),
             missed=missed_before(alarm, started) if alarm.kind == "cron" else 0,
             report_url=self._report_url,
@@ -293,14 +355,16 @@ class Dispatcher:
             self._flights.landed_badly(flight, outcome.error, now=self._now())
 
     def _interrupted(self, flight: Flight) -> None:
-        """A delivery was cancelled: the process is stopping and hands the alarm back, or its lease was lost."""
+        """A delivery was cancelled: the process is stopping and hands the alarm back, or the target did so itself."""
         if flight.given_back:
-            flight.task = None
-            flight.change = release(flight.alarm, now=self._now())
-            self._settler.add(flight)
+            self._hand_back(flight)
         else:
-            lost = Failed("given up: the alarm was changed, or its lease was lost, while this attempt was under way")
-            self._settle(flight, lost, flight.started or self._now())
+            self._settle(flight, Failed("the target cancelled its own delivery"), flight.started or self._now())
+
+    def _hand_back(self, flight: Flight) -> None:
+        """Undelivered, as far as this process goes."""
+        flight.change = release(flight.alarm, now=self._now())
+        self._came_back(flight)
 
     def _landed(self, flight: Flight) -> None:
         self._flights.land(flight)
@@ -311,12 +375,12 @@ class Dispatcher:
     async def _farewell(self, settler: asyncio.Task[None], upkeep: asyncio.Task[None]) -> None:
         patience = self._settings.stop_within.total_seconds()
         try:
-            if not await self._within(patience, self._all_down()):
+            if not await within(patience, self._all_down()):
                 for flight in self._flights:
                     flight.given_back = True
                     if flight.task is not None:
                         flight.task.cancel()
-                await self._within(patience, self._all_down())
+                await within(patience, self._all_down())
         finally:
             upkeep.cancel()
             settler.cancel()
@@ -331,22 +395,3 @@ class Dispatcher:
                 await asyncio.wait(tasks)
             await self._settler.idle()
             await self._clock.sleep(0)  # whatever happens, others get their turn
-
-    async def _within(self, seconds: float, what: Coroutine[Any, Any, None]) -> bool:
-        waiting = asyncio.ensure_future(what)
-        done, _ = await asyncio.wait((waiting,), timeout=seconds)
-        if not done:
-            waiting.cancel()
-        return bool(done)
-
-    def _now(self) -> datetime:
-        """This moment by the store's clock, as near as we know."""
-        return whole_ms(self._clock.now() + self._offset)
-
-
-def _believable(offset: timedelta, theirs: datetime, asked: datetime, answered: datetime) -> timedelta:
-    """How far the store's clock is ahead of ours, given that it said `theirs`, cut to the millisecond, in between.
-
-    What was believed before stands until it cannot be true: a slow answer alone teaches nothing.
-    """
-    return min(max(offset, theirs - answered), theirs + _MS - asked)

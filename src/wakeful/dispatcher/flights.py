@@ -34,6 +34,7 @@ class Flight(Struct, eq=False):
     alarm: Alarm
     fire: Fire | None
     task: asyncio.Task[None] | None = None
+    taken: float = 0.0  # when its claim was asked for, by the clock that nobody sets
     started: datetime | None = None
     outcome: Outcome | None = None
     attempt: Try | None = None
@@ -41,6 +42,12 @@ class Flight(Struct, eq=False):
     notes: int = 0  # times its outcome was put on record for an alarm no longer ours
     given_back: bool = False
     back: bool = False
+    lost: bool = False  # somebody else has the alarm, or its owner changed it: what comes back is only noted
+    on_trial_since: float | None = None  # a suspect whose delivery has begun, by the clock that nobody sets
+
+    @property
+    def key(self) -> tuple[str, datetime]:
+        return self.alarm.id, self.alarm.occurrence_at
 
 
 class Flights:
@@ -51,7 +58,7 @@ class Flights:
         self.hungry: set[str] = set()
         self._total = total
         self._batch = batch
-        self._flying: set[Flight] = set()
+        self._flying: dict[tuple[str, datetime], Flight] = {}  # by alarm and occurrence: one flight a fire
         self._by_target: Counter[str] = Counter()
         self._unsettled: Counter[str] = Counter()  # of each target, delivered or not: what a crash may repeat
         self._delivering = 0
@@ -60,10 +67,14 @@ class Flights:
         return len(self._flying)
 
     def __iter__(self) -> Iterator[Flight]:
-        return iter(tuple(self._flying))
+        return iter(tuple(self._flying.values()))
+
+    def holding(self, alarm: Alarm) -> Flight | None:
+        """The flight that is under way for this very fire."""
+        return self._flying.get((alarm.id, alarm.occurrence_at))
 
     def take_off(self, flight: Flight) -> None:
-        self._flying.add(flight)
+        self._flying[flight.key] = flight
         self._by_target[flight.alarm.target] += 1
         self._unsettled[flight.alarm.target] += 1
         self._delivering += 1
@@ -78,8 +89,8 @@ class Flights:
     def land(self, flight: Flight) -> None:
         """It is settled, and no longer ours."""
         self.come_back(flight)
-        if flight in self._flying:
-            self._flying.remove(flight)
+        if self._flying.get(flight.key) is flight:
+            del self._flying[flight.key]
             self._unsettled[flight.alarm.target] -= 1
 
     def slots(self, now: datetime) -> dict[str, int]:

@@ -8,10 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from wakeful.alarm import Alarm, Change, Failed, Fire, note, release, settle
 from wakeful.clock import Clock, stopwatch
 from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flight
+from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.dispatcher.telling import Teller
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
@@ -20,12 +23,15 @@ from wakeful.store import Settled, Store
 log = logging.getLogger("wakeful.dispatcher")
 
 BATCH: Final = 500
-LONGEST_WAIT: Final = 5.0
+LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: it is back for longer than that
 
 
 class Settler:
-    def __init__(self, store: Store, clock: Clock, landed: Callable[[Flight], None], metrics: Metrics) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, landed: Callable[[Flight], None], metrics: Metrics, tasks: TaskPlanning
+    ) -> None:
         self._store = store
+        self._tasks = tasks
         self._clock = clock
         self._landed = landed
         self._metrics = metrics
@@ -94,21 +100,49 @@ class Settler:
 
     async def _second_thought(self, flight: Flight, answer: Settled) -> Change | None:
         held = flight.alarm
+        if answer.what == "moved":
+            return await self._overtaken(flight)
         if answer.what == "refused":
-            flight.outcome = Failed(f"the row could not be written: {answer.error}")
+            flight.outcome = refusal = Failed(f"{telling.NOT_WRITTEN}: {answer.error}")
+            if flight.attempt is not None:
+                telling.failed(flight, refusal, flight.attempt)
         alarm = await self._store.get(held.id)
         if alarm is None:
             return None
         fire = await _fire(self._store, alarm, held)
-        ours = alarm.claim == held.claim and alarm.claimed_at is not None and alarm.occurrence_at == held.occurrence_at
+        if _is_ours(alarm, held):
+            return _decided(flight, alarm, fire)
         if flight.outcome is None or flight.attempt is None:
-            return release(alarm, now=alarm.updated_at) if ours else None  # nothing was delivered
-        if ours:
-            return settle(alarm, fire, flight.outcome, flight.attempt)
+            return None
         flight.notes += 1
         if answer.what != "edited" and flight.notes > 1:
             return None
         return note(alarm, fire, held.occurrence_at, flight.outcome, flight.attempt)
+
+    async def _overtaken(self, flight: Flight) -> Change | None:
+        """The settlement itself was to say it, and has not, because the task's row was changed: nothing was delivered.
+
+        The row is planned anew, and the alarm, if it is still ours, handed back: it then says what the row says now.
+        """
+        held, now = flight.alarm, flight.attempt.ended if flight.attempt is not None else flight.alarm.updated_at
+        flight.outcome = flight.attempt = None
+        waits = await self._tasks.overtaken([held], now)
+        # Where the row stands after all, somebody is about to change it: not again at once.
+        wait = waits.get(held.id, self._tasks.tick)
+        alarm = await self._store.get(held.id)
+        return release(alarm, now=now, wait=wait) if alarm is not None and _is_ours(alarm, held) else None
+
+
+def _is_ours(alarm: Alarm, held: Alarm) -> bool:
+    return alarm.claim == held.claim and alarm.claimed_at is not None and alarm.occurrence_at == held.occurrence_at
+
+
+def _decided(flight: Flight, alarm: Alarm, fire: Fire | None) -> Change:
+    # A suspect's delivery that was counted when it began is the one that is decided on here.
+    alarm = replace(alarm, unsettled=flight.alarm.unsettled)
+    if flight.outcome is None or flight.attempt is None:
+        return release(alarm, now=alarm.updated_at)  # nothing was delivered
+    return settle(alarm, fire, flight.outcome, flight.attempt)
 
 
 async def _fire(store: Store, alarm: Alarm, held: Alarm) -> Fire | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Planner, TaskNews, TaskPlan
+from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan, default_policy
 from wakeful.clock import stopwatch
 from wakeful.config import Settings
 from wakeful.dispatcher import telling
+from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.store import Store
@@ -28,11 +30,16 @@ class TaskPlanning:
         self._metrics = metrics
         self._ids = Ids()
         self._looked: float | None = None
+        self.tick = settings.tick
+        self._broken: set[str] = set()  # tasks that were told of so
+        self._lately: dict[str, datetime] = {}  # tasks whose alarm was claimed and overtaken, and when
+        self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were told of
         self._planner = Planner(
             target=settings.tasks_target,
             owner=settings.owner,
             timezone=settings.timezone,
             max_failures=settings.max_failures,
+            policy=default_policy(settings),
         )
 
     async def plan(self, now: datetime) -> int:
@@ -40,15 +47,63 @@ class TaskPlanning:
         await self._look()
         count = 0
         while news := await self._store.tasks.news(limit=AT_ONCE):
-            plans = [self._planner.plan(await self._known(one), id=self._ids.new(now), now=now) for one in news]
-            written = await self._store.tasks.plan(plans)
-            for plan, is_written in zip(plans, written, strict=True):
-                if is_written:
-                    self._tell(plan)
-            count += sum(written)
-            if not any(written):
+            written = await self._planned(news, now)
+            count += written
+            if not written:
                 break  # all of them moved meanwhile: again at the next tick
         return count
+
+    async def overtaken(self, alarms: Sequence[Alarm], now: datetime) -> dict[str, timedelta]:
+        """Those of these claimed alarms that must not be delivered: their task's row was changed since it was planned.
+
+        It is planned anew here. What they are to say, if anything, is known once they are claimed again: at once, or
+        after the wait given here where the row is being changed just now, or nothing can be made of it.
+        """
+        ids = [alarm.id for alarm in alarms if alarm.created_via == TASKS]
+        if not ids:
+            return {}
+        try:
+            moved = await self._store.tasks.moved(ids)
+            await self._planned(self._due_again([news for news in moved.values() if news is not None], now), now)
+            still = await self._store.tasks.moved(list(moved)) if moved else {}
+        except StoreUnavailable as error:
+            # They are leased already: better handed back than said unseen.
+            log.warning("cannot look at the rows of %d tasks yet: %s", len(ids), error)
+            return dict.fromkeys(ids, self.tick)
+        self._tell_stuck(set(still), set(ids))
+        return {id: self.tick if id in still else timedelta(0) for id in moved}
+
+    def _due_again(self, news: Sequence[TaskNews], now: datetime) -> list[TaskNews]:
+        """Without those planned here within the last tick: a row that never stands as it was left keeps nobody busy."""
+        self._lately = {id: at for id, at in self._lately.items() if at <= now < at + self.tick}
+        due = [one for one in news if one.task_id not in self._lately]
+        self._lately |= {one.task_id: now for one in due}
+        return due
+
+    async def _planned(self, news: Sequence[TaskNews], now: datetime) -> int:
+        """Plan and write these; how many were still as they were read."""
+        thought = [self._thought_of(await self._known(one), now) for one in news]
+        plans = [plan for plan in thought if plan is not None]
+        written = await self._store.tasks.plan(plans) if plans else []
+        for plan, is_written in zip(plans, written, strict=True):
+            if is_written:
+                self._tell(plan)
+        return sum(written)
+
+    def _thought_of(self, news: TaskNews, now: datetime) -> TaskPlan | None:
+        try:
+            return self._planner.plan(news, id=self._ids.new(now), now=now)
+        except Exception as error:  # one row that breaks us must not keep the others from being planned
+            if news.task_id not in self._broken:
+                log.error("task %s cannot be planned: %s", news.task_id, type(error).__name__)
+            self._broken.add(news.task_id)
+            return None
+
+    def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
+        """Once for each: it is looked at every tick."""
+        for id in stuck - self._stuck:
+            log.warning("a due task waits: its row cannot be planned just now", extra={"alarm_id": id})
+        self._stuck = (self._stuck - asked) | stuck
 
     async def _look(self) -> None:
         if self._looked is not None and stopwatch() - self._looked < LOOK_EVERY:

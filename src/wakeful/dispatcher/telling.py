@@ -6,6 +6,7 @@ A line says how far an error went, not what the target said: that can quote the 
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting
 from wakeful.dispatcher.flights import Flight
 from wakeful.metrics import Metrics
+from wakeful.targets.table import NOT_INSERTED
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -29,9 +31,9 @@ _WORDS: Final[dict[type[Any], str]] = {
     Waiting: "waiting",
 }
 _SHOWN: Final = 120
+_SHOWN_OF_DATABASE: Final = 300
+NOT_WRITTEN: Final = "the row could not be written"
 _FRAMES: Final = 5
-JUMP: Final = 1.0
-SLOW: Final = 0.5
 
 
 class Pulse(Struct, frozen=True):
@@ -41,24 +43,6 @@ class Pulse(Struct, frozen=True):
     age: float = 0.0
     in_flight: int = 0
     breakers: dict[str, bool] = {}  # target → open
-
-
-class Jumps:
-    """Watches the store's clock against one that never jumps. A claim that took long says nothing: when was it?"""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._before: float | None = None
-
-    def look(self, now: datetime, *, asked: float, answered: float) -> None:
-        if answered - asked > SLOW:
-            return
-        ahead = now.timestamp() - answered
-        moved = 0.0 if self._before is None else ahead - self._before
-        self._before = ahead
-        if abs(moved) > JUMP:
-            self._metrics.clock_jumped()
-            log.warning("the store's clock moved by %+.1f s", moved)
 
 
 class Teller:
@@ -81,9 +65,7 @@ class Teller:
             self._took[key] = self._metrics.took(key[0], _WORDS[key[1]])
         self._took[key](attempt.ended - attempt.started)
         if isinstance(outcome, Failed):
-            tried = flight.fire.attempts + 1 if flight.fire else 1
-            more = fields(flight.alarm, attempt=tried, ms=attempt.ms)
-            log.info("delivery failed: %s", shown(outcome.error), extra=more)
+            failed(flight, outcome, attempt)
 
     def settled(self, flights: Sequence[Flight]) -> None:
         """Flights whose changes are written. Most have one fire that is new, and ended as its neighbours' did."""
@@ -96,6 +78,14 @@ class Teller:
         for flight in flights:
             if flight.fire is not None and flight.change is not None:
                 settled(self._metrics, flight.fire, flight.change)
+
+
+def failed(flight: Flight, outcome: Failed, attempt: Try) -> None:
+    """A table that does not take the row is the operator's to mend; everything else may be the target's bad day."""
+    tried = flight.fire.attempts + 1 if flight.fire else 1
+    level = logging.WARNING if outcome.error.startswith(_DATABASE_SAYS) else logging.INFO
+    more = fields(flight.alarm, attempt=tried, ms=attempt.ms)
+    log.log(level, "delivery failed: %s", shown(outcome.error), extra=more)
 
 
 def settled(metrics: Metrics, before: Fire | None, change: Change) -> None:
@@ -129,5 +119,17 @@ def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
 
 
 def shown(error: str) -> str:
-    """The head of an error: what comes after a colon was said by somebody else."""
-    return error.partition(":")[0][:_SHOWN] or "no reason given"
+    """What of an error may stand in a log: its head, since what comes after a colon was said by somebody else.
+
+    A database that refuses a row names tables and columns after its colons: its first line is shown, without the
+    values that it quotes.
+    """
+    if not error.startswith(_DATABASE_SAYS):
+        return error.partition(":")[0][:_SHOWN] or "no reason given"
+    said, *quoted = _QUOTED.split(error.partition("\n")[0], maxsplit=1)
+    return (_VALUE.sub('value "…"', said) + (": …" if quoted else ""))[:_SHOWN_OF_DATABASE]
+
+
+_DATABASE_SAYS: Final = (f"{NOT_WRITTEN}:", f"{NOT_INSERTED}:")
+_QUOTED: Final = re.compile(r""": ?["']""")
+_VALUE: Final = re.compile(r'value "[^"]*"')

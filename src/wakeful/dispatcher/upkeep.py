@@ -38,6 +38,7 @@ class Upkeep:
         self._worker = worker
         self._metrics = metrics
         self.tasks = TaskPlanning(store, settings, metrics)
+        self._caught_up = False
         self.heard = 0.0  # when the store last took our beat, by the stopwatch
         self._told: dict[str, datetime | None] = {}  # breakers as last written down
 
@@ -47,16 +48,18 @@ class Upkeep:
             (self._settings.tick, self._look_and_tell),
             (self._settings.tick, self.sweep),
             (self._settings.tick, self.tasks.plan),
-            (self._settings.lease / 3, self._renew),
+            (self._settings.lease / 3, self.renew),
             (BEAT_EVERY, self._beat),
             (PURGE_EVERY, self._purge),
         ]
+        # By the clock that nobody sets: an hour back must not put off renewals, and with them leases, for an hour.
+        passed = self._clock.monotonic
         # Leases are young at the start; everything else is worth doing at once.
-        due = [now() + (every if duty == self._renew else timedelta(0)) for every, duty in duties]
+        due = [passed() + (every.total_seconds() if duty == self.renew else 0.0) for every, duty in duties]
         while True:
             for index, (every, duty) in enumerate(duties):
-                if now() >= due[index]:
-                    due[index] = now() + every
+                if passed() >= due[index]:
+                    due[index] = passed() + every.total_seconds()
                     try:
                         await duty(now())
                     except StoreUnavailable as error:
@@ -64,7 +67,7 @@ class Upkeep:
                         log.debug("upkeep waits for the store: %s", error)
                     except Exception:  # one duty that breaks must not end the others: leases hang on them
                         log.exception("upkeep: %s broke", duty.__name__)
-            await self._clock.sleep(max(0.001, (min(due) - now()).total_seconds()))
+            await self._clock.sleep(max(0.001, min(due) - passed()))
 
     async def sweep(self, now: datetime) -> int:
         """Close the fires whose report did not come. Another worker may be first: its word holds."""
@@ -89,6 +92,21 @@ class Upkeep:
         )
         self.heard = stopwatch()
 
+    async def catch_up(self, *, anew: bool = False) -> None:
+        """Before the first claim: which targets are paused, and what became of the tasks meanwhile.
+
+        Should planning fail, claims go on without it: a task's row is asked again before anything is said for it.
+        """
+        if self._caught_up and not anew:
+            return
+        now = await self._store.now()
+        await self.look_around()
+        try:
+            await self.tasks.plan(now)
+        except Exception as error:
+            log.warning("the tasks could not all be planned: %s", type(error).__name__)
+        self._caught_up = True
+
     async def look_around(self) -> None:
         """Which targets an operator has paused."""
         states = await self._store.target_states()
@@ -112,20 +130,19 @@ class Upkeep:
             event=Event(at=now, what=what, by=f"target {name}", reason=error),
         )
 
-    async def _renew(self, _: datetime) -> None:
-        """Keep what is under way; what was lost is given up at once."""
-        flights = {Claim(flight.alarm.id, flight.alarm.claim): flight for flight in self._flights}
-        if not flights:
-            return
-        for claim in await self._store.renew(list(flights)):
+    async def renew(self, _: datetime) -> None:
+        """Keep what is under way. A lost one is not aborted: the call is out, and is recorded as it ends."""
+        flights = {Claim(flight.alarm.id, flight.alarm.claim): flight for flight in self._flights if not flight.lost}
+        for claim in await self._store.renew(list(flights)) if flights else ():
             flight = flights[claim]
-            if flight.task is not None:
-                log.warning("lost the lease: the attempt is given up", extra=telling.fields(flight.alarm))
-                flight.task.cancel()
+            flight.lost = flight.alarm.claim == claim.claim  # not where it was claimed again meanwhile
+            if flight.lost and flight.task is not None:
+                log.warning("no longer ours: the alarm was changed or taken over", extra=telling.fields(flight.alarm))
 
     async def _beat(self, now: datetime) -> None:
         await self.beat(now=now)
 
     async def _purge(self, now: datetime) -> None:
-        while await self._store.purge(now - self._settings.retention, limit=PURGE_LIMIT) >= PURGE_LIMIT:
+        before = self._settings.kept_since(now)
+        while before is not None and await self._store.purge(before, limit=PURGE_LIMIT) >= PURGE_LIMIT:
             await self._clock.sleep(0.05)  # others write to the same database

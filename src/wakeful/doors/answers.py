@@ -127,13 +127,16 @@ class CreatedAnswer(AlarmAnswer, frozen=True, kw_only=True):
 
 
 class DedupedAnswer(AlarmAnswer, frozen=True, kw_only=True):
-    """The key existed: this is the alarm that has it."""
+    """The key existed: this is the alarm that has it. `in_flight`, where it was replaced: see ChangedAnswer."""
 
     deduped: bool
+    in_flight: bool | UnsetType = UNSET
 
 
-class CancelledAnswer(AlarmAnswer, frozen=True, kw_only=True):
-    """`in_flight`: a worker has it just now, so this one attempt may still arrive."""
+class ChangedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+    """`in_flight`: a worker has it just now, so this one attempt may still arrive as it was; or somebody has fetched a
+    wake of it from the inbox and may be at it.
+    """
 
     in_flight: bool
 
@@ -208,6 +211,12 @@ class FireAnswer(FireView, frozen=True, kw_only=True):
     now: datetime
 
 
+class ReportedAnswer(FireAnswer, frozen=True, kw_only=True):
+    """A fire after a report. `retry_at`: when it is tried again; absent where nothing more comes."""
+
+    retry_at: Instant = UNSET
+
+
 class FiresAnswer(_Shape, frozen=True, kw_only=True):
     fires: list[FireView]
     next_cursor: Text = UNSET
@@ -264,7 +273,11 @@ class ReportTo(_Shape, frozen=True, kw_only=True):
 
 
 class InboxWake(_Shape, frozen=True, kw_only=True):
-    """A wake handed to its owner: to be reported by `report_by`, else it waits in the inbox again."""
+    """A wake handed to its owner, to be reported by `report_by`; else it waits again, as often as a failure is retried.
+
+    `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series passed
+    meanwhile without a wake of their own. `attempt`: how often it has been handed out.
+    """
 
     fire_id: str
     alarm_id: str
@@ -282,6 +295,8 @@ class InboxWake(_Shape, frozen=True, kw_only=True):
     origin: str
     report: ReportTo
     attempt: int
+    late_ms: int
+    missed: int
     report_by: Instant = UNSET
 
 

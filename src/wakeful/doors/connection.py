@@ -6,10 +6,20 @@ import asyncio
 from typing import Any, Final, cast
 
 import h11
+from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
 JOINED: Final = 64 * 1024
+HANG_UP: Final = "wakeful.hang_up"  # in a scope's state: ends the connection, whatever was still to be sent
+
+
+async def hang_up(scope: Scope, receive: Receive) -> None:
+    """End the connection of a request though its answer is not complete; in another's server that is its own affair."""
+    if (abort := scope.get("state", {}).get(HANG_UP)) is not None:
+        abort()
+        while (await receive())["type"] != "http.disconnect":
+            pass
 
 
 class Connection(H11Protocol):
@@ -19,6 +29,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self._joined = Joined(transport, self.loop)
+        self.app_state = {**self.app_state, HANG_UP: transport.abort}
         super().connection_made(cast(asyncio.Transport, self._joined))
         self._wait_for_head()
 

@@ -12,7 +12,7 @@ from wakeful.alarm import Alarm
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.guard import answer
-from wakeful.service import Service, Why
+from wakeful.service import Changed, Service, Why
 from wakeful.store import Store
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -38,6 +38,10 @@ class Hall(Struct, frozen=True):
         """An answer about one alarm, with its version in the header that `If-Match` takes back."""
         tagged = {"etag": f'"{alarm.version}"', **headers}
         return await self.answer(wire.view(alarm) if shown is None else shown, status, tagged)
+
+    async def changed(self, done: Changed) -> Response:
+        """An alarm as its owner's change left it, and whether an attempt was under way just then."""
+        return await self.alarm(done, wire.view(done) | {"in_flight": done.in_flight})
 
     async def why(self, why: Why) -> Response:
         return answer({"summary": why.summary, "facts": why.facts, "now": why.now})

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import ALARM_STATUSES, Alarm, Edit
+from wakeful.alarm import ALARM_STATUSES, Alarm, Edit, Policy
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
@@ -18,8 +18,8 @@ from wakeful.doors.guard import body, header, problem
 from wakeful.doors.hall import Hall
 from wakeful.doors.table import CURSOR, PAGE, Ask, Header, Operation
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
-from wakeful.service import OnConflict
-from wakeful.store import Added, AlarmQuery
+from wakeful.service import Kept
+from wakeful.store import AlarmQuery
 
 KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
 MATCH: Final = Header(
@@ -32,7 +32,8 @@ async def create(hall: Hall, ask: Ask) -> Response:
     added = await _set(hall, ask, given)
     shown = wire.view(added.alarm)
     if added.deduped:
-        return await hall.alarm(added.alarm, shown | {"deduped": True})
+        under_way = {"in_flight": added.in_flight} if given.on_conflict == "replace" else {}
+        return await hall.alarm(added.alarm, shown | {"deduped": True} | under_way)
     if _may_be_like_another(given) and (like := await hall.service.similar(added.alarm)) is not None:
         shown["similar"] = {
             "id": like.id,
@@ -61,18 +62,18 @@ def _keyed(given: wire.CreateBody, ask: Ask) -> wire.CreateBody:
     return replace(given, idempotency_key=key)
 
 
-async def _set(hall: Hall, ask: Ask, given: wire.CreateBody) -> Added:
+async def _set(hall: Hall, ask: Ask, given: wire.CreateBody) -> Kept:
     draft = wire.draft(
         given,
         owner=ask.owner,
         timezone=hall.settings.timezone,
         target=hall.settings.default_target,
         max_failures=hall.settings.max_failures,
+        default=hall.service.default_policy,
         via="http",
         by=ask.by,
     )
-    conflict: OnConflict = given.on_conflict
-    return await hall.service.set(draft, on_conflict=conflict, guarded=ask.guarded)
+    return await hall.service.set(draft, on_conflict=given.on_conflict, guarded=ask.guarded)
 
 
 def _place(ask: Ask, alarm: Alarm) -> dict[str, str]:
@@ -137,8 +138,8 @@ async def get(hall: Hall, ask: Ask) -> Response:
 
 async def edit(hall: Hall, ask: Ask) -> Response:
     version = _match(ask.request.headers.get("if-match"))
-    change = _edit(await body(ask.request, shape.EditBody))
-    return await hall.alarm(
+    change = _edit(await body(ask.request, shape.EditBody), hall.service.default_policy)
+    return await hall.changed(
         await hall.service.update(ask.id, change, owner=ask.owner, version=version, by=ask.by, guarded=ask.guarded)
     )
 
@@ -156,7 +157,7 @@ def _match(header: str | None) -> int | None:
     return int(number)
 
 
-def _edit(given: shape.EditBody) -> Edit:
+def _edit(given: shape.EditBody, default: Policy) -> Edit:
     wire.check_kind(given.kind, once=(given.fire_at, given.delay_seconds), cron=given.cron_expr)
     fields: dict[str, Any] = {
         name: value
@@ -172,22 +173,21 @@ def _edit(given: shape.EditBody) -> Edit:
         fields["delay"] = wire.span(given.delay_seconds, "delay_seconds")
     if not fields:
         raise InvalidRequest("nothing is to be changed", field="body", fix="Name at least one field.")
-    return wire.edit(fields)
+    return wire.edit(fields, default)
 
 
 async def cancel(hall: Hall, ask: Ask) -> Response:
-    done = await hall.service.cancel(ask.id, owner=ask.owner, by=ask.by)
-    return await hall.alarm(done.alarm, wire.view(done.alarm) | {"in_flight": done.in_flight})
+    return await hall.changed(await hall.service.cancel(ask.id, owner=ask.owner, by=ask.by))
 
 
 async def pause(hall: Hall, ask: Ask) -> Response:
     given = await body(ask.request, shape.PauseBody, optional=True)
     check_text("reason", given.reason, TEXT_LIMIT)
-    return await hall.alarm(await hall.service.pause(ask.id, owner=ask.owner, reason=given.reason, by=ask.by))
+    return await hall.changed(await hall.service.pause(ask.id, owner=ask.owner, reason=given.reason, by=ask.by))
 
 
 async def resume(hall: Hall, ask: Ask) -> Response:
-    return await hall.alarm(await hall.service.resume(ask.id, owner=ask.owner, by=ask.by))
+    return await hall.changed(await hall.service.resume(ask.id, owner=ask.owner, by=ask.by))
 
 
 async def snooze(hall: Hall, ask: Ask) -> Response:
@@ -196,7 +196,7 @@ async def snooze(hall: Hall, ask: Ask) -> Response:
         raise InvalidRequest("exactly one of for and until is needed", field="for", fix='For example {"for": "1h"}.')
     wait = None if given.wait is None else wire.span(given.wait, "for")
     until = None if given.until is None else wire.moment(given.until, "until")
-    return await hall.alarm(await hall.service.snooze(ask.id, wait, until=until, owner=ask.owner, by=ask.by))
+    return await hall.changed(await hall.service.snooze(ask.id, wait, until=until, owner=ask.owner, by=ask.by))
 
 
 async def fire(hall: Hall, ask: Ask) -> Response:
@@ -210,7 +210,7 @@ async def why(hall: Hall, ask: Ask) -> Response:
     return await hall.why(await hall.service.why(ask.id, owner=ask.owner))
 
 
-_ALARM: Final[Mapping[int, Any]] = {200: shape.AlarmAnswer}
+_CHANGED: Final[Mapping[int, Any]] = {200: shape.ChangedAnswer}
 _ID: Final = "/v1/alarms/{id}"
 
 OPERATIONS: Final = (
@@ -269,7 +269,7 @@ OPERATIONS: Final = (
         body=shape.BatchBody,
         answers={200: shape.BatchAnswer},
     ),
-    Operation(method="GET", path=_ID, run=get, says="One alarm", scope="read", answers=_ALARM),
+    Operation(method="GET", path=_ID, run=get, says="One alarm", scope="read", answers={200: shape.AlarmAnswer}),
     Operation(
         method="PATCH",
         path=_ID,
@@ -278,7 +278,7 @@ OPERATIONS: Final = (
         scope="write",
         headers=(MATCH,),
         body=shape.EditBody,
-        answers=_ALARM,
+        answers=_CHANGED,
         refuses=(409, 412),
     ),
     Operation(
@@ -287,7 +287,7 @@ OPERATIONS: Final = (
         run=cancel,
         says="Cancel an alarm",
         scope="write",
-        answers={200: shape.CancelledAnswer},
+        answers=_CHANGED,
         refuses=(409,),
     ),
     Operation(
@@ -298,7 +298,7 @@ OPERATIONS: Final = (
         scope="write",
         body=shape.PauseBody,
         body_optional=True,
-        answers=_ALARM,
+        answers=_CHANGED,
         refuses=(409,),
     ),
     Operation(
@@ -307,7 +307,7 @@ OPERATIONS: Final = (
         run=resume,
         says="Let a paused alarm go on",
         scope="write",
-        answers=_ALARM,
+        answers=_CHANGED,
         refuses=(409,),
     ),
     Operation(
@@ -317,7 +317,7 @@ OPERATIONS: Final = (
         says="Put off the next fire of an alarm",
         scope="write",
         body=shape.SnoozeBody,
-        answers=_ALARM,
+        answers=_CHANGED,
         refuses=(409,),
     ),
     Operation(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, Wake, report_token
+from wakeful.alarm import FIRE_STATUSES, Fire, Wake, report_token
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
 from wakeful.doors.auth import PREFIX, bearer
@@ -17,6 +17,7 @@ from wakeful.doors.guard import body
 from wakeful.doors.hall import Hall
 from wakeful.doors.table import CURSOR, PAGE, Ask, Operation
 from wakeful.errors import Conflict, NotFound, Unauthorized
+from wakeful.service import Taken
 from wakeful.store import FireQuery
 
 RETRY_LIMIT: Final = 1000
@@ -72,7 +73,9 @@ async def why(hall: Hall, ask: Ask) -> Response:
 async def report(hall: Hall, ask: Ask) -> Response:
     owner = await _reporter(hall, ask)
     said = wire.report(await body(ask.request, wire.ReportBody))
-    return await hall.answer(wire.fire_view(await hall.service.report(ask.fire_id, said, owner=owner)))
+    fire = await hall.service.report(ask.fire_id, said, owner=owner)
+    again = await hall.service.retry_at(fire, owner=owner)
+    return await hall.answer(wire.fire_view(fire) | ({"retry_at": again} if again else {}))
 
 
 async def _reporter(hall: Hall, ask: Ask) -> str:
@@ -115,12 +118,14 @@ async def inbox(hall: Hall, ask: Ask) -> Response:
     secret = await hall.store.secret()
     base = hall.settings.public_url or str(ask.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
-    return await hall.answer({"wakes": [_wake(alarm, fire, url, secret) for alarm, fire in handed]})
+    return await hall.answer({"wakes": [_wake(taken, url, secret) for taken in handed]})
 
 
-def _wake(alarm: Alarm, fire: Fire, url: str, secret: bytes) -> dict[str, Any]:
+def _wake(taken: Taken, url: str, secret: bytes) -> dict[str, Any]:
+    """The wake, which is the same each time, and beside it what is not."""
+    alarm, fire = taken
     wake = Wake(replace(alarm, occurrence_at=fire.scheduled_for), report_url=url, secret=secret)
-    return wake.fields | {"attempt": fire.attempts, "report_by": fire.report_by}
+    return wake.fields | wire.handed_out(taken)
 
 
 _TIMES: Final = (table.moment("since", "Scheduled at or after."), table.moment("until", "Scheduled before."))
@@ -181,7 +186,7 @@ OPERATIONS: Final = (
         says="Say how the work of a fire went",
         scope="write",
         body=wire.ReportBody,
-        answers={200: shape.FireAnswer},
+        answers={200: shape.ReportedAnswer},
         refuses=(409,),
         own_token=True,
     ),

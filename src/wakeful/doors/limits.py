@@ -14,6 +14,7 @@ from typing import Final
 from wakeful.errors import TooMany
 
 MINUTE: Final = timedelta(minutes=1)
+SEAT_AGAIN: Final = 5.0  # seconds after which a seat may have become free
 OWNERS: Final = 4096  # remembered at once; one that is forgotten begins anew
 
 
@@ -48,20 +49,28 @@ class Rate:
 
 
 class Seats:
-    """Connections that stay open, by owner: WebSockets and event streams."""
+    """Connections that stay open: WebSockets and event streams, in all and by owner."""
 
-    def __init__(self, per_owner: int) -> None:
+    def __init__(self, per_owner: int, total: int) -> None:
         self._most = per_owner
-        self._taken: Counter[str] = Counter()
+        self._total = total
+        self._taken: Counter[str | None] = Counter()
 
     @contextlib.contextmanager
-    def seat(self, owner: str) -> Iterator[None]:
-        """A place for as long as this is open; TooMany where the owner holds all it may."""
-        if self._taken[owner] >= self._most:
+    def seat(self, owner: str | None) -> Iterator[None]:
+        """A place for as long as this is open; TooMany where none is left. None: an owner without limit."""
+        if owner is not None and self._taken[owner] >= self._most:
             raise TooMany(
                 f"{self._most} WebSockets and event streams are open, and no more are allowed",
                 field="live_per_owner",
                 fix="Close one; one socket that subscribes to everything tells as much as many.",
+            )
+        if self._taken.total() >= self._total:
+            raise TooMany(
+                f"this server holds {self._total} WebSockets and event streams open, and takes no more",
+                field="live_total",
+                fix="Try again later, or have the operator raise live_total or start another server.",
+                retry_after=SEAT_AGAIN,
             )
         self._taken[owner] += 1
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -32,6 +33,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000  # wakeful said no; `data` is the problem, as HTTP would tell it
 FIRES_SHOWN: Final = 5
+_SECOND: Final = timedelta(seconds=1)
 
 Limit = Annotated[int, Meta(ge=1, le=500)]
 T = TypeVar("T")
@@ -237,6 +239,9 @@ class Looking:
 
 
 def _pending(alarm: Alarm) -> dict[str, Any]:
-    """An alarm that waits: when it fires in unix seconds, how many seconds after its creation, and its view."""
-    at = unix_ms(alarm.next_fire_at) / 1000
-    return {"set_at": at, "time_offset": offset(alarm).total_seconds()} | wire.view(alarm)
+    """An alarm that waits: when it fires in unix seconds, how many seconds after its creation, and its view.
+
+    Whole seconds, as the Alarm system has them, and never before the moment; the view has the millisecond.
+    """
+    at = -(-unix_ms(alarm.next_fire_at) // 1000)
+    return {"set_at": at, "time_offset": -(-offset(alarm) // _SECOND)} | wire.view(alarm)

@@ -1,28 +1,31 @@
 """Live events as a stream that a browser or curl can read: `text/event-stream`.
 
 Who comes back with `Last-Event-ID` goes on from there, while this process remembers; else the first event is `reset`.
+Who does not keep up hears a last event, `dropped`, and may come back likewise.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
-from wakeful.clock import Clock
 from wakeful.doors import wire
 from wakeful.doors.auth import PRINCIPAL, Auth, Principal
+from wakeful.doors.connection import hang_up
 from wakeful.doors.hall import Hall
+from wakeful.doors.keeper import End, Keeper
 from wakeful.doors.limits import Seats
 from wakeful.doors.table import Ask, Header, Operation, Text, several, text
-from wakeful.errors import StoreUnavailable, Unauthorized
+from wakeful.errors import Unauthorized
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
 
 HEARTBEAT: Final = 15.0  # seconds of silence before a comment says that we are still there
-CHECK_EVERY: Final = 1.0  # seconds between two looks at the token
+LAST_WORD_WITHIN: Final = 5.0  # seconds for it to reach someone who does not read; then we hang up
 _QUERY: Final = (
     several("events", WHATS, "Only these."),
     text("alarm_id", "Only those of one alarm."),
@@ -32,17 +35,6 @@ _HEADERS: Final = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # else nginx keeps events back
 ]
-
-
-async def until_refused(auth: Auth, principal: Principal, clock: Clock) -> None:
-    """Return when a principal would not be let in any more."""
-    while True:
-        await clock.sleep(CHECK_EVERY)
-        try:
-            if not await auth.is_alive(principal):
-                return
-        except StoreUnavailable:
-            continue  # nothing is known to have changed
 
 
 def principal_of(scope: Scope) -> Principal:
@@ -60,10 +52,11 @@ class Gallery(Struct, frozen=True):
     live: Live
     auth: Auth
     seats: Seats
+    keeper: Keeper
 
     def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
-        """A place for one more who follows; TooMany where an owner with a token has them all."""
-        return contextlib.nullcontext() if principal.local else self.seats.seat(principal.owner)
+        """A place for one more who follows; TooMany where all are taken, or an owner with a token has all it may."""
+        return self.seats.seat(None if principal.local else principal.owner)
 
 
 async def events(gallery: Gallery, ask: Ask) -> Stream:
@@ -86,26 +79,29 @@ class Stream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ask, after = self._ask, self._ask.request.headers.get("last-event-id", "")
         wanted = self._live.subscribed(self._principal.owner, ask["events"], ask["alarm_id"], after=after)
-        with self._gallery.seat(self._principal):
+        with self._gallery.seat(self._principal), self._gallery.keeper.watched(self._principal) as end:
             async with wanted as subscription:
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                 if scope["method"] != "HEAD":
                     lost = after != "" and not subscription.resumed
-                    await self._until_over(subscription, receive, send, lost=lost)
-        if not subscription.dropped.is_set():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    await self._until_over(subscription, end, receive, send, lost=lost)
+            try:
+                async with asyncio.timeout(LAST_WORD_WITHIN):
+                    if subscription.dropped.is_set():
+                        await send(_body(_last_word(subscription.reason)))
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+            except TimeoutError:
+                # It does not even read that. What waits for it in buffers is not kept for ever.
+                await hang_up(scope, receive)
 
-    async def _until_over(self, subscription: Subscription, receive: Receive, send: Send, *, lost: bool) -> None:
-        clock = self._hall.service.clock
-        ends = [
-            self._tell(subscription, send, lost=lost),
-            _left(receive),
-            until_refused(self._gallery.auth, self._principal, clock),
-            self._stopped(clock),
-        ]
-        tasks = [asyncio.ensure_future(end) for end in (*ends, subscription.dropped.wait())]
+    async def _until_over(
+        self, subscription: Subscription, end: asyncio.Future[End], receive: Receive, send: Send, *, lost: bool
+    ) -> None:
+        telling = self._tell(subscription, send, lost=lost)
+        ends: list[Coroutine[Any, Any, object]] = [telling, _left(receive), subscription.dropped.wait()]
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(over) for over in ends]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
@@ -119,23 +115,21 @@ class Stream:
             why = {"reason": "what came after that event is not remembered here: read again what you show"}
             await send(_body(f"id: {self._live.last_id}\nevent: reset\ndata: ".encode() + wire.encode(why) + b"\n\n"))
         while True:
-            event: LiveEvent | None = None
-            try:
+            said = [b": still here\n\n"]
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT):
-                    event = await subscription.next()
-            except TimeoutError:
-                await send(_body(b": still here\n\n"))
-            if event is not None:
-                await send(_body(self._frame(event)))
+                    said = await subscription.take(frame)
+            await send(_body(b"".join(said)))
 
-    def _frame(self, event: LiveEvent) -> bytes:
-        head = f"id: {self._live.id_of(event.seq)}\nevent: {event.what}\ndata: "
-        return head.encode() + wire.encode(event) + b"\n\n"
 
-    async def _stopped(self, clock: Clock) -> None:
-        """Return when the server stops: it waits for its answers to end, and this one would not."""
-        while not self._hall.service.bell.stopped:
-            await clock.sleep(CHECK_EVERY / 4)
+def frame(id: str, event: LiveEvent) -> bytes:
+    return f"id: {id}\nevent: {event.what}\ndata: ".encode() + wire.encode(event) + b"\n\n"
+
+
+def _last_word(reason: str) -> bytes:
+    # Without an id of its own: who comes back goes on after the last event it has seen.
+    why = {"reason": f"{reason}: connect again with Last-Event-ID, and read faster or ask for fewer events"}
+    return b"event: dropped\ndata: " + wire.encode(why) + b"\n\n"
 
 
 async def _left(receive: Receive) -> None:

@@ -23,22 +23,26 @@ from wakeful.doors.auth import UNAUTHORIZED, Auth, Principal
 from wakeful.doors.endpoint import routed
 from wakeful.doors.guard import Guard, Refusal, refused
 from wakeful.doors.hall import Hall
+from wakeful.doors.keeper import End, Keeper
 from wakeful.doors.limits import Seats
 from wakeful.doors.rpc import MESSAGE_LIMIT, Desk, Looking, Method, Nothing, SubscribeParams, params_of
-from wakeful.doors.sse import OPERATIONS, Gallery, principal_of, until_refused
+from wakeful.doors.sse import OPERATIONS, Gallery, principal_of
 from wakeful.errors import WakefulError
 from wakeful.service import Service
-from wakeful.service.live import WHATS, Live, Subscription
+from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
 from wakeful.store import Store
 
 TOO_SLOW: Final = 4408
 TOO_LONG: Final = 1009
 FORBIDDEN: Final = 4403
+MESSAGES_AT_ONCE: Final = 8  # events sent to one socket before others have their turn: each is a message of its own
 CLOSE_WITHIN: Final = 5.0  # seconds for the last word to someone who may not be reading
 
 
 def routes(service: Service, store: Store, live: Live, auth: Auth, settings: Settings) -> list[BaseRoute]:
-    gallery = Gallery(Hall(service, store, settings), live, auth, Seats(settings.live_per_owner))
+    seats = Seats(settings.live_per_owner, settings.live_total)
+    keeper = Keeper(auth, service.bell, service.clock)
+    gallery = Gallery(Hall(service, store, settings), live, auth, seats, keeper)
     return [
         WebSocketRoute("/v1/ws", Door(gallery)),
         Route("/v1/ws", _upgrade, methods=["GET"]),
@@ -72,8 +76,9 @@ class Door:
             except WakefulError as error:
                 await _refuse(websocket, error)
                 return
+            end = stack.enter_context(self._gallery.keeper.watched(principal))
             await websocket.accept()
-            await Session(websocket, self._gallery, principal).run()
+            await Session(websocket, self._gallery, principal).run(end)
 
 
 class Session:
@@ -93,15 +98,16 @@ class Session:
         self._asked: Subscription | None = None
         self._over: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
 
-    async def run(self) -> None:
-        ends = [asyncio.create_task(self._serve()), asyncio.create_task(self._watch())]
-        waited: list[asyncio.Future[Any]] = [*ends, self._over]
+    async def run(self, end: asyncio.Future[End]) -> None:
+        """Until the other side leaves, or has to. A server that stops closes its sockets by itself."""
+        end.add_done_callback(self._refused)
+        serving = asyncio.create_task(self._serve())
+        waited: list[asyncio.Future[Any]] = [serving, self._over]
         try:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in ends:
-                task.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
             await self._stop_telling()
         if self._over.done():
             code, reason = self._over.result()
@@ -132,9 +138,9 @@ class Session:
                     await self._websocket.send_text(answer.decode())
                 self._start_telling()
 
-    async def _watch(self) -> None:
-        await until_refused(self._auth, self._principal, self._hall.service.clock)
-        self._end(UNAUTHORIZED, "the token is no longer good")
+    def _refused(self, end: asyncio.Future[End]) -> None:
+        if not end.cancelled() and end.result() == "refused":
+            self._end(UNAUTHORIZED, "the token is no longer good")
 
     async def _subscribe(self, given: dict[str, Any]) -> Any:
         params = params_of(given, SubscribeParams)
@@ -186,10 +192,8 @@ class Session:
     async def _send(self, subscription: Subscription) -> None:
         with contextlib.suppress(WebSocketDisconnect):  # the serving side hears of it too
             while True:
-                event = await subscription.next()
-                params = {"id": self._live.id_of(event.seq)} | msgspec.to_builtins(event)
-                told = {"jsonrpc": "2.0", "method": "event", "params": params}
-                await self._websocket.send_text(wire.encode(told).decode())
+                for said in await subscription.take(notification, MESSAGES_AT_ONCE):
+                    await self._websocket.send_text(said.decode())
 
     def _end(self, code: int, reason: str) -> None:
         if not self._over.done():
@@ -199,6 +203,11 @@ class Session:
         with contextlib.suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self._websocket.close(code, reason)
+
+
+def notification(id: str, event: LiveEvent) -> bytes:
+    """An event as a JSON-RPC message that wants no answer."""
+    return wire.encode({"jsonrpc": "2.0", "method": "event", "params": {"id": id} | msgspec.to_builtins(event)})
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None: ...

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Draft, Edit, Fire, Policy, Report
 from wakeful.alarm.create import check_text
@@ -29,6 +30,7 @@ from wakeful.errors import (
     WakefulError,
 )
 from wakeful.schedule import duration
+from wakeful.service.taken import Taken
 
 # code → (HTTP status, exit status of the command line)
 DOORS: Final[dict[str, tuple[int, int]]] = {
@@ -91,7 +93,7 @@ class CreateBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     target: str | None = None
     isolated: bool = False
     idempotency_key: str = ""
-    on_conflict: Literal["return", "replace", "error"] = "return"
+    on_conflict: Literal["return", "replace", "error"] | None = None
     max_failures: int | None = None
     policy: PolicyBody | None = None
     parent_fire: str = ""
@@ -126,7 +128,17 @@ def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
     return InvalidRequest(what, field=".".join(part for part in path if part) or "body")
 
 
-def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failures: int, via: str, by: str) -> Draft:
+def draft(
+    body: CreateBody,
+    *,
+    owner: str,
+    timezone: str,
+    target: str,
+    max_failures: int,
+    default: Policy,
+    via: str,
+    by: str,
+) -> Draft:
     """The alarm a body asks for."""
     check_kind(body.kind, once=(body.fire_at, body.delay_seconds), cron=body.cron_expr)
     return Draft(
@@ -142,9 +154,9 @@ def draft(body: CreateBody, *, owner: str, timezone: str, target: str, max_failu
         payload=raw_text(body.payload),
         target=body.target or target,
         isolated=body.isolated,
-        idempotency_key=body.idempotency_key.strip(),
+        idempotency_key=body.idempotency_key,
         max_failures=max_failures if body.max_failures is None else body.max_failures,
-        policy=policy(body.policy),
+        policy=policy(body.policy, default),
         created_by=by,
         created_via=via,
         parent_fire=body.parent_fire,
@@ -168,10 +180,10 @@ def check_kind(kind: str | None, *, once: tuple[Moment | None, float | None], cr
         raise InvalidSchedule(f"the kind {kind!r} does not go with what was given", field="kind", fix=fix)
 
 
-def policy(given: PolicyBody | Mapping[str, Any] | Policy | None) -> Policy:
-    """A policy from any of the forms a caller may give it in."""
+def policy(given: PolicyBody | Mapping[str, Any] | Policy | None, default: Policy) -> Policy:
+    """A policy from any of the forms a caller may give it in; what it does not say is as in the default."""
     if given is None:
-        return DEFAULT_POLICY
+        return default
     if isinstance(given, Policy):
         return given
     if not isinstance(given, PolicyBody):
@@ -186,7 +198,7 @@ def policy(given: PolicyBody | Mapping[str, Any] | Policy | None) -> Policy:
         elif name not in ("catch_up", "overlap", "max_fires", "auto_pause_after"):
             value = span(value, f"policy.{name}", least=timedelta(0)).total_seconds()
         fields[name] = value
-    return Policy(**fields)
+    return replace(default, **fields) if fields else default
 
 
 def _loose_policy(given: Mapping[str, Any]) -> PolicyBody:
@@ -246,11 +258,11 @@ def report(body: ReportBody) -> Report:
     return Report(body.outcome, body.result or body.reason, wait)
 
 
-def edit(fields: Mapping[str, Any]) -> Edit:
+def edit(fields: Mapping[str, Any], default: Policy) -> Edit:
     """The fields of an edit, in the forms `set` takes them."""
     given = {name: value for name, value in fields.items() if value is not None}
     if "policy" in given:
-        given["policy"] = policy(given["policy"])
+        given["policy"] = policy(given["policy"], default)
     if "delay" in given:
         given["delay"] = span(given["delay"], "delay")
     if "fire_at" in given:
@@ -296,7 +308,12 @@ def view(alarm: Alarm) -> dict[str, Any]:
 def _policy_view(policy: Policy) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(policy)
     shown.pop("anchor", None)
-    return shown
+    return {name: _whole(value) for name, value in shown.items()}
+
+
+def _whole(value: Any) -> Any:
+    """Whole seconds as an integer: not every client takes 30.0 for one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def fire_view(fire: Fire) -> dict[str, Any]:
@@ -306,17 +323,32 @@ def fire_view(fire: Fire) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value not in (None, "", ())}
 
 
+def handed_out(taken: Taken) -> dict[str, Any]:
+    """What varies each time a wake is fetched from the inbox, as the headers of a webhook have it."""
+    return {
+        "attempt": taken.attempt,
+        "late_ms": taken.late_ms,
+        "missed": taken.missed,
+        "report_by": taken.fire.report_by,
+    }
+
+
 def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
     """An error as RFC 9457 wants it; `status` is for refusals that only HTTP knows."""
     status = status or DOORS[error.code][0]
     shown: dict[str, Any] = {
         "type": f"urn:wakeful:{error.code}",
-        "title": type(error).__name__,
+        "title": _title(error),
         "status": status,
         "code": error.code,
         "detail": str(error),
     }
     return shown | ({"field": error.field} if error.field else {}) | ({"fix": error.fix} if error.fix else {})
+
+
+def _title(error: WakefulError) -> str:
+    """The documented name of an error: what is finer than that is our own affair."""
+    return next(kind.__name__ for kind in type(error).__mro__ if "code" in vars(kind))
 
 
 def encode(value: Any) -> bytes:

@@ -264,7 +264,8 @@ def read(expr: str) -> tuple[Times, Days, bool]:
     if len(fields) != 6:
         count = len(fields) or "none"
         raise _refusal(
-            f"a cron expression has 5 fields, or 6 with seconds first; found {count}.", 'For example "0 9 * * 1-5".'
+            f"a cron expression has 5 fields, or 6 with seconds first; found {count}.",
+            "They are: minute, hour, day of the month, month, day of the week.",
         )
     second, minute, hour = (
         _values(text, field) for text, field in zip(fields, (SECONDS, MINUTES, HOURS), strict=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 
@@ -10,7 +11,7 @@ from wakeful.errors import InvalidSchedule
 from wakeful.schedule.descriptions import describe, moment
 from wakeful.schedule.expression import LONGEST, schedule, split_zone
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
-from wakeful.schedule.refusals import Refused
+from wakeful.schedule.refusals import Refused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
@@ -19,6 +20,10 @@ _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|[LWlw](?![A-Za-
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
+RHYTHMS = (
+    "Say every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
+    "or give cron with 5 or 6 fields."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +65,18 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
     zone(timezone)
     try:
         return _understand(text, timezone, asked, default_time)
+    except RefusedRhythm as refused:
+        raise _refused_rhythm(text, refused, timezone, asked) from None
     except Refused as refused:
-        raise _refusal(text, refused.why, refused.instead, timezone, asked) from None
+        fix = _try(_that_work((*refused.instead, *_usual(asked, timezone)), timezone, asked)[:2])
+        raise _refusal(text, refused.why, fix, timezone, asked) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
-        raise _refusal(text, "it is too far away", (), timezone, asked) from None
+        fix = _try(_that_work(_usual(asked, timezone), timezone, asked)[:2])
+        raise _refusal(text, "it is too far away", fix, timezone, asked) from None
     except InvalidSchedule as invalid:
         if invalid.field == "timezone":
             raise
-        instead = ("0 9 * * 1-5", "@every 90m")
-        raise _refusal(
-            text, f"{invalid.message.rstrip('.')}. {invalid.fix.rstrip('.')}", instead, timezone, asked
-        ) from None
+        raise _refusal(text, invalid.message, invalid.fix or RHYTHMS, timezone, asked) from None
 
 
 def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
@@ -97,9 +103,17 @@ def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understoo
     if phrase is None:
         raise Refused("it has characters that no date or time is written with")
     if recurring.RECURS.search(phrase):
-        expr, utc = recurring.understand(phrase, default)
+        try:
+            expr, utc = recurring.understand(phrase, default)
+        except Refused as refused:
+            raise RefusedRhythm(refused.why, *refused.instead) from None
         return _recurring(expr, "UTC" if utc else timezone, now)
-    found = once.understand(phrase, timezone, now, default)
+    try:
+        found = once.understand(phrase, timezone, now, default)
+    except Refused as refused:
+        if recurring.SOUNDS_RECURRING.search(phrase):
+            raise RefusedRhythm(refused.why) from None
+        raise
     description = moment(found.fire_at, found.timezone)
     return Understood("once", found.fire_at, "", found.timezone, description, now, found.remarks)
 
@@ -132,11 +146,19 @@ def _known(name: str) -> bool:
 
 def _recurring(expr: str, timezone: str, now: datetime) -> Understood:
     if schedule(expr, timezone, anchor=now).after(now) is None:
-        raise Refused("it would never fire in the next 28 years")
+        raise RefusedRhythm("it would never fire in the next 28 years")
     return Understood("cron", None, expr, timezone, describe(expr, timezone), now)
 
 
-def _refusal(text: str, why: str, instead: tuple[str, ...], timezone: str, now: datetime) -> InvalidSchedule:
+def _refused_rhythm(text: str, refused: RefusedRhythm, timezone: str, now: datetime) -> InvalidSchedule:
+    """With nothing suggested but what recurs as often as was meant: else the forms there are."""
+    meant = _that_work(refused.instead, timezone, now, kind="cron")[:2]
+    error = _refusal(text, refused.why, _try(meant) if meant else RHYTHMS, timezone, now)
+    error.meant = tuple(meant)
+    return error
+
+
+def _refusal(text: str, why: str, fix: str, timezone: str, now: datetime) -> InvalidSchedule:
     local = now.astimezone(zone(timezone))
     today = (
         f"{WEEKDAY_NAMES[local.toordinal() % 7]} {local.day} {MONTH_NAMES[local.month - 1]} {local.year} {local:%H:%M}"
@@ -144,21 +166,27 @@ def _refusal(text: str, why: str, instead: tuple[str, ...], timezone: str, now: 
     said = text.strip() if isinstance(text, str) else repr(text)
     said = said if len(said) <= 80 else said[:77] + "..."
     message = f"{said!r} is not a time: {why.rstrip('.')}. It is now {today} in {timezone}."
-    first, second = _that_work(instead, timezone, now)
-    return InvalidSchedule(message, field="when", fix=f'Try "{first}" or "{second}".')
+    return InvalidSchedule(message, field="when", fix=fix)
 
 
-def _that_work(instead: tuple[str, ...], timezone: str, now: datetime) -> list[str]:
-    """Two phrases that parse here and now; a suggestion that does not work is not made."""
+def _try(phrases: list[str]) -> str:
+    quoted = " or ".join(f'"{phrase}"' for phrase in phrases)
+    return f"Try {quoted}." if phrases else "Give a moment nearer to now."
+
+
+def _usual(now: datetime, timezone: str) -> tuple[str, ...]:
     in_two_days = now.astimezone(zone(timezone)) + timedelta(days=2)
-    usual = ("in 30 minutes", "tomorrow at 9am", f"{in_two_days:%Y-%m-%d} 15:00", "every day at 9am", "in 1 hour")
+    return "in 30 minutes", "tomorrow at 9am", f"{in_two_days:%Y-%m-%d} 15:00", "in 1 hour"
+
+
+def _that_work(phrases: Iterable[str], timezone: str, now: datetime, *, kind: str = "") -> list[str]:
+    """Those that are understood here and now: a suggestion that does not work is not made."""
     working: list[str] = []
-    for phrase in (*instead, *usual):
+    for phrase in phrases:
         try:
-            _understand(phrase, timezone, now, time(9))
-        except (Refused, InvalidSchedule):
+            understood = _understand(phrase, timezone, now, time(9))
+        except (Refused, InvalidSchedule, OverflowError, ValueError):
             continue
-        working.append(phrase)
-        if len(working) == 2:
-            break
+        if kind in ("", understood.kind) and phrase not in working:
+            working.append(phrase)
     return working

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import time
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from wakeful.schedule import cron
 from wakeful.schedule.clocks import PART_OF_DAY, PARTS, Clock, read_clock, settle
 from wakeful.schedule.interval import go_duration, rhythm
 from wakeful.schedule.names import WEEKDAY_NAMES
-from wakeful.schedule.offsets import read_amounts, total
+from wakeful.schedule.offsets import Offset, read_amounts, total
 from wakeful.schedule.refusals import Refused
 from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS
 
@@ -21,6 +22,11 @@ RECURS = re.compile(
     r"|weekdays|weekends|once an? (?:day|week|month|year)|(?:[1-5](?:st|nd|rd|th)|last) [a-z]+ of the month"
     r"|through|thru)\b"
 )
+# Not understood, but meant to recur: so that no single moment is suggested for it.
+SOUNDS_RECURRING = re.compile(
+    rf"\b(?:(?:bi|semi|tri)-?(?:weekly|monthly|yearly|annual(?:ly)?)|quarterly|fortnightly|twice|thrice|[0-9]+ ?x|times"
+    rf"|(?:per|once an?) [a-z]+|alternate|repeat(?:ing|ed|s)?|recurring|{WEEKDAY}s? (?:to|-) {WEEKDAY}s?)\b"
+)
 _BEYOND = (
     (r"until|till|ending|through [0-9]|through (?:next|the end)", "set `ends_at`"),
     (r"starting|beginning|as of|from [a-z0-9]+", "set `starts_at`"),
@@ -28,11 +34,12 @@ _BEYOND = (
     (r"except|but not|excluding|unless", "name the days it does fire on"),
 )
 _BEYOND_PATTERN = re.compile("|".join(rf"(\b(?:{words})\b)" for words, _ in _BEYOND))
-_EXAMPLES = ("every day at 9am", "every monday at 9am")
 _EVERY_OTHER = re.compile(
-    rf"\b(?:every|each) (?:other|alternate|[0-9]+(?:st|nd|rd|th)) (?:day|week|weekend|month|year|quarter|{WEEKDAY})s?\b"
-    r"(?! (?:of|in) (?:the|every|each) month)"
+    rf"\b(?:every|each) (?:(other|alternate)|([0-9]+)(?:st|nd|rd|th)) "
+    rf"(?:(day|week|month|year|quarter)|(weekend)|{WEEKDAY})s?\b(?! (?:of|in) (?:the|every|each) month)"
 )
+_LENGTHS = {"day": Offset(days=1), "week": Offset(days=7), "month": Offset(1), "quarter": Offset(3), "year": Offset(12)}
+_SAYS_WHEN = re.compile(r"\bat\b|[0-9] ?[ap]\.?m\b|:|noon|midnight|morning|afternoon|evening|night")
 
 _AND = r"(?:,? and |, ?| ?& ?)"
 _NUMBER = r"[0-9]{1,2}(?:st|nd|rd|th)?"
@@ -70,28 +77,73 @@ def understand(text: str, default: time) -> tuple[str, bool]:
     _check_limits(text)
     rule, clocks, part, utc = _collect(text)
     if rule is None:
-        raise Refused("it recurs, but no rhythm was understood", *_EXAMPLES)
+        raise Refused("it recurs, but no rhythm was understood")
     if rule.expr:
         if clocks or part:
-            raise Refused("a rhythm of hours or less has no time of day", "every 2 hours", "every day at 9am")
+            raise Refused("a rhythm of hours or less has no time of day", rule.expr)
         return rule.expr, utc
     if not rule.plain and not clocks:
-        raise Refused("it is not clear whether this recurs", "every monday at 9am", "every weekday at 9am")
+        raise Refused("it is not clear whether this recurs", _expression(rule, [PARTS[part] if part else default]))
     if clocks and any(clock.bare for clock in clocks) and part is None:
-        raise Refused("a lone number is no time of day", "every day at 9am", "every day at 17:30")
+        raise Refused("a lone number is no time of day", *_either_half(rule, clocks))
     times = [settle(clock, part) for clock in clocks] or [PARTS[part] if part else default]
-    return f"{_time_fields(times)} {rule.days} {rule.months} {rule.weekdays}", utc
+    return _expression(rule, times), utc
+
+
+def _expression(rule: Rule, times: list[time]) -> str:
+    return f"{_time_fields(times)} {rule.days} {rule.months} {rule.weekdays}"
+
+
+def _either_half(rule: Rule, clocks: list[Clock]) -> Iterator[str]:
+    """The same days, in the morning and in the afternoon."""
+    for half in "ap":
+        with contextlib.suppress(Refused):
+            times = [settle(clock._replace(bare=False, half=clock.half or half), None) for clock in clocks]
+            yield _expression(rule, times)
 
 
 def _check_limits(text: str) -> None:
     if found := _EVERY_OTHER.search(text):
-        raise Refused(
-            f'"{found[0]}" counts across months or weeks, which cron cannot', "@every 336h", "every monday at 9am"
-        )
+        raise Refused(f'"{found[0]}" counts across months or weeks', *_every_nth(found))
     text = _FROM_START.sub("", text)
     if found := _BEYOND_PATTERN.search(text):
-        use = _BEYOND[(found.lastindex or 1) - 1][1]
-        raise Refused(f'"{found[0]}" is not part of a rhythm: give the rhythm alone and {use}', *_EXAMPLES)
+        which = found.lastindex or 1
+        # Without its end or its start it is the same rhythm, unless its time of day stands behind them.
+        alone = text[: found.start()].rstrip(" ,") if which < 3 and not _SAYS_WHEN.search(text, found.end()) else ""
+        raise Refused(
+            f'"{found[0]}" is not part of a rhythm: give the rhythm alone and {_BEYOND[which - 1][1]}',
+            *([alone] if alone else []),
+        )
+
+
+def _every_nth(found: re.Match[str]) -> tuple[str, ...]:
+    """Every second day, week, month … as often; "every 3rd friday" may be of the month, and a weekend has two days."""
+    other, count, unit, weekend = found.groups()
+    if weekend or not (unit or other):
+        return ()
+    length, times = _LENGTHS[unit or "week"], int(count or 2)
+    return _as_often(Offset(length.months * times, length.days * times), found.string)
+
+
+def _as_often(offset: Offset, text: str) -> tuple[str, ...]:
+    """What recurs after so many months, or after so many days and less; nothing where no expression can say it."""
+    if not offset.months:
+        seconds = offset.days * 86_400 + offset.millis // 1000
+        return () if offset.millis % 1000 else (f"@every {go_duration(seconds)}",)
+    if offset.days or offset.millis or 12 % offset.months:
+        return ()
+    months = {1: "*", 12: "1"}.get(offset.months, f"*/{offset.months}")
+    return (_expression(Rule(days="1", months=months), [_said_time(text)]),)
+
+
+def _said_time(text: str) -> time:
+    """The time of day a phrase names after "at", else nine."""
+    for found in re.finditer(r"\bat ", text):
+        read = read_clock(text, found.start())
+        if read is not None and not read[0].bare:
+            with contextlib.suppress(Refused):
+                return settle(read[0], None)
+    return time(9)
 
 
 def _collect(text: str) -> tuple[Rule | None, list[Clock], str | None, bool]:
@@ -113,7 +165,7 @@ def _collect(text: str) -> tuple[Rule | None, list[Clock], str | None, bool]:
         elif zoned := _UTC.match(text, position):
             utc, position = True, zoned.end()
         else:
-            raise Refused(f'"{text[position:][:60]}" was not understood in something that recurs', *_EXAMPLES)
+            raise Refused(f'"{text[position:][:60]}" was not understood in something that recurs')
     return rule, clocks, part, utc
 
 
@@ -135,7 +187,7 @@ def _time_fields(times: list[time]) -> str:
         raise Refused("a schedule knows whole seconds")
     seconds, minutes, hours = (sorted({getattr(at, unit) for at in times}) for unit in ("second", "minute", "hour"))
     if len(seconds) > 1 or len(minutes) * len(hours) != len(set(times)):
-        raise Refused("times with different minutes are different schedules", "every day at 9am", "every day at 17:30")
+        raise Refused("times with different minutes are different schedules: set one for each")
     fields = [minutes, hours] if seconds == [0] else [seconds, minutes, hours]
     return " ".join(",".join(map(str, values)) for values in fields)
 
@@ -159,10 +211,7 @@ def _read_interval(text: str, position: int) -> tuple[Rule, int] | None:
             return None
         offset = total(amounts)
         if offset.months or (offset.days and (offset.days > 1 or offset.millis)):
-            hours = offset.days * 24 or 24
-            raise Refused(
-                "a rhythm of several days or months is no cron schedule", f"@every {hours}h", "every monday at 9am"
-            )
+            raise Refused("a rhythm of several days or months is not told by a phrase", *_as_often(offset, text))
         if offset.days:
             return Rule(), end
         seconds = offset.millis // 1000
@@ -192,7 +241,7 @@ def _weekday_list(found: re.Match[str]) -> Rule:
     said = re.findall(rf"{WEEKDAY}s?", names)
     plural = all(word.endswith("days") for word in said)
     if not (every or plural):
-        raise Refused("it is not clear whether this recurs", f"every {said[0]} at 9am", f"{said[0]} at 9am")
+        raise Refused("it is not clear whether this recurs", _instead_of(found, f"every {names}"))
     return Rule(weekdays=weekday_field({_weekday(word) for word in said}))
 
 
@@ -222,9 +271,16 @@ def _in_month(found: re.Match[str]) -> Rule:
 
 
 def _not_alone(found: re.Match[str]) -> Rule:
-    day = {"week": "monday", "month": "1st of the month", "year": "january 1st", "quarter": "1st of the month"}
+    day = {"week": "monday", "month": "1st of the month", "year": "january 1st"}
     word = re.sub(r"ly$", "", found[1]).replace("annual", "year")
-    raise Refused(f'"{found[0]}" does not say which day', f"every {day[word]} at 9am", "every weekday at 9am")
+    instead = _instead_of(found, f"every {day[word]}") if word in day else _as_often(_LENGTHS[word], found.string)[0]
+    raise Refused(f'"{found[0]}" does not say which day', instead)
+
+
+def _instead_of(found: re.Match[str], words: str) -> str:
+    """The phrase with other words where these were found, and a time of day."""
+    text = f"{found.string[: found.start()]}{words}{found.string[found.end() :]}"
+    return text if _SAYS_WHEN.search(text) else f"{text} at 9am"
 
 
 _Reader = Callable[[re.Match[str]], Rule]

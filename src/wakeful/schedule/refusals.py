@@ -10,3 +10,7 @@ class Refused(Exception):
         super().__init__(why)
         self.why = why
         self.instead = instead
+
+
+class RefusedRhythm(Refused):
+    """The same for something that recurs: what is suggested instead recurs too, and as often."""

@@ -1,5 +1,6 @@
 """What happened and what is to come, as one list: fires that came about, and alarms that wait or were cancelled.
 
+An alarm that waits for its retry stands here once, as the fire that is being retried.
 The words for `status` are those of the Alarm system: pending, fired, completed, failed, cancelled, timed_out.
 """
 
@@ -8,11 +9,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, following
+from wakeful.alarm import Alarm, Fire, coming
 from wakeful.errors import InvalidRequest
 from wakeful.store import AlarmQuery, FireQuery, Store
 
@@ -26,6 +29,7 @@ _FIRES: Final = {
     "snoozed": ("snoozed",),
 }
 STATUSES: Final = (*_ALARMS, *_FIRES)
+_STEPPED_OVER: Final = ("skipped", "snoozed")  # fires of an instant that something later stands in for
 _ALWAYS: Final = timedelta(days=366 * 1000)
 _ALL: Final = 2**31 - 1
 
@@ -83,7 +87,7 @@ class Past:
             statuses = _ALARMS.get(status, ("active", "paused", "cancelled"))
             wanted = AlarmQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
             # By their creation: what is to come must not push what happened off the page.
-            found += [(alarm.created_at, _unfired(alarm)) for alarm in await self._store.find(wanted)]
+            found += [(alarm.created_at, _unfired(alarm)) for alarm in await self._untold(wanted)]
         found.sort(key=lambda one: (one[0], one[1].alarm_id), reverse=True)
         return [entry for _, entry in found[:limit]]
 
@@ -102,22 +106,29 @@ class Past:
         return await self._told(await self._store.fires(query))
 
     async def _told(self, fires: list[Fire]) -> list[Entry]:
-        alarms: dict[str, Alarm | None] = {}
-        for fire in fires:
-            if fire.alarm_id not in alarms:
-                alarms[fire.alarm_id] = await self._store.get(fire.alarm_id)
-        return [_told(fire, alarms[fire.alarm_id]) for fire in fires]
+        alarms = await self._store.get_many({fire.alarm_id for fire in fires})
+        return [_told(fire, alarms.get(fire.alarm_id)) for fire in fires]
+
+    async def _untold(self, wanted: AlarmQuery) -> list[Alarm]:
+        """Alarms whose current occurrence has no fire that speaks for it: a retry stands once, as its fire."""
+        found: list[Alarm] = []
+        while page := await self._store.find(wanted):
+            keys = [(alarm.id, alarm.occurrence_at) for alarm in page if _may_be_told(alarm)]
+            fires = await self._store.fires_at(keys) if keys else {}
+            told = {fire.alarm_id for fire in fires.values() if _speaks(fire, wanted.target)}
+            found += [alarm for alarm in page if alarm.id not in told]
+            if len(page) < wanted.limit or len(found) >= wanted.limit:
+                break
+            wanted = replace(wanted, cursor=(page[-1].created_at, page[-1].id))
+        return found[: wanted.limit]
 
     @staticmethod
     def merged(alarms: Iterable[Alarm], *, until: datetime, limit: int) -> list[tuple[datetime, Alarm]]:
         """The coming fires of all these alarms in one line, soonest first."""
 
         def upcoming(alarm: Alarm) -> Iterator[tuple[datetime, str, Alarm]]:
-            moment: datetime | None = alarm.next_fire_at
-            after = alarm.occurrence_at
-            while moment is not None and moment <= until:
+            for moment in takewhile(lambda moment: moment <= until, coming(alarm)):
                 yield moment, alarm.id, alarm
-                moment = following(alarm, after if after > moment else moment)
 
         line = heapq.merge(*(upcoming(alarm) for alarm in alarms))
         return [(moment, alarm) for (moment, _, alarm), _ in zip(line, range(limit), strict=False)]
@@ -126,6 +137,15 @@ class Past:
 def offset(alarm: Alarm) -> timedelta:
     """How long after its creation an alarm is due."""
     return alarm.next_fire_at - alarm.created_at
+
+
+def _may_be_told(alarm: Alarm) -> bool:
+    return alarm.status != "cancelled" and alarm.may_have_fire
+
+
+def _speaks(fire: Fire, target: str) -> bool:
+    """Whether a fire stands in the list for its alarm: it went out, and to the target that is asked for."""
+    return fire.status not in _STEPPED_OVER and target in ("", fire.target)
 
 
 def _told(fire: Fire, alarm: Alarm | None) -> Entry:

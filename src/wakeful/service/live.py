@@ -2,7 +2,8 @@
 
 One poller per process reads what changed in the store, whichever process changed it, and only while somebody listens.
 Nothing depends on it: what commits very late may be missed, and a fire that changed twice between two looks is told
-once. Memory has bounds: a subscriber who does not keep up is dropped and told why, and may resume where it was.
+once. Memory has bounds: a subscriber who does not keep up is dropped and told why, and may resume where it was. So has
+the time it takes of the loop at once: an event is read and put into words once, and handed out a few listeners a turn.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import secrets
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Event, Fire
-from wakeful.clock import Clock
+from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
+from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, Pace, Subscription, Telling, Wanted
 from wakeful.store import Changes, Store
+
+__all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "Subscription", "Telling"]
 
 log = logging.getLogger("wakeful.live")
 
@@ -33,9 +37,10 @@ WHATS: Final = (
 OVERLAP: Final = timedelta(seconds=5)  # how late a commit may come and still be told
 REMEMBERED: Final = 50_000  # changes already told, so that the overlap tells nothing twice
 RING: Final = 1000  # events kept for those who come back
-QUEUE: Final = 256
-CHUNK: Final = 64  # events handed out at a time: a subscriber must have room for them
-PATIENCE: Final = 2.0  # seconds a subscriber has to make that room
+HANDED_AT_ONCE: Final = 32  # subscribers who are handed a chunk in one turn of the loop
+ROWS_AT_ONCE: Final = 100  # rows looked through in one turn of the loop
+PATIENCE: Final = 2.0  # seconds a subscriber has to make room for a chunk
+ROUNDS: Final = 5  # so often at most where it asks for more, and is only not served
 PAGE: Final = 1000
 PAGES: Final = 10  # read in one go; the rest waits for the next tick
 RESUME_WITHIN: Final = timedelta(minutes=1)  # after a time without subscribers
@@ -52,77 +57,8 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     "replaced": "active",
 }
 _ORDER: Final = {"created": 0, "fired": 2, **dict.fromkeys(_DONE_TO_IT, 1)}
+T = TypeVar("T")
 TOO_SLOW: Final = "events came faster than they were read"
-
-
-class LiveEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Something that happened. `seq` counts within this process; `status` is that of the fire, or of the alarm."""
-
-    seq: int
-    at: datetime
-    what: str  # one of WHATS
-    alarm_id: str
-    fire_id: str = ""
-    owner: str = ""
-    target: str = ""
-    status: str = ""
-    reason: str = ""
-
-
-class Wanted(Struct, frozen=True):
-    """Whose events, and which. Empty fields do not filter; an empty owner is the operator."""
-
-    owner: str = ""
-    whats: frozenset[str] = frozenset()
-    alarm_id: str = ""
-
-    def wants(self, event: LiveEvent) -> bool:
-        return (
-            (not self.owner or event.owner == self.owner)
-            and (not self.whats or event.what in self.whats)
-            and (not self.alarm_id or event.alarm_id == self.alarm_id)
-        )
-
-
-class Subscription:
-    """The events somebody wants, waiting to be taken. `resumed`: it goes on where its `after` said."""
-
-    def __init__(self, wanted: Wanted, missed: Sequence[LiveEvent] = (), *, resumed: bool) -> None:
-        self.wanted = wanted
-        self.resumed = resumed
-        self.dropped = asyncio.Event()
-        self.reason = ""
-        self._waiting = deque(event for event in missed if wanted.wants(event))
-        self._changed = asyncio.Event()
-
-    async def next(self) -> LiveEvent:
-        """The next event, whenever there is one."""
-        while not self._waiting:
-            self._changed.clear()
-            await self._changed.wait()
-        self._changed.set()
-        return self._waiting.popleft()
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
-    def put(self, events: Sequence[LiveEvent]) -> None:
-        wanted = [event for event in events if self.wanted.wants(event)]
-        if wanted:
-            self._waiting.extend(wanted)
-            self._changed.set()
-
-    async def has_room(self) -> None:
-        """Return once another chunk fits."""
-        while len(self._waiting) > QUEUE - CHUNK:
-            self._changed.clear()
-            await self._changed.wait()
-
-    def drop(self, reason: str) -> None:
-        self.reason = reason
-        self._waiting.clear()
-        self.dropped.set()
 
 
 class Live:
@@ -135,7 +71,8 @@ class Live:
         self._patience = patience
         self._run = secrets.token_hex(4)  # numbers of another process mean nothing here
         self._seq = 0
-        self._ring: deque[LiveEvent] = deque(maxlen=RING)
+        self._ring: deque[Telling] = deque(maxlen=RING)
+        self._pace = Pace()
         self._subscribers: set[Subscription] = set()
         self._poller: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -166,7 +103,7 @@ class Live:
                 self._poller = asyncio.create_task(self._follow(), name="wakeful live")
             missed = self._since(after)
             wanted = Wanted(owner, frozenset(whats), alarm_id)
-            subscription = Subscription(wanted, missed or (), resumed=missed is not None)
+            subscription = Subscription(wanted, self._pace, missed or (), resumed=missed is not None)
             self._subscribers.add(subscription)
         try:
             yield subscription
@@ -176,15 +113,15 @@ class Live:
                 self._poller.cancel()
                 self._poller = None
 
-    def _since(self, id: str) -> list[LiveEvent] | None:
+    def _since(self, id: str) -> list[Telling] | None:
         """What came after an event, or None where that is not known any more."""
         run, _, number = id.partition("-")
         if run != self._run or not number.isascii() or not number.isdigit() or len(number) > 15:
             return None
-        oldest = self._ring[0].seq - 1 if self._ring else self._seq
+        oldest = self._ring[0].event.seq - 1 if self._ring else self._seq
         if not oldest <= int(number) <= self._seq:
             return None
-        return [event for event in self._ring if event.seq > int(number)]
+        return [telling for telling in self._ring if telling.event.seq > int(number)]
 
     async def _catch_up(self) -> None:
         """Go on where the last subscriber left; after a longer time begin anew, with what is there already known."""
@@ -221,7 +158,7 @@ class Live:
 
     async def _look(self) -> None:
         for _ in range(PAGES):
-            await self._tell(self._number(await self._page()))
+            await self._tell(await self._page())
             if self._place is None or self._place.caught_up:
                 return
 
@@ -231,33 +168,57 @@ class Live:
         place, now = self._place, await self._store.now()
         found = await self._store.changes(owner="", since=place.since, after_event=place.after, limit=PAGE)
         self._place = place.beyond(found, now)
-        return list(self._memory.news(found, place.since))
+        return await self._memory.news(found, place.since)
 
-    def _number(self, events: Sequence[LiveEvent]) -> list[LiveEvent]:
+    def _number(self, events: Sequence[LiveEvent]) -> list[Telling]:
         numbered = [replace(event, seq=self._seq + count) for count, event in enumerate(events, 1)]
-        self._seq += len(numbered)
-        self._ring.extend(numbered)
-        return numbered
+        tellings = [Telling(self.id_of(event.seq), event) for event in numbered]
+        self._seq += len(tellings)
+        self._ring.extend(tellings)
+        return tellings
 
     async def _tell(self, events: Sequence[LiveEvent]) -> None:
         for at in range(0, len(events), CHUNK):
             await self._make_room()
-            for subscription in self._subscribers:
-                subscription.put(events[at : at + CHUNK])
+            # Numbered only now: who subscribes while others are still told of it finds it in the ring, or not at all.
+            await self._hand_out(self._number(events[at : at + CHUNK]))
+
+    async def _hand_out(self, chunk: Sequence[Telling]) -> None:
+        """To all who are here now, a few in one turn of the loop; looked through once for all who want the same."""
+        wanted: dict[Wanted, list[Telling]] = {}
+        for count, subscription in enumerate(list(self._subscribers), 1):
+            view = subscription.wanted
+            if view not in wanted:
+                wanted[view] = [telling for telling in chunk if view.wants(telling.event)]
+            subscription.put(wanted[view])
+            if count % HANDED_AT_ONCE == 0:
+                await turn()
 
     async def _make_room(self) -> None:
-        """Wait for those who are behind, all at once and not for long; then go on without the ones who still are."""
-        behind = {asyncio.create_task(one.has_room()): one for one in self._subscribers if one.waiting > QUEUE - CHUNK}
+        """Wait for those who are behind, all at once and not for long; then go on without the ones who still are.
+
+        Who asks for more and is not served, because there are so many, is waited for longer.
+        """
+        for tried in range(1, ROUNDS + 1):
+            slow = await self._behind_for(self._patience)
+            for subscription in slow:
+                if tried == ROUNDS or not subscription.asks:
+                    self._subscribers.discard(subscription)
+                    subscription.drop(TOO_SLOW)
+            if not slow:
+                return
+
+    async def _behind_for(self, seconds: float) -> list[Subscription]:
+        """Those who made no room in so many seconds."""
+        behind = {asyncio.create_task(one.has_room()): one for one in self._subscribers if one.behind}
         if not behind:
-            return
+            return []
         try:
-            _, slow = await asyncio.wait(behind, timeout=self._patience)
+            _, slow = await asyncio.wait(behind, timeout=seconds)
         finally:
             for task in behind:
                 task.cancel()
-        for task in slow:
-            self._subscribers.discard(behind[task])
-            behind[task].drop(TOO_SLOW)
+        return [behind[task] for task in slow]
 
 
 class _Place(Struct, frozen=True):
@@ -291,12 +252,16 @@ class _Memory:
     def __init__(self) -> None:
         self._told: OrderedDict[object, object] = OrderedDict()
 
-    def news(self, found: Changes, since: datetime) -> Iterator[LiveEvent]:
+    async def news(self, found: Changes, since: datetime) -> list[LiveEvent]:
         """The events in what was read, in the order they happened."""
-        told = [event for alarm in found.alarms for event in self._created(alarm)]
-        told += [event for seq, event_row in found.events for event in self._done(seq, event_row)]
-        told += [event for fire in found.fires for event in self._moved(fire, since)]
-        yield from sorted(told, key=lambda event: (event.at, _ORDER.get(event.what, 3)))
+        told: list[LiveEvent] = []
+        async for alarm in _by_and_by(found.alarms):
+            told += self._created(alarm)
+        async for seq, event in _by_and_by(found.events):
+            told += self._done(seq, event)
+        async for fire in _by_and_by(found.fires):
+            told += self._moved(fire, since)
+        return sorted(told, key=lambda event: (event.at, _ORDER.get(event.what, 3)))
 
     def _is_news(self, key: object, state: object = None) -> bool:
         known = key in self._told and self._told[key] == state
@@ -354,6 +319,14 @@ class _Memory:
         is_told = fire.status == "snoozed" and ("snoozed", fire.alarm_id, fire.updated_at) in self._told
         if fire.status != "waiting" and not is_told:
             yield replace(told, what=fire.status)
+
+
+async def _by_and_by(rows: Sequence[T]) -> AsyncIterator[T]:
+    """A page of rows is long: others get their turn in between."""
+    for count, row in enumerate(rows, 1):
+        yield row
+        if count % ROWS_AT_ONCE == 0:
+            await turn()
 
 
 def _just_went_out(fire: Fire, since: datetime) -> bool:

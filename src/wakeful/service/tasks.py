@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, unix_ms
+from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel, default_policy, unix_ms
 from wakeful.alarm.task import ISOLATED, moment_of, rfc3339
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany
@@ -24,8 +24,10 @@ from wakeful.ids import Ids
 from wakeful.service.guards import Guards, check
 from wakeful.store import AlarmQuery, Store
 
+USUAL_TABLE: Final = "scheduled_tasks"
 LOOKED_AT: Final = 10_000  # an owner's latest tasks, where one is looked for among them
 TRIES: Final = 10
+AT_ONCE: Final = 500
 ALARMS: Final = 20  # of one task, looked at for the one it has now
 SHARED: Final = "group"
 _LIVE: Final = ("active", "paused")
@@ -70,6 +72,7 @@ class Tasks:
             owner=settings.owner,
             timezone=settings.timezone,
             max_failures=settings.max_failures,
+            policy=default_policy(settings),
         )
 
     async def schedule(
@@ -156,11 +159,47 @@ class Tasks:
         return plan.task or before
 
     async def cancel(self, id: str, *, owner: str) -> Task:
-        """Delete the row: its alarm is cancelled within a tick."""
+        """Delete the row: nothing is said for it any more, and its alarm is cancelled within a tick."""
         before = await self.get(id, owner=owner)
         if not await self._store.tasks.delete(id, owner=before.owner):
             raise NotFound("task not found", field="id")
         return before
+
+    async def unwatched(self) -> bool:
+        """Whether there is a table of the usual name, and no table is connected."""
+        if await self._store.tasks.table():
+            return False
+        try:
+            return await self._store.tasks.rows(USUAL_TABLE, limit=0) is not None
+        except InvalidConfig:
+            return False  # another's, of the same name: it could not be connected as it is
+
+    async def disconnect(self) -> tuple[str, int]:
+        """Leave the connected table alone: which it was, and how many alarms of its tasks were cancelled. Rows stay.
+
+        Safe to repeat: what an earlier try left undone is done.
+        """
+        name, count = await self._store.tasks.disconnect(), 0
+        while links := await self._store.tasks.links(limit=AT_ONCE):
+            for id in filter(None, links.values()):
+                count += await self._cancelled(id, f"table {name} disconnected" if name else "table disconnected")
+            await self._store.tasks.unlink(list(links))
+        return name, count
+
+    async def _cancelled(self, alarm_id: str, reason: str) -> bool:
+        for _ in range(TRIES):
+            alarm = await self._store.get(alarm_id)
+            if alarm is None:
+                return False
+            key = (alarm.id, alarm.occurrence_at)
+            fire = (await self._store.fires_at([key])).get(key)
+            change = cancel(alarm, fire, now=await self._now(), by=TASKS, reason=reason)
+            if change is None:
+                return False
+            [answer] = await self._store.settle([change])
+            if answer.what == "applied":
+                return True
+        raise Conflict(f"the alarm {alarm_id} keeps changing", field="id", fix="Try again.")
 
     async def note(self, task: Task) -> str:
         """Why a task does not run, where a dispatcher has said so."""

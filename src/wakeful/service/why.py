@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
-from wakeful.alarm import INBOX, Alarm, Event, Fire, following
+from wakeful.alarm import INBOX, Alarm, Event, Fire, coming
 from wakeful.store import TargetState, Worker
 
 SILENT_AFTER: Final = timedelta(seconds=30)  # a worker not seen for this long is not counted on
@@ -18,15 +19,17 @@ _SKIPPED: Final = {
     "expired": "it was later than the alarm's `expires` allows",
     "paused": "the alarm was paused",
     "superseded": "the alarm was given another time first",
+    "cancelled": "the alarm was cancelled while the wake waited in the inbox",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
     "refused": "the target refused it for good",
     "superseded": "a retry would have come at or after the next occurrence, or the alarm was changed",
     "expired": "a retry would have come later than the alarm's `expires` allows",
-    "cancelled": "the alarm was cancelled while it was being retried",
+    "cancelled": "the alarm was cancelled while it was being retried or waited in the inbox",
     "paused": "the alarm was paused while it was being retried",
     "reported": "the target reported that the work failed",
+    "unreported": "it was handed out as often as the alarm's `max_failures` allows, and nobody said how it went",
     "broken": "the alarm could not be planned any more",
 }
 
@@ -87,7 +90,7 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
             )
         return f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}.{_then(alarm)}"
     late = _span(now - alarm.next_fire_at)
-    if alarm.claimed_at is not None and alarm.claimed_at + lease > now:
+    if alarm.is_leased(now, lease):
         return f"A worker took it at {_at(alarm.claimed_at)} and is delivering it now."
     if state is not None and state.paused_at is not None:
         return f"It has been due for {late}, but its target is paused{_because(state.paused_reason)}."
@@ -99,9 +102,18 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
             f"It has been due for {late}; the target has been failing since {_at(state.breaker_opened_at)} "
             f"({state.last_error}), and is tried with one wake at a time until it recovers."
         )
-    if alarm.claimed_at is not None:
-        return f"It has been due for {late}: the worker that took it at {_at(alarm.claimed_at)} fell silent."
+    if alarm.unsettled:
+        return (
+            f"It has been due for {late}: {_silence(alarm, now)}; what was in its hands is tried again one at a time."
+        )
     return f"It has been due for {late} and is about to be delivered: others of its target are ahead of it."
+
+
+def _silence(alarm: Alarm, now: datetime) -> str:
+    taken = f"the worker that took it at {_at(alarm.claimed_at)}" if alarm.claimed_at else "the worker that took it"
+    if alarm.claimed_at is not None and alarm.claimed_at > now:
+        return f"{taken} did so by a clock that has been set back since, and its hold counts for nothing"
+    return f"{taken} fell silent"
 
 
 def _fire(fire: Fire) -> str:
@@ -115,7 +127,8 @@ def _fire(fire: Fire) -> str:
         case "timed_out":
             return f"The fire of {when} was delivered, but its report did not come in time."
         case "waiting":
-            return f"The wake of {when} waits in the inbox until its owner fetches it."
+            told = f" It was {fire.last_error}." if fire.attempts and fire.last_error else ""
+            return f"The wake of {when} waits in the inbox until its owner fetches it.{told}"
         case "retrying":
             return f"The fire of {when} is being retried: {fire.last_error}."
         case "snoozed":
@@ -131,7 +144,7 @@ def _lateness(fire: Fire) -> str:
 
 
 def _then(alarm: Alarm) -> str:
-    after = following(alarm, alarm.next_fire_at)
+    after = next(islice(coming(alarm), 1, None), None)
     return f" After that at {_at(after)}." if after else ""
 
 

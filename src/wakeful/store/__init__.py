@@ -8,7 +8,7 @@ a store raises StoreUnavailable (nothing is known to be written) or StoreBusy (a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol
 
@@ -36,10 +36,14 @@ class Claim(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """What a claim brought, oldest due first per target, and the moment it happened by the store's clock."""
+    """What a claim brought, oldest due first per target, and the moment it happened by the store's clock.
+
+    `ahead`: one of them had a lease from the future, that is from a clock that has been set back since.
+    """
 
     alarms: list[Alarm]
     now: datetime
+    ahead: bool = False
 
 
 class Settled(Struct, frozen=True):
@@ -49,9 +53,10 @@ class Settled(Struct, frozen=True):
     edited    the claim holds, but the alarm was changed since it was read: read it again and decide again
     lost      the claim does not hold (or the alarm is gone): someone else decides now
     refused   the row of a table target could not be written; nothing was, and `error` says why
+    moved     it would have said the words of a task whose row no longer stands as it was planned; nothing was written
     """
 
-    what: Literal["applied", "edited", "lost", "refused"]
+    what: Literal["applied", "edited", "lost", "refused", "moved"]
     error: str = ""
 
 
@@ -198,11 +203,19 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
-        """Lease due alarms, at most `slots[target]` per target: raises `claim` and `unsettled`, sets `claimed_at`.
+    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool = True) -> Claimed:
+        """Lease due alarms, at most `slots[target]` per target: raises `claim`, sets `claimed_at` and `unsettled`.
 
-        Due: active and `next_fire_at <= now`. Leased: `claimed_at` is set and `now < claimed_at + lease`, with the
-        lease given here, whoever claimed it. `version` and `updated_at` stay: a claim is not a change.
+        Due: active and `next_fire_at <= now`. Leased: `claimed_at` is set and less than a lease away from now, with the
+        lease given here, whoever claimed it. One from further ahead was made by a clock that has been set back since,
+        and is no lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
+        and `updated_at` stay: a claim is not a change.
+
+        An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect. At most one of them is
+        claimed in a call, the one with the least against it, and none without `suspects`; the others wait. A claim
+        raises `unsettled` to 1, a suspect's to 2; what is above that only the dispatcher counts.
+
+        A call that fails may have leased alarms, unheard: the next one of the same store brings them too.
         """
         ...
 
@@ -215,8 +228,9 @@ class Store(Protocol):
         failed_in_a_row, paused_reason, cancelled_at. `edited=True` writes every column except id, owner_did, user_id,
         idempotency_key and created_at. Fires replace the ones with their key entirely. A row whose key is already in
         its table counts as written. What the database refuses of one change (a row for a missing table, a value it
-        cannot hold) makes that change `refused` and leaves its neighbours alone. One answer per change, in order.
-        Sets `hints` as `add` does.
+        cannot hold) makes that change `refused` and leaves its neighbours alone. A change that `speaks` for a task
+        (alarm/task.py) is `moved` unless the task's row, held in the same transaction, is the one that was planned.
+        One answer per change, in order. Sets `hints` as `add` does.
         """
         ...
 
@@ -227,10 +241,10 @@ class Store(Protocol):
         """
         ...
 
-    async def next_due(self, targets: Sequence[str], *, lease: timedelta) -> datetime | None:
+    async def next_due(self, targets: Sequence[str]) -> datetime | None:
         """The earliest moment at which one of these targets has something to claim; in the past when it has already.
 
-        For a leased alarm that is the end of its lease. None when nothing of theirs is active.
+        Leased alarms and suspects do not count: they are looked for once a tick. None when there is nothing else.
         """
         ...
 
@@ -243,6 +257,10 @@ class Store(Protocol):
 
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
+        ...
+
+    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
+        """The alarms of these ids, where they exist, whoever's they are: one read however many."""
         ...
 
     async def find(self, query: AlarmQuery) -> list[Alarm]:

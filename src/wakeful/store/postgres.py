@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -31,10 +31,12 @@ from wakeful.store import (
     Worker,
 )
 from wakeful.store.batching import Elbowroom, GroupCommit, Refused
+from wakeful.store.postgres_claims import Claims
 from wakeful.store.postgres_database import Database
 from wakeful.store.postgres_hints import Hints
 from wakeful.store.postgres_migrate import Migrator
 from wakeful.store.postgres_rows import (
+    alarm_and_fire_of,
     alarm_of,
     event_columns,
     event_of,
@@ -54,7 +56,7 @@ from wakeful.store.queries import Naming, queries
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from wakeful.store.postgres_database import Connection, Record
+    from wakeful.store.postgres_database import Connection
 
     Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
 
@@ -93,6 +95,7 @@ class PostgresStore:
         self.tasks = self._writes.tasks = PostgresTasks(
             self._database, self._writes, naming=naming, moment=self._moment
         )
+        self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
         self._adding = GroupCommit(self._add, room=room)
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
@@ -128,13 +131,9 @@ class PostgresStore:
                 await connection.fetch(self._sql["notify"], self._channel)
             return added
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
+    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool = True) -> Claimed:
         self._hints.listen()
-        free = {target: count for target, count in slots.items() if count > 0}
-        rows = await self._database.fetch(self._sql["claim"], self._moment(), lease, list(free), list(free.values()))
-        now, first = rows[0][0], rows[0][1]
-        # Nothing due: the moment stands alone in its row.
-        return Claimed([] if first is None else [alarm_of(row[1:]) for row in rows], now)
+        return await self._claims.claim(slots, lease=lease, suspects=suspects)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         slow = [change.edited or change.row is not None or change.after.created_via == TASKS for change in changes]
@@ -156,9 +155,9 @@ class PostgresStore:
         lost = {(str(row["id"]), row["claim"]) for row in rows}
         return [claim for claim in claims if (claim.id, claim.claim) in lost or claim not in ours]
 
-    async def next_due(self, targets: Sequence[str], *, lease: timedelta) -> datetime | None:
+    async def next_due(self, targets: Sequence[str]) -> datetime | None:
         self._hints.listen()
-        moment: datetime | None = await self._value("next_due", list(targets), lease)
+        moment: datetime | None = await self._value("next_due", list(targets))
         return moment
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
@@ -170,6 +169,11 @@ class PostgresStore:
             return None
         rows = await self._database.fetch(self._sql["get"], uuid, owner)
         return alarm_of(rows[0]) if rows else None
+
+    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
+        asked = [uuid for id in ids if (uuid := uuid_of(id)) is not None]
+        rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []
+        return {alarm.id: alarm for alarm in map(alarm_of, rows)}
 
     async def find(self, query: AlarmQuery) -> list[Alarm]:
         rows = await self._database.fetch(
@@ -205,10 +209,11 @@ class PostgresStore:
         return {key: found[key] for key in ours if key in found}
 
     async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        return await self._with_alarms(await self._database.fetch(self._sql["overdue"], self._moment(), limit))
+        rows = await self._database.fetch(self._sql["overdue"], self._moment(), limit)
+        return [alarm_and_fire_of(row) for row in rows]
 
     async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        return await self._with_alarms(await self._database.fetch(self._sql["waiting"], owner, limit))
+        return [alarm_and_fire_of(row) for row in await self._database.fetch(self._sql["waiting"], owner, limit)]
 
     async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
         return [alarm_of(row) for row in await self._database.fetch(self._sql["agenda"], owner, until, limit)]
@@ -309,12 +314,6 @@ class PostgresStore:
         if soon:  # told after the commit: whoever hears of it finds it
             self._hints.tell()
         return answers
-
-    async def _with_alarms(self, rows: Iterable[Record]) -> list[tuple[Alarm, Fire]]:
-        fires = [fire_of(row) for row in rows]
-        found = await self._database.fetch(self._sql["same_id"], [fire.alarm_id for fire in fires]) if fires else []
-        alarms = {alarm.id: alarm for alarm in map(alarm_of, found)}
-        return [(alarms[fire.alarm_id], fire) for fire in fires if fire.alarm_id in alarms]
 
     def _moment(self) -> datetime | None:
         """Handed to every statement that judges by time; None: the database's own clock."""

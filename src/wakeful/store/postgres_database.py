@@ -1,7 +1,8 @@
 """The connections to PostgreSQL: a pool that costs no round trip of its own, and what its errors mean to a caller.
 
 Nothing here hangs: connecting, waiting for a connection and every statement have a limit. A connection that is lost is
-opened anew and the work done again, a few times; so all work handed in here must be safe to repeat.
+opened anew and the work done again, a few times; so all work handed in here must be safe to repeat. Where the DSN names
+several servers, one that falls silent is left for the next within seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from wakeful.clock import SystemClock
+from wakeful.clock import SystemClock, stopwatch
 from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from wakeful.store.batching import Refused
 
@@ -21,6 +22,8 @@ try:
     import asyncpg
 except ImportError as missing:
     raise InvalidConfig("PostgreSQL needs the package asyncpg.", fix="pip install 'wakeful[postgres]'") from missing
+
+from wakeful.store.postgres_hosts import CONNECT_WITHIN, Hosts, Lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
     Direct = asyncpg.Connection[Record]
     Connection = Direct | PoolConnectionProxy[Record]
 
-CONNECT_WITHIN: Final = 3.0
 ANSWER_WITHIN: Final = 8.0
+SUSPECT_AFTER: Final = 1.5  # seconds that work takes before its server is asked whether it is there
+_LOOK_EVERY: Final = 0.25
 _GIVE_UP_WITHIN: Final = 1.0  # on a connection whose statement was given up: then it is closed instead of kept
 _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something whose connection was lost
 _SETTINGS: Final = {
@@ -47,15 +51,12 @@ _SETTINGS: Final = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
+_ARRAYS: Final = ("bigint", "boolean", "integer", "json", "text", "timestamptz", "uuid")  # of these we send arrays
 _BUSY: Final = {"55P03", "40P01", "40001", "57014"}  # lock timeout, deadlock, serialization, cancelled
 # Too many connections, and 25006: it became a standby. The next connection may find the new primary.
 _LOST: Final = {"53300", "25006"}
 
 T = TypeVar("T")
-
-
-class Lost(StoreUnavailable):
-    """The connection went away, with or without the work having been done."""
 
 
 def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | InvalidConfig:
@@ -85,7 +86,9 @@ def _from_server(state: str, said: str) -> StoreUnavailable:
         return Lost(f"PostgreSQL is not reachable: {said}")
     if state[:2] in ("21", "22", "23"):
         return Refused(f"PostgreSQL does not take this: {said}")
-    return StoreUnavailable(f"PostgreSQL answered with an error: {said} ({state})")
+    # Short of something, or broken: that may pass. A wrong password or a missing database stays until it is set right.
+    passing = state[:2] in ("53", "58", "XX")
+    return StoreUnavailable(f"PostgreSQL answered with an error: {said} ({state})", passing=passing)
 
 
 DRIVER_ERRORS: Final = (
@@ -106,9 +109,16 @@ class Database:
         self._opening = asyncio.Lock()
         self._closed = False
         self._password = _password_in(dsn)
+        self._hosts = Hosts(dsn, hide=self._password)
+        self._begun: dict[object, float] = {}  # work under way: since when
+        self._watching: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
         self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+            self._watching = None
         if self._pool is None:
             return
         pool, self._pool = self._pool, None
@@ -142,9 +152,11 @@ class Database:
         with self.told():
             pool = await self._open()
             connection = await self._acquire(pool)
+            self._begun[connection] = stopwatch()
             try:
                 yield connection
             finally:
+                del self._begun[connection]
                 await pool.release(connection, timeout=_GIVE_UP_WITHIN)
 
     async def _acquire(self, pool: asyncpg.Pool[Record]) -> PoolConnectionProxy[Record]:
@@ -152,7 +164,8 @@ class Database:
             return await pool.acquire(timeout=CONNECT_WITHIN + 1)
         except TimeoutError:
             # Says nothing against the connections there are: they may only be busy.
-            raise StoreUnavailable("no connection to PostgreSQL became free in time") from None
+            busy = f"all {self._pool_size} connections to PostgreSQL are in use, and none became free in time"
+            raise StoreUnavailable(self._hosts.trouble or busy) from None
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -163,7 +176,9 @@ class Database:
 
     async def listener(self) -> Direct:
         """A connection of one's own, outside the pool."""
-        return await asyncpg.connect(self._dsn, **self._options())
+        connection = await self._hosts.connect(**self._options())
+        _notice_a_dead_peer(connection)
+        return connection
 
     async def _open(self) -> asyncpg.Pool[Record]:
         if self._closed:
@@ -175,14 +190,30 @@ class Database:
                         self._dsn,
                         min_size=0,
                         max_size=self._pool_size,
-                        init=_prepare,
+                        connect=self._connect,
+                        init=_prepare_behind_pgbouncer if self._pgbouncer else _prepare,
                         reset=_nothing_to_reset,
                         **self._options(),
                     )
+                    if self._hosts.several:
+                        self._watching = asyncio.create_task(self._watch(), name="wakeful postgres watch")
         return self._pool
 
+    async def _connect(self, *_: Any, **options: Any) -> Direct:
+        return await self._hosts.connect(**options)
+
+    async def _watch(self) -> None:
+        """Look after work that takes long: slow is not silent, and a server that is silent ends it now, not later."""
+        asked = stopwatch()
+        while True:
+            await SystemClock().sleep(_LOOK_EVERY)
+            suspect = stopwatch() - SUSPECT_AFTER
+            if asked < suspect and min(self._begun.values(), default=stopwatch()) < suspect:
+                await self._hosts.let_go_of_the_silent(**self._options())
+                asked = stopwatch()
+
     def _options(self) -> dict[str, Any]:
-        limits = {"timeout": CONNECT_WITHIN, "command_timeout": ANSWER_WITHIN}
+        limits = {"command_timeout": ANSWER_WITHIN}
         if self._pgbouncer:
             return {**limits, "statement_cache_size": 0}
         return {**limits, "server_settings": _SETTINGS}
@@ -212,6 +243,19 @@ async def _prepare(connection: Connection) -> None:
     if caps is not None:
         connection._server_caps = caps._replace(jit=False)  # type: ignore[union-attr]
     _notice_a_dead_peer(connection)
+
+
+async def _prepare_behind_pgbouncer(connection: Connection) -> None:
+    """The driver looks up the types of our parameters: all at once and now, with jit off in that transaction.
+
+    No setting of ours reaches a session there, and compiling the look-up takes ten times as long as the look-up. Left
+    to itself it would come with the first claim, and with every connection anew.
+    """
+    await _prepare(connection)
+    async with connection.transaction():
+        await connection.execute("set local jit = off")
+        casts = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(_ARRAYS, 1))
+        await connection.fetch(f"select {casts}", *([None] * len(_ARRAYS)))
 
 
 def _notice_a_dead_peer(connection: Connection) -> None:

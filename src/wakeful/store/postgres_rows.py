@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -17,6 +17,9 @@ from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy, unix_ms
 from wakeful.store import TargetState, Token, Worker
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres_database import Record
 
 _ALARM: Final = Alarm.__struct_fields__
 _FIRE: Final = Fire.__struct_fields__
@@ -74,6 +77,13 @@ def fire_of(row: Iterable[Any]) -> Fire:
     values["alarm_id"] = str(values["alarm_id"])
     values["log"] = _log.decode(values["log"])
     return Fire(**values)
+
+
+def alarm_and_fire_of(row: Record) -> tuple[Alarm, Fire]:
+    """Both from one row: the fire's columns first. A mark stands between, however many columns a fire has by now."""
+    between = list(row.keys()).index("and_its_alarm")
+    values = tuple(row)
+    return alarm_of(values[between + 1 :]), fire_of(values[:between])
 
 
 def event_of(row: Iterable[Any]) -> tuple[int, Event]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeful.alarm import TASKS, Alarm, Change, Task, TaskNews, TaskPlan, task_state
-from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.alarm import Change, Task, TaskNews, TaskPlan, shows, task_state
+from wakeful.errors import InvalidConfig, InvalidRequest, StoreBusy
 from wakeful.store import Settled
 from wakeful.store.batching import Refused
-from wakeful.store.postgres_database import DRIVER_ERRORS, Database, Lost, translated
+from wakeful.store.postgres_database import DRIVER_ERRORS, Database, translated
+from wakeful.store.postgres_hosts import Lost
 from wakeful.store.postgres_writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.queries import Naming
 from wakeful.store.tasks import (
+    ID_LENGTH,
     NotAsRead,
     TaskTable,
     check_columns,
@@ -26,6 +29,7 @@ from wakeful.store.tasks import (
     task_of,
     task_sql,
     together,
+    unfit_id,
 )
 
 if TYPE_CHECKING:
@@ -34,10 +38,11 @@ if TYPE_CHECKING:
 _TRIGGERS: Final = 2
 _KIND: Final = "select relkind::text from pg_class where oid = to_regclass($1)"
 _COLUMNS: Final = """
-select attname, format_type(atttypid, atttypmod)
+select attname, format_type(atttypid, atttypmod), attnotnull and not atthasdef and attidentity = ''
   from pg_attribute
  where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
 """
+_TEXT: Final = re.compile(r"(text|citext|name|character|character varying)(\((?P<length>\d+)\))?")
 _UTC: Final = """to_char({}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
 _Sql = Mapping[str, str]
 
@@ -57,22 +62,50 @@ class PostgresTasks:
 
         async def work(connection: Connection, again: bool) -> bool:
             async with connection.transaction():
-                kind = await connection.fetchval(_KIND, TaskTable(table, {}).quoted)
-                if kind not in (None, "r", "p"):
-                    raise InvalidConfig(f"{table} is not a table", field="table", fix="Name a table.")
-                if kind is None:
+                before = await _fit(connection, table)
+                if before is None:
                     await connection.execute(self._sql["create_table"].replace("{tasks}", TaskTable(table, {}).quoted))
-                found = await _shape(connection, table)
-                check_columns(table, found.columns)
+                found = before or await _shape(connection, table)
                 sql = self._filled(found)
                 for other in await connection.fetch(sql["disconnect"], table):
                     await connection.execute(self._filled(TaskTable(other[0], found.columns))["unwatch"])
                 await connection.fetch(sql["connect"], table, self._moment())
                 await connection.execute(sql["watch"])
                 await connection.execute(sql["queue_all"])
-                return kind is None
+                return before is None
 
         return await self._database.run(work)
+
+    async def disconnect(self) -> str:
+        async def work(connection: Connection, again: bool) -> str:
+            async with connection.transaction():
+                name = str(await connection.fetchval(self._sql["connected"]) or "")
+                if name and (await _shape(connection, name)).columns:  # else it is gone, and its triggers with it
+                    await connection.execute(self._filled(TaskTable(name, {}))["unwatch"])
+                await connection.execute(self._sql["disconnect_all"])
+                self._door = None
+                return name
+
+        return await self._database.run(work)
+
+    async def links(self, *, limit: int) -> dict[str, str]:
+        return {row[0]: row[1] for row in await self._database.fetch(self._sql["links"], limit)}
+
+    async def unlink(self, task_ids: Sequence[str]) -> None:
+        async def work(connection: Connection, again: bool) -> None:
+            await connection.executemany(self._sql["unlink"], [(id,) for id in task_ids])
+
+        await self._database.run(work)
+
+    async def rows(self, table: str, *, limit: int) -> list[Task] | None:
+        check_name(table)
+
+        async def work(connection: Connection, again: bool) -> list[Record] | None:
+            found = await _fit(connection, table)
+            return None if found is None else await connection.fetch(self._filled(found)["list"], "", "", limit)
+
+        rows = await self._database.run(work)
+        return None if rows is None else [task for row in rows if (task := task_of(tuple(row))) is not None]
 
     async def table(self) -> str:
         rows = await self._database.fetch(self._sql["connected"])
@@ -102,6 +135,37 @@ class PostgresTasks:
 
         return [news_of(tuple(row)) for row in await self._database.run(work)]
 
+    async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
+        async def work(connection: Connection, again: bool) -> dict[str, TaskNews | None]:
+            async with connection.transaction():
+                return await self._standing(connection, alarm_ids)
+
+        return await self._database.run(work) if alarm_ids else {}
+
+    async def overtaken(self, connection: Connection, alarm_ids: Sequence[str], *, wait: str) -> Set[str]:
+        """Of these alarms, about to be settled, those whose row is not the one that was planned. The rest is held."""
+        await connection.fetch(self._sql["hold_alarms"], wait, alarm_ids)
+        return (await self._standing(connection, alarm_ids, hold=True)).keys()
+
+    async def _standing(
+        self, connection: Connection, alarm_ids: Sequence[str], *, hold: bool = False
+    ) -> dict[str, TaskNews | None]:
+        linked = [row[0] for row in await connection.fetch(self._sql["links_of"], alarm_ids)]
+        door = await self._known_door(connection) if linked else None
+        if door is None:
+            return dict.fromkeys(linked)
+        try:
+            async with connection.transaction():  # a savepoint
+                held = {row[0] for row in await connection.fetch(door[1]["hold_rows"], linked)} if hold else None
+                found = [news_of(tuple(row)) for row in await connection.fetch(door[1]["standing"], linked)]
+        except DRIVER_ERRORS as error:
+            if isinstance(translated(error), Lost | StoreBusy) or isinstance(error, TimeoutError):
+                raise
+            self._door = None  # it may have been altered: look again
+            return dict.fromkeys(linked)
+        is_free = {news.task_id: held is None or news.task_id in held for news in found}
+        return {news.alarm_id: news for news in found if news.task != news.seen or not is_free[news.task_id]}
+
     async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
         async def work(connection: Connection, again: bool) -> list[bool]:
             door = await self._known_door(connection)
@@ -120,6 +184,8 @@ class PostgresTasks:
 
     async def _write_plan(self, connection: Connection, sql: _Sql, plan: TaskPlan) -> None:
         news, id = plan.news, plan.news.task_id
+        if news.alarm_id:
+            await connection.fetch(sql["hold_alarms"], LONG_LOCK_WAIT, [news.alarm_id])
         row = await connection.fetchrow(sql["read"], id)
         link = await connection.fetchrow(sql["linked"], id)
         held = None if link is None else seen_of(link["seen"])
@@ -131,10 +197,10 @@ class PostgresTasks:
             await connection.execute(sql["unlink"], id)
         else:
             seen, trouble = plan.task, ""
-            if plan.task != news.task or plan.note:
+            if news.task is not None and (plan.task != news.task or plan.note):
                 values = [id, plan.task.status, plan.task.next_run]
                 values += [plan.note or None] if "$4" in sql["write"] else []
-                seen, trouble = await self._quietly(connection, sql["write"], values, plan.task)
+                seen, trouble = await self._quietly(connection, sql, "write", values, news.task)
             await connection.execute(sql["link"], id, plan.alarm_id, seen_text(seen), together(plan.note, trouble))
         await connection.execute(sql["done"], id, news.upto)
 
@@ -150,31 +216,36 @@ class PostgresTasks:
     async def write_back(self, connection: Connection, changes: Sequence[Change], answers: Sequence[Settled]) -> None:
         """Bring the rows of tasks up to date with their alarms, which have just been settled."""
         tasks = [
-            change.after
+            change
             for change, answer in zip(changes, answers, strict=True)
-            if change.after.created_via == TASKS and answer.what == "applied"
+            if shows(change) and answer.what == "applied"
         ]
         door = await self._known_door(connection) if tasks else None
         if door is not None:
-            for alarm in tasks:
-                await self._follow(connection, door[1], alarm)
+            for change in tasks:
+                await self._follow(connection, door[1], change)
 
-    async def _follow(self, connection: Connection, sql: _Sql, alarm: Alarm) -> None:
+    async def _follow(self, connection: Connection, sql: _Sql, change: Change) -> None:
+        alarm = change.after
         link = await connection.fetchrow(sql["link_of"], alarm.id)
         if link is None:
             return
         id, seen = link["task_id"], seen_of(link["seen"])
         status, next_run = task_state(alarm)
         values = [id, status, next_run, seen.status, seen.next_run, seen.cron]
-        now, trouble = await self._quietly(connection, sql["write_back"], values, seen)
+        now, trouble = await self._quietly(connection, sql, "write_back", values, seen)
         if now != seen or trouble:
             await connection.execute(sql["link"], id, alarm.id, seen_text(now), trouble or link["note"])
 
-    async def _quietly(self, connection: Connection, sql: str, values: Sequence[Any], before: Task) -> tuple[Task, str]:
+    async def _quietly(
+        self, connection: Connection, sql: _Sql, name: str, values: Sequence[Any], before: Task
+    ) -> tuple[Task, str]:
         """Write to the other program's table. What it refuses is noted: the alarm goes on."""
         try:
             async with connection.transaction():
-                row = await connection.fetchrow(sql, *values)
+                row = await connection.fetchrow(sql[name], *values)
+                # Read again: the table may have triggers of its own, and what they left is what stands.
+                row = row and (await connection.fetchrow(sql["read"], before.id) or row)
         except DRIVER_ERRORS as error:
             if isinstance(translated(error), Lost) or isinstance(error, TimeoutError):
                 raise
@@ -256,4 +327,20 @@ def _text(column: str, type: str | None) -> str:
 async def _shape(connection: Connection, table: str) -> TaskTable:
     found = TaskTable(table, {})
     rows = await connection.fetch(_COLUMNS, found.quoted)
-    return TaskTable(table, {row[0]: row[1] for row in rows})
+    return TaskTable(table, {row[0]: row[1] for row in rows}, tuple(row[0] for row in rows if row[2]))
+
+
+async def _fit(connection: Connection, table: str) -> TaskTable | None:
+    """A table as it is, where it can be one of tasks; None where there is none."""
+    kind = await connection.fetchval(_KIND, TaskTable(table, {}).quoted)
+    if kind is None:
+        return None
+    if kind not in ("r", "p"):
+        raise InvalidConfig(f"{table} is not a table", field="table", fix="Name a table.")
+    found = await _shape(connection, table)
+    check_columns(found)
+    type = found.columns["id"]
+    is_text = _TEXT.fullmatch(type)
+    if is_text is None or int(is_text["length"] or ID_LENGTH) < ID_LENGTH:
+        raise unfit_id(table, type)
+    return found

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Row, stamp
+from wakeful.alarm import Alarm, Change, Row, speaks, stamp
 from wakeful.errors import StoreBusy
 from wakeful.store import Added, Settled
 from wakeful.store.batching import Refused
-from wakeful.store.postgres_database import DRIVER_ERRORS, Lost, translated
+from wakeful.store.postgres_database import DRIVER_ERRORS, translated
+from wakeful.store.postgres_hosts import Lost
 from wakeful.store.postgres_rows import (
     alarm_columns,
     alarm_of,
@@ -39,6 +40,8 @@ select attname, format_type(atttypid, atttypmod)
 
 class Followed(Protocol):
     """Rows of somebody's table that follow their alarms."""
+
+    async def overtaken(self, connection: Connection, alarm_ids: Sequence[str], *, wait: str) -> Set[str]: ...
 
     async def write_back(
         self, connection: Connection, changes: Sequence[Change], answers: Sequence[Settled]
@@ -116,18 +119,37 @@ class Writes:
     async def settle_slowly(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
     ) -> tuple[list[Settled], bool]:
-        """Changes that edit, or that bring a row for somebody's table: all of it in one transaction."""
-        edited = [change for change in changes if change.edited]
+        """Changes that edit, that bring a row for somebody's table, or that are of tasks: all in one transaction."""
         async with connection.transaction():
-            if edited:
-                columns = [*guard_columns(edited), *intent_columns(edited)]
-                await connection.fetch(self._sql["settle_edited"], _wait(alone), *columns)
-            settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
-            for change, verdict in zip(changes, settled, strict=True):
-                if change.row is not None and verdict.what == "applied":
-                    await self._insert_row(connection, change.row, now)
-            if self.tasks is not None:
-                await self.tasks.write_back(connection, changes, settled)
+            moved = await self._overtaken(connection, changes, alone=alone)
+            left = [change for change in changes if change.after.id not in moved]
+            settled: list[Settled] = []
+            soon = False
+            if left:
+                settled, soon = await self._settle_all(connection, left, now=now, alone=alone, again=again)
+        answers = iter(settled)
+        return [Settled("moved") if change.after.id in moved else next(answers) for change in changes], soon
+
+    async def _overtaken(self, connection: Connection, changes: Sequence[Change], *, alone: bool) -> Set[str]:
+        """The alarms, of those about to say a task's words, whose row asks for something else by now."""
+        ids = [change.after.id for change in changes if speaks(change)]
+        if self.tasks is None or not ids:
+            return frozenset()
+        return await self.tasks.overtaken(connection, ids, wait=_wait(alone))
+
+    async def _settle_all(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        edited = [change for change in changes if change.edited]
+        if edited:
+            columns = [*guard_columns(edited), *intent_columns(edited)]
+            await connection.fetch(self._sql["settle_edited"], _wait(alone), *columns)
+        settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
+        for change, verdict in zip(changes, settled, strict=True):
+            if change.row is not None and verdict.what == "applied":
+                await self._insert_row(connection, change.row, now)
+        if self.tasks is not None:
+            await self.tasks.write_back(connection, changes, settled)
         return settled, soon
 
     async def _insert_row(self, connection: Connection, row: Row, now: datetime | None) -> None:

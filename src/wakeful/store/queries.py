@@ -15,7 +15,7 @@ from wakeful.errors import InvalidConfig
 
 OURS: Final = (
     *("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets"),
-    *("task_tables", "task_changes", "task_links"),
+    *("task_tables", "task_changes", "task_links", "claim_tokens"),
 )
 Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")

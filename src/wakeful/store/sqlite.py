@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from threading import Lock, local
 from typing import Any, Final, TypeVar
 
 import apsw
 
-from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, stamp, whole_ms
-from wakeful.clock import Clock, SystemClock, running_loop
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, speaks, stamp, whole_ms
+from wakeful.clock import Clock, SystemClock
 from wakeful.errors import StoreUnavailable
 from wakeful.store import (
     AHEAD,
@@ -53,7 +51,9 @@ from wakeful.store.rows import (
     to_target_state,
     to_worker,
 )
-from wakeful.store.sqlite_file import check_path, describe, make, open_reader
+from wakeful.store.sqlite_file import check_path, describe, make
+from wakeful.store.sqlite_original import Original, check_expected
+from wakeful.store.sqlite_readers import Readers
 from wakeful.store.sqlite_schema import bring_up_to_date
 from wakeful.store.sqlite_search import narrowed, search_values
 from wakeful.store.sqlite_tasks import SqliteTasks
@@ -64,7 +64,6 @@ T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
 _LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
-_FAR: Final = 1 << 62
 
 
 class SqliteStore(SqliteTokens):
@@ -84,16 +83,24 @@ class SqliteStore(SqliteTokens):
         self._clock = clock
         self._soon = tick + _LONGEST_WAIT
         self._sql = queries("sqlite", naming)
-        self._writer = Writer(self._path)
+        self._original = Original(self._path)
+        self._writer = Writer(self._path, self._original)
         self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
-        self._readers = _Readers(self._path)
+        self._readers = Readers(self._path, self._original)
         self.tasks = SqliteTasks(self._writer, self._read, self._sql, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
-        make(check_path(self._path))
+        self._make()
         steps = migrations("sqlite", self._naming)
         now = self._clock.now()
         return await self._write(lambda db: bring_up_to_date(db, self._naming, steps, now), alone=True)
+
+    def _make(self) -> None:
+        check_path(self._path)
+        if self._original.known:
+            return  # it was here: what is missing now is not made anew
+        check_expected(self._path)
+        make(self._path)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
@@ -132,17 +139,19 @@ class SqliteStore(SqliteTokens):
         answers = iter(writes.add(db, self._sql, [row for rows in calls for row in rows]))
         return [list(islice(answers, len(rows))) for rows in calls]
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta) -> Claimed:
-        lease_ms = length_ms(lease)
+    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool = True) -> Claimed:
+        free = {target: count for target, count in slots.items() if count > 0}
 
-        def work(db: apsw.Connection) -> tuple[str, int]:
+        def work(db: apsw.Connection) -> tuple[str, bool, int]:
             now = to_ms(self._clock.now())
-            return writes.claim(db, self._sql, slots, lease=lease_ms, now=now), now
+            times = {"now": now, "lease": length_ms(lease)}
+            suspect, ahead = writes.suspect(db, self._sql, free, times) if suspects else (None, False)
+            return writes.claim(db, self._sql, free, times | {"suspect": suspect}), ahead, now
 
         # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
-        text, now = await self._writer.submit(work, lax=True)
+        text, ahead, now = await self._writer.submit(work, lax=True)
         alarms = sorted(to_alarms(text), key=lambda alarm: (alarm.target, alarm.next_fire_at, alarm.id))
-        return Claimed(alarms, to_moment(now))
+        return Claimed(alarms, to_moment(now), ahead)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         hint = self._hint(change.after for change in changes)
@@ -161,12 +170,15 @@ class SqliteStore(SqliteTokens):
         self, ready: Sequence[writes.Written], then: Callable[[], None] | None, tasks: Sequence[Change]
     ) -> asyncio.Future[list[Settled]]:
         def work(db: apsw.Connection) -> list[Settled]:
+            moved = self.tasks.overtaken(db, [one.after.id for one in tasks if speaks(one)]) if tasks else {}
+            left = [one for one in ready if one.id not in moved] if moved else ready
             # Rows are stamped while nobody else can write: a reader that follows the stamps then misses none.
-            answers = writes.settle(db, self._sql, ready, stamp=stamp(self._clock.now()))
+            answers = writes.settle(db, self._sql, left, stamp=stamp(self._clock.now()))
             if tasks:
-                applied = {one.id for one, answer in zip(ready, answers, strict=True) if answer.what == "applied"}
-                self.tasks.follow(db, [change.after for change in tasks if change.after.id in applied])
-            return answers
+                applied = {one.id for one, answer in zip(left, answers, strict=True) if answer.what == "applied"}
+                self.tasks.follow(db, [change for change in tasks if change.after.id in applied])
+            written = iter(answers)
+            return [Settled("moved") if one.id in moved else next(written) for one in ready] if moved else answers
 
         return self._writer.submit(work, then=then, careful=not tasks)
 
@@ -177,18 +189,11 @@ class SqliteStore(SqliteTokens):
         held = await self._write(work)
         return [claim for claim in claims if (claim.id, claim.claim) not in held]
 
-    async def next_due(self, targets: Sequence[str], *, lease: timedelta) -> datetime | None:
-        now, lease_ms = to_ms(self._clock.now()), length_ms(lease)
+    async def next_due(self, targets: Sequence[str]) -> datetime | None:
+        def work(db: apsw.Connection) -> list[int | None]:
+            return [db.execute(self._sql["next_due"], {"target": target}).get for target in targets]
 
-        def work(db: apsw.Connection) -> Iterable[int]:
-            for target in targets:
-                values = {"target": target, "now": now, "lease": lease_ms}
-                free = db.execute(self._sql["first_free"], values).fetchone()
-                before = free[0] if free else _FAR
-                ends = db.execute(self._sql["first_lease_end"], values | {"before": before}).fetchone()
-                yield from (row[0] for row in (free, ends) if row and row[0] is not None)
-
-        moments = await self._read(lambda db: list(work(db)))
+        moments = [moment for moment in await self._read(work) if moment is not None]
         return to_moment(min(moments)) if moments else None
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
@@ -201,6 +206,14 @@ class SqliteStore(SqliteTokens):
             return None
         rows = await self._rows("get", id=id, owner=owner)
         return to_alarm(rows[0]) if rows else None
+
+    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
+        asked = [id for id in ids if _storable(id)]
+
+        def work(db: apsw.Connection) -> list[Row]:
+            return [row for id in asked for row in db.execute(self._sql["same_id"], (id,))]
+
+        return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
 
     async def find(self, query: AlarmQuery) -> list[Alarm]:
         return [to_alarm(row) for row in await self._rows("find", **search_values(query))]
@@ -324,46 +337,6 @@ class SqliteStore(SqliteTokens):
     async def _rows(self, name: str, **values: Any) -> list[Row]:
         sql = narrowed(self._sql[name], values)
         return await self._read(lambda db: db.execute(sql, values).fetchall())
-
-
-class _Readers:
-    """Two threads with a connection each. They never write and never checkpoint."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="wakeful-reader")
-        self._mine = local()
-        self._all: list[apsw.Connection] = []
-        self._lock = Lock()
-        self._closed = False
-
-    async def read(self, work: Work[T]) -> T:
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
-        return await running_loop().run_in_executor(self._threads, self._run, work)
-
-    def _run(self, work: Work[T]) -> T:
-        try:
-            return work(self._connection())
-        except Exception as error:
-            if isinstance(error, apsw.Error) and not isinstance(error, apsw.BusyError):
-                self._mine.db = None  # open anew next time
-            raise describe(error, self._path) from error
-
-    def _connection(self) -> apsw.Connection:
-        db: apsw.Connection | None = getattr(self._mine, "db", None)
-        if db is None:
-            db = self._mine.db = open_reader(self._path)
-            with self._lock:
-                self._all.append(db)
-        return db
-
-    def close(self) -> None:
-        self._closed = True
-        self._threads.shutdown(wait=True)
-        for db in self._all:
-            db.close(force=True)
-        self._all.clear()
 
 
 def _storable(*texts: str) -> bool:

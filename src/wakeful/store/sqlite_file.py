@@ -17,7 +17,8 @@ from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable, WakefulEr
 BUSY_MS: Final = 5000
 SYNCHRONOUS: Final = "full"  # anything less, and a power cut takes back what was acknowledged
 _ASK_AGAIN: Final = 0.0003  # seconds
-_WAL_LIMIT: Final = 64 * 1024 * 1024  # bytes the log is cut back to after a burst
+# Bytes the log is cut back to when it begins anew: after a burst, or once a long reader that kept it growing is gone.
+_WAL_LIMIT: Final = 8 * 1024 * 1024
 _CACHE_KB: Final = 16_384
 
 
@@ -71,15 +72,23 @@ def sync_commits(db: apsw.Connection, wanted: bool) -> None:
 
 def open_reader(path: str) -> apsw.Connection:
     db = _open(path)
-    _pragma(db, "query_only=1")
-    _pragma(db, "wal_autocheckpoint=0")
-    db.create_scalar_function("wakeful_fold", _fold, 1, deterministic=True)
+    try:
+        _pragma(db, "query_only=1")
+        _pragma(db, "wal_autocheckpoint=0")
+        db.create_scalar_function("wakeful_fold", _fold, 1, deterministic=True)
+    except BaseException:
+        db.close(force=True)
+        raise
     return db
 
 
 def _fold(*texts: Any) -> str:
     """SQLite's own `lower` knows the letters of English only."""
     return str(texts[0]).casefold()
+
+
+# What is the same at the next try, until somebody does something.
+_STAYS: Final = (apsw.CantOpenError, apsw.CorruptError, apsw.PermissionsError, apsw.AuthError, apsw.SQLError)
 
 
 def describe(error: BaseException, path: str) -> WakefulError:
@@ -99,11 +108,14 @@ def _told(error: BaseException, path: str) -> WakefulError:
         case apsw.NotADBError():
             return InvalidConfig(f"{path} is not a SQLite database", field="database", fix="Name another file.")
         case apsw.SQLError() if "no such table" in str(error):
-            return StoreUnavailable(f"{path} has not our tables: {error}", fix="Run `wakeful db migrate`.")
+            return StoreUnavailable(
+                f"{path} has not our tables: {error}", fix="Run `wakeful db migrate`.", passing=False
+            )
         case apsw.FullError():
             return StoreUnavailable(f"{path}: the disk is full", fix="Make room; nothing was written.")
         case _:
-            return StoreUnavailable(f"{path}: {type(error).__name__}: {error}")
+            said = f"{path}: {type(error).__name__}: {error}"
+            return StoreUnavailable(said, passing=not isinstance(error, _STAYS))
 
 
 def _open(path: str) -> apsw.Connection:

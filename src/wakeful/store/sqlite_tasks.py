@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import apsw
 from msgspec.structs import asdict
 
-from wakeful.alarm import Alarm, Task, TaskNews, TaskPlan, task_state
+from wakeful.alarm import Change, Task, TaskNews, TaskPlan, shows, task_state
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.store import sqlite_writes
@@ -28,11 +28,12 @@ from wakeful.store.tasks import (
     task_of,
     task_sql,
     together,
+    unfit_id,
 )
 
 T = TypeVar("T")
 _TRIGGERS: Final = 3
-_COLUMNS: Final = "select name, type from pragma_table_info(?)"
+_COLUMNS: Final = """select name, type, "notnull" and dflt_value is null, pk from pragma_table_info(?)"""
 
 
 class SqliteTasks:
@@ -58,22 +59,48 @@ class SqliteTasks:
             raise InvalidConfig("SQLite has no schemas", field="table", fix="Name a table of this file.")
 
         def work(db: apsw.Connection) -> bool:
-            kind = db.execute("select type from sqlite_master where name = ? collate nocase", (table,)).get
-            if kind not in (None, "table"):
-                raise InvalidConfig(f"{table} is a {kind}", field="table", fix="Name a table.")
-            if kind is None:
+            before = _fit(db, table)
+            if before is None:
                 db.execute(self._sql["create_table"].replace("{tasks}", f'"{table}"'))
-            found = _shape(db, table)
-            check_columns(table, found.columns)
+            found = before or _shape(db, table)
             sql = self._filled(found)
             if db.execute(sql["disconnect"], {"name": table}).fetchall():
                 db.execute(sql["unwatch"])  # the triggers have the same names whatever the table
             db.execute(sql["connect"], {"name": table, "now": to_ms(self._clock.now())})
             db.execute(sql["watch"])
             db.execute(sql["queue_all"])
-            return kind is None
+            return before is None
 
         return await self._writer.submit(work)
+
+    async def disconnect(self) -> str:
+        def work(db: apsw.Connection) -> str:
+            name = self._connected(db)
+            for statement in ("unwatch", "disconnect_all"):
+                db.execute(self._sql[statement])
+            self._door = None
+            return name
+
+        return await self._writer.submit(work)
+
+    async def links(self, *, limit: int) -> dict[str, str]:
+        rows: list[Row] = await self._read(lambda db: db.execute(self._sql["links"], {"limit": limit}).fetchall())
+        return dict(rows)
+
+    async def unlink(self, task_ids: Sequence[str]) -> None:
+        def work(db: apsw.Connection) -> None:
+            db.executemany(self._sql["unlink"], [{"id": id} for id in task_ids])
+
+        await self._writer.submit(work)
+
+    async def rows(self, table: str, *, limit: int) -> list[Task] | None:
+        def work(db: apsw.Connection) -> list[Row] | None:
+            found = _fit(db, check_name(table))
+            values = {"owner": "", "id": "", "limit": limit}
+            return None if found is None else db.execute(self._filled(found)["list"], values).fetchall()
+
+        rows: list[Row] | None = await self._read(work)
+        return None if rows is None else [task for row in rows if (task := task_of(row)) is not None]
 
     async def table(self) -> str:
         name: str = await self._read(self._connected)
@@ -103,6 +130,29 @@ class SqliteTasks:
         rows: list[Row] = await self._read(work)
         return [news_of(row) for row in rows]
 
+    async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
+        found: dict[str, TaskNews | None] = await self._read(lambda db: self.overtaken(db, alarm_ids))
+        return found
+
+    def overtaken(self, db: apsw.Connection, alarm_ids: Iterable[str]) -> dict[str, TaskNews | None]:
+        """The same on a connection that is handed in: inside the writer's transaction nobody can change a row."""
+        door, found = self._known_door(db), {}
+        for alarm_id in alarm_ids:
+            if db.execute(self._sql["link_of"], {"alarm_id": alarm_id}).fetchone() is None:
+                continue
+            news = None if door is None else self._standing(db, door[1], alarm_id)
+            if news is None or news.task != news.seen:
+                found[alarm_id] = news
+        return found
+
+    def _standing(self, db: apsw.Connection, sql: Mapping[str, str], alarm_id: str) -> TaskNews | None:
+        try:
+            row = db.execute(sql["standing"], {"alarm_id": alarm_id}).fetchone()
+        except (apsw.SQLError, UnicodeDecodeError):  # one row, or a table in the making, is nobody else's trouble
+            self._door = None  # it may have been altered: look again
+            return None
+        return None if row is None else news_of(row)
+
     async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
         def work(db: apsw.Connection) -> list[bool]:
             door = self._known_door(db)
@@ -128,7 +178,7 @@ class SqliteTasks:
         if plan.task is None:
             db.execute(sql["unlink"], {"id": id})
         else:
-            seen, trouble = self._write_row(db, sql, plan.task, plan.note, differs=plan.task != news.task)
+            seen, trouble = self._write_row(db, sql, plan, plan.task)
             note = together(plan.note, trouble)
             values = {"id": id, "alarm_id": plan.alarm_id, "seen": seen_text(seen), "note": note}
             db.execute(sql["link"], values)
@@ -142,23 +192,25 @@ class SqliteTasks:
         if plan.new is not None:
             sqlite_writes.add(db, self._store_sql, [from_alarm(plan.new)])
 
-    def _write_row(
-        self, db: apsw.Connection, sql: Mapping[str, str], task: Task, note: str, *, differs: bool
-    ) -> tuple[Task, str]:
+    def _write_row(self, db: apsw.Connection, sql: Mapping[str, str], plan: TaskPlan, task: Task) -> tuple[Task, str]:
         """The row as it then is, and what the table had against it."""
-        if not differs and not note:
+        before = plan.news.task
+        if before is None or (task == before and not plan.note):
             return task, ""
-        values = {"id": task.id, "status": task.status, "next_run": task.next_run, "note": note or None}
-        return self._quietly(db, sql, lambda: db.execute(sql["write"], _named(sql["write"], values)).fetchone(), task)
+        values = {"id": task.id, "status": task.status, "next_run": task.next_run, "note": plan.note or None}
+        return self._quietly(db, sql, lambda: db.execute(sql["write"], _named(sql["write"], values)).fetchone(), before)
 
-    def follow(self, db: apsw.Connection, alarms: Sequence[Alarm]) -> None:
+    def follow(self, db: apsw.Connection, changes: Sequence[Change]) -> None:
         """Bring the rows of tasks up to date with their alarms, which have just been settled."""
         door = self._known_door(db)
         if door is not None:
-            for alarm in alarms:
-                self._follow(db, door[1], alarm)
+            for change in changes:
+                self._follow(db, door[1], change)
 
-    def _follow(self, db: apsw.Connection, sql: Mapping[str, str], alarm: Alarm) -> None:
+    def _follow(self, db: apsw.Connection, sql: Mapping[str, str], change: Change) -> None:
+        alarm = change.after
+        if not shows(change):
+            return
         link = db.execute(sql["link_of"], {"alarm_id": alarm.id}).fetchone()
         if link is None:
             return
@@ -182,9 +234,11 @@ class SqliteTasks:
             with db:
                 row = write()
                 db.execute(sql["forget_own"], {"last": last})
-        except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError) as error:
+                # Read again: the table may have triggers of its own, and what they left is what stands.
+                now = row and (_read_task(db, sql, before.id) or task_of(row))
+        except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError, UnicodeDecodeError) as error:
             return before, f"the row could not be written: {error}"
-        return (row and task_of(row)) or before, ""
+        return now or before, ""
 
     async def find(self, *, owner: str = "", id: str = "", limit: int = 500) -> list[Task]:
         def work(db: apsw.Connection) -> list[Row]:
@@ -262,7 +316,25 @@ def _refusing(work: Callable[[], T]) -> T:
 
 
 def _shape(db: apsw.Connection, table: str) -> TaskTable:
-    return TaskTable(table, {str(name).lower(): str(kind) for name, kind in db.execute(_COLUMNS, (table,))})
+    rows = [(str(name).lower(), str(kind), bool(needed)) for name, kind, needed, _ in db.execute(_COLUMNS, (table,))]
+    required = tuple(name for name, _, needed in rows if needed)
+    return TaskTable(table, {name: kind for name, kind, _ in rows}, required)
+
+
+def _fit(db: apsw.Connection, table: str) -> TaskTable | None:
+    """A table as it is, where it can be one of tasks; None where there is none."""
+    kind = db.execute("select type from sqlite_master where name = ? collate nocase", (table,)).get
+    if kind is None:
+        return None
+    if kind != "table":
+        raise InvalidConfig(f"{table} is a {kind}", field="table", fix="Name a table.")
+    found = _shape(db, table)
+    check_columns(found)
+    # An integer that is the primary key alone is the row's number: no text fits. Elsewhere types are only a hint.
+    keys = [(str(name).lower(), str(type).lower()) for name, type, _, pk in db.execute(_COLUMNS, (table,)) if pk]
+    if keys == [("id", "integer")] or "blob" in found.columns["id"].lower():
+        raise unfit_id(table, found.columns["id"])
+    return found
 
 
 def _watched(db: apsw.Connection, table: TaskTable, sql: Mapping[str, str]) -> bool:

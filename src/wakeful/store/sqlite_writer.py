@@ -18,6 +18,7 @@ import apsw
 from wakeful.clock import running_loop, stopwatch
 from wakeful.errors import StoreUnavailable
 from wakeful.store.sqlite_file import describe, open_writer, sync_commits
+from wakeful.store.sqlite_original import Original
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -65,8 +66,9 @@ Answer = tuple[Operation[Any], Any, BaseException | None]
 class Writer:
     """The queue before the one write connection, and the thread behind it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, original: Original) -> None:
         self._path = path
+        self._original = original
         self._queue: SimpleQueue[Operation[Any] | None] = SimpleQueue()
         self._held_back: Operation[Any] | None = None
         self._thread: threading.Thread | None = None
@@ -76,6 +78,7 @@ class Writer:
         self._wanted = _NOBODY  # how many the writer waits for, while it does
         self._enough = threading.Event()
         self._db: apsw.Connection | None = None
+        self._emptied = False  # the log, of a file that is away
         self.commits = 0  # for whoever wants to know how well operations share them
 
     def submit(
@@ -175,6 +178,7 @@ class Writer:
     def _run_alone(self, operation: Operation[Any]) -> None:
         try:
             answer: Answer = (operation, operation.work(self._connection()), None)
+            self._look()
         except Exception as error:
             self._give_up(error)
             answer = (operation, None, error)
@@ -190,6 +194,9 @@ class Writer:
             db.execute("commit")
             sync_commits(db, True)
             self.commits += 1
+            self._look()
+        except StoreUnavailable as error:  # the file is away, and no transaction open: the connection keeps its inode
+            answer = (operation, None, error)
         except Exception as error:
             self._forget_connection()  # and with it the transaction: the next connection syncs again
             answer = (operation, None, error)
@@ -214,6 +221,7 @@ class Writer:
             db.execute("commit")
             self.commits += 1
             self._crowd = crowd + self._queue.qsize() if crowd > 1 else 0
+            self._look()  # before anybody hears that it was written
         except Exception as error:
             self._give_up(error)
             waited = [answer[0] for answer in answers] + taken
@@ -259,19 +267,49 @@ class Writer:
         while (operation := self._another()) is not None:
             yield operation
 
+    def _look(self) -> None:
+        """StoreUnavailable where the file's name leads elsewhere by now."""
+        try:
+            self._original.check()
+        except StoreUnavailable:
+            self._empty_log()
+            raise
+        self._emptied = False
+
+    def _empty_log(self) -> None:
+        """Move what the log holds into the file, wherever that is now.
+
+        The log stays under its name: it would be read into whatever is put in the file's place.
+        """
+        if self._db is not None and not self._emptied:
+            with contextlib.suppress(apsw.Error):
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._emptied = True
+
     def _connection(self) -> apsw.Connection:
+        self._look()
         if self._db is None:
-            self._db = open_writer(self._path)
+            db = open_writer(self._path)
+            try:
+                self._original.remember()
+            except BaseException:
+                db.close(force=True)
+                raise
+            self._db = db
         return self._db
 
     def _give_up(self, error: Exception) -> None:
-        """Leave no transaction behind. Unless somebody was merely in the way, the next one gets a new connection."""
+        """Leave no transaction behind.
+
+        The next one gets a new connection, unless somebody was merely in the way, or the file is away: then this one
+        keeps its inode.
+        """
         if self._db is None:
             return
         with contextlib.suppress(apsw.Error):
             if self._db.in_transaction:
                 self._db.execute("rollback")
-        if self._db.in_transaction or not isinstance(error, apsw.BusyError):
+        if self._db.in_transaction or not isinstance(error, apsw.BusyError | StoreUnavailable):
             self._forget_connection()
 
     def _forget_connection(self) -> None:

@@ -77,17 +77,28 @@ def _there(db: apsw.Connection, sql: Sql, row: Sequence[Any]) -> Row:
     return first
 
 
-def claim(db: apsw.Connection, sql: Sql, slots: Mapping[str, int], *, lease: int, now: int) -> str:
-    """The alarms that are now leased, as one JSON text."""
-    due = [
-        db.execute(sql["due"], {"target": target, "slots": free, "lease": lease, "now": now}).get
+def suspect(
+    db: apsw.Connection, sql: Sql, slots: Mapping[str, int], times: Mapping[str, int]
+) -> tuple[int | None, bool]:
+    """The one suspect that may be claimed, if there is any, and whether its lease is from the future."""
+    found = [
+        row
         for target, free in slots.items()
-        if free > 0
+        if (row := db.execute(sql["suspect"], {"target": target, "slots": free, **times}).fetchone()) is not None
     ]
+    if not found:
+        return None, False
+    rowid, _, _, is_ahead = min(found, key=lambda row: row[1:3])
+    return rowid, bool(is_ahead)
+
+
+def claim(db: apsw.Connection, sql: Sql, slots: Mapping[str, int], times: Mapping[str, int | None]) -> str:
+    """The alarms that are now leased, as one JSON text."""
+    due = [db.execute(sql["due"], {"target": target, "slots": free, **times}).get for target, free in slots.items()]
     rowids = ",".join(text[1:-1] for text in due if text != "[]")
     if not rowids:
         return "[]"
-    db.execute(sql["claim"], {"now": now, "rowids": f"[{rowids}]"})
+    db.execute(sql["claim"], {"now": times["now"], "rowids": f"[{rowids}]"})
     claimed: str = db.execute(sql["claimed"], {"rowids": f"[{rowids}]"}).get
     return claimed
 

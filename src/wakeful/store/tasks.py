@@ -20,6 +20,8 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.store.queries import Dialect, Naming, named
 
 NEEDED: Final = ("id", "owner", "chat_jid", "prompt", "cron", "next_run", "status", "created_at")
+_EMPTIED: Final = ("cron", "next_run")
+ID_LENGTH: Final = 27  # of those the task tools make
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
 _SQL: Final = files("wakeful.store") / "sql"
 _task: Final = msgspec.json.Decoder(Task)
@@ -33,6 +35,26 @@ class TaskDoor(Protocol):
         """
         ...
 
+    async def disconnect(self) -> str:
+        """Watch no table any more, and forget what was queued; the name of the one that was watched. Its rows stay.
+
+        The links stay too: until each is undone (`unlink`), its alarm says nothing.
+        """
+        ...
+
+    async def links(self, *, limit: int) -> dict[str, str]:
+        """Tasks by id, with the id of the alarm that stands for each; empty where none does."""
+        ...
+
+    async def unlink(self, task_ids: Sequence[str]) -> None: ...
+
+    async def rows(self, table: str, *, limit: int) -> list[Task] | None:
+        """The rows of a table that need not be connected, newest first; None where there is no such table.
+
+        InvalidConfig where it could not be connected. Nothing is written, and no table of wakeful's is needed.
+        """
+        ...
+
     async def table(self) -> str:
         """The table that is connected; empty when none is."""
         ...
@@ -43,6 +65,14 @@ class TaskDoor(Protocol):
 
     async def news(self, *, limit: int) -> list[TaskNews]:
         """Tasks that were changed since they were last planned, first changed first. Their alarms are not read here."""
+        ...
+
+    async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
+        """Of these alarms, those whose task's row no longer stands as it was planned, with what it says now.
+
+        None where that cannot be told: the table is gone, or nothing can be made of the row. An alarm that stands for
+        no task is not among them.
+        """
         ...
 
     async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
@@ -77,6 +107,7 @@ class TaskTable(Struct, frozen=True):
 
     name: str
     columns: Mapping[str, str]
+    required: tuple[str, ...] = ()  # columns that take no NULL and have no default
 
     @property
     def quoted(self) -> str:
@@ -91,12 +122,33 @@ def check_name(table: str) -> str:
     return table
 
 
-def check_columns(table: str, found: Mapping[str, str]) -> None:
-    missing = [name for name in NEEDED if name not in found]
+def check_columns(table: TaskTable) -> None:
+    missing = [name for name in NEEDED if name not in table.columns]
     if missing:
         raise InvalidConfig(
-            f"{table} has no column {', '.join(missing)}", field="table", fix=f"A task needs {', '.join(NEEDED)}."
+            f"{table.name} has no column {', '.join(missing)}", field="table", fix=f"A task needs {', '.join(NEEDED)}."
         )
+    for name in table.required:
+        if name in _EMPTIED:
+            raise InvalidConfig(
+                f"the column {name} of {table.name} takes no NULL, and a task that has no {name} has NULL there",
+                field="table",
+                fix=f"Let {name} be NULL.",
+            )
+        if name not in (*NEEDED, "context_mode"):
+            raise InvalidConfig(
+                f"the column {name} of {table.name} takes no NULL and has no default: no new task could be written",
+                field="table",
+                fix=f"Give {name} a default, or let it be NULL.",
+            )
+
+
+def unfit_id(table: str, type: str) -> InvalidConfig:
+    return InvalidConfig(
+        f"the column id of {table} is of type {type}, which cannot hold the ids of tasks",
+        field="table",
+        fix=f"Make it text: ids such as task-1767225600000-1a2b3c4d have {ID_LENGTH} characters.",
+    )
 
 
 def task_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:

@@ -6,6 +6,7 @@ The address is checked when the socket is made, after name resolution: whatever 
 from __future__ import annotations
 
 import asyncio
+import errno
 import secrets as random
 import socket
 import ssl
@@ -23,6 +24,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec import Struct
 
 from wakeful.alarm import Failed
+from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
 from wakeful.logs import trace_id
 from wakeful.targets.addresses import Allowed, networks, refusal
@@ -33,6 +35,8 @@ from wakeful.targets.urls import check_url
 REPLY_LIMIT: Final = 64 * 1024
 _QUOTED: Final = 300  # bytes of an unfriendly reply that are kept
 _CONNECTIONS: Final = 3  # kept-alive ones that turn out dead, before a fresh failure counts
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
+_UNTIL_ONE_IS_FREE: Final = 0.25  # seconds
 _tried: ContextVar[list[str | None]] = ContextVar(
     "tried"
 )  # one entry per socket asked for: why it was refused, or None
@@ -93,7 +97,7 @@ class Sender:
                         break
         except TimeoutError:
             what = "the reply did not end" if reply.status else "no answer"
-            reply.trouble = f"{what} within {self._timeout:g} s"
+            reply.trouble = f"{reply.trouble or what} within {self._timeout:g} s"
         finally:
             _tried.reset(token)
         refusals = [reason for reason in tried if reason]
@@ -127,6 +131,14 @@ class Sender:
         )
 
     async def _post(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> None:
+        """Send it. While there is no descriptor for a socket nothing has left us: that is no fault of the target's."""
+        while await self._sent(reply, headers, body, skip_body_when_ok) in _NO_DESCRIPTOR:
+            reply.trouble = "no file descriptor became free"  # said only if it stays so until the deadline
+            await SystemClock().sleep(_UNTIL_ONE_IS_FREE)
+            reply.trouble = ""
+
+    async def _sent(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> int | None:
+        """The number of the system's error, where there was one."""
         try:
             async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:
                 reply.status, reply.headers = response.status, response.headers
@@ -137,6 +149,8 @@ class Sender:
                 raise
             reply.trouble = _said(error)
             reply.refused = isinstance(error, aiohttp.InvalidURL)  # that will not mend by itself
+            return error.errno if isinstance(error, OSError) else None
+        return None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

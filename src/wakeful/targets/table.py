@@ -39,6 +39,7 @@ _FIELDS: Final[Mapping[str, Callable[[Wake], Any]]] = {
     "body": lambda wake: wake.body.decode(),
 }
 FIELDS: Final = (*_FIELDS, "sender", "delivered_at")
+NOT_INSERTED: Final = "could not insert"
 
 
 class Writer(Protocol):
@@ -178,7 +179,7 @@ def inserted(table: str, rows: int) -> Outcome:
 
 
 def not_inserted(error: str, *, unhealthy: bool) -> Outcome:
-    return Failed(f"could not insert: {error}", unhealthy=unhealthy)
+    return Failed(f"{NOT_INSERTED}: {error}", unhealthy=unhealthy)
 
 
 def _check_name(name: str) -> None:

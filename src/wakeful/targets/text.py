@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from wakeful.logs import printable
+
 
 def storable(text: str, limit: int) -> str:
     """The text as it is, but for NUL and broken surrogates, which no database takes."""
@@ -15,10 +17,7 @@ def storable(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """The text with everything that does not print escaped: line breaks, terminal codes, direction marks."""
-    text = text[:limit]
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return printable(text[:limit])
 
 
 def without(text: str, secrets: Iterable[str]) -> str:

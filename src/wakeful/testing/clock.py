@@ -26,6 +26,9 @@ class ManualClock:
     def now(self) -> datetime:
         return self._now
 
+    def monotonic(self) -> float:
+        return self._passed.total_seconds()
+
     async def sleep(self, seconds: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         until = self._passed + timedelta(seconds=max(0.0, seconds))
@@ -47,6 +50,11 @@ class ManualClock:
                 await _let_run(_TURNS)
         self._pass(end)
         await _let_run(_TURNS)
+
+    async def stand_still(self, by: timedelta | float) -> None:
+        """What everybody on a machine sees that was suspended: the time has come and gone, and all wake at its end."""
+        self._pass(self._passed + (by if isinstance(by, timedelta) else timedelta(seconds=by)))
+        await self.advance(0)
 
     def set_back(self, by: timedelta | float) -> None:
         """What an operator or a time server does to a clock that is ahead. No time passes."""

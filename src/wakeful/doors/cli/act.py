@@ -15,6 +15,7 @@ from wakeful.doors.cli import tell
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.doors.cli.output import utc
 from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.service import Changed
 
 Verb = Callable[[Wakeful, str], Awaitable[dict[str, Any]]]
 
@@ -39,10 +40,15 @@ def _each(ids: tuple[str, ...], verb: Verb) -> int:
     return statuses[0] if statuses else 0
 
 
+def _changed(done: Changed) -> dict[str, Any]:
+    return wire.view(done) | {"in_flight": done.in_flight}
+
+
 def _remark(shown: dict[str, Any]) -> str:
-    if shown.get("in_flight"):
-        return "one attempt is under way and may still arrive"
-    return f"next at {utc(shown['next_fire_at'])}" if "next_fire_at" in shown else ""
+    parts = ["one attempt is under way and may still arrive"] if shown.get("in_flight") else []
+    if "next_fire_at" in shown:
+        parts.append(f"next at {utc(shown['next_fire_at'])}")
+    return "; ".join(parts)
 
 
 @click.command("cancel", cls=Command)
@@ -62,8 +68,7 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str) -> int:
         return 0
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        done = await clock.cancel(id, reason=reason)
-        return wire.view(done.alarm) | {"in_flight": done.in_flight}
+        return _changed(await clock.cancel(id, reason=reason))
 
     return _each(ids, one)
 
@@ -79,7 +84,7 @@ def pause_command(ids: tuple[str, ...], reason: str) -> int:
     """Pause alarms until they are resumed."""
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return wire.view(await clock.pause(id, reason=reason))
+        return _changed(await clock.pause(id, reason=reason))
 
     return _each(ids, one)
 
@@ -90,7 +95,7 @@ def resume_command(ids: tuple[str, ...]) -> int:
     """Resume paused alarms."""
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return wire.view(await clock.resume(id))
+        return _changed(await clock.resume(id))
 
     return _each(ids, one)
 
@@ -105,7 +110,7 @@ def snooze_command(id: str, **given: str) -> int:
     """
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return wire.view(await clock.snooze(id, given["for"]))
+        return _changed(await clock.snooze(id, given["for"]))
 
     return _each((id,), one)
 
@@ -125,18 +130,18 @@ def fire_command(id: str) -> int:
 
 
 def _report(say: Callable[[Wakeful], Awaitable[Fire]]) -> None:
-    async def do(clock: Wakeful) -> tuple[Fire, Alarm, datetime]:
+    async def do(clock: Wakeful) -> tuple[Fire, Alarm, datetime | None, datetime]:
         fire = await say(clock)
-        return fire, await clock.get(fire.alarm_id), await clock.service.now()
+        return fire, await clock.get(fire.alarm_id), await clock.retry_at(fire), await clock.service.now()
 
-    fire, alarm, now = asked().run(do)
+    fire, alarm, again, now = asked().run(do)
     fields = {
         "id": fire.id,
         "status": fire.status,
         "reason": fire.reason,
         "result": fire.result,
         "error": fire.last_error,
-        "next": utc(alarm.next_fire_at) if alarm.status == "active" else "",
+        "next": utc(again or alarm.next_fire_at) if alarm.status == "active" else "",
     }
     asked().output.record(fields, wire.fire_view(fire) | {"now": now})
 
@@ -152,7 +157,10 @@ def retry_command(fire: str) -> None:
 @click.argument("fire")
 @click.argument("result", default="")
 def done_command(fire: str, result: str) -> None:
-    """Report that the work of a fire is done."""
+    """Report that the work of a fire is done.
+
+    FIRE may be the alarm's id where one fire of it awaits a report.
+    """
     _report(lambda clock: clock.completed(fire, result))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
 import click
 import msgspec
 
-from wakeful.app import Wakeful, build_store
+from wakeful.app import Wakeful, build, build_store
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.doors.cli.output import utc
 from wakeful.doors.cli.tasks import scheduled_tasks
@@ -21,31 +22,42 @@ from wakeful.store import TargetState, Worker
 @click.option("--host", help="The address to bind to; loopback, until there is a token.")
 @click.option("--port", type=int, help="The port to listen on; 0 takes a free one.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
-def serve_command(**flags: Any) -> None:
+@click.option("--create", is_flag=True, help="Begin with an empty SQLite file where the one there was is gone.")
+def serve_command(create: bool, **flags: Any) -> None:
     """Run the dispatcher and the HTTP API.
 
-    SIGTERM or Ctrl-C stops it in good order; a second one at once.
+    A database that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a second one at once.
     """
-    from wakeful.serving import log_to_stderr, serve
+    from wakeful.serving import serve
 
-    settings = asked().settings(**flags)
-    log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
-    asked().run(serve, **flags)
+    _stay(serve, create=create, **flags)
 
 
 @click.command("worker", cls=Command)
 @click.option("--metrics-port", type=int, help="Tell at this port how it is: /metrics, /healthz, /readyz.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
-def worker_command(**flags: Any) -> None:
+@click.option("--create", is_flag=True, help="Begin with an empty SQLite file where the one there was is gone.")
+def worker_command(create: bool, **flags: Any) -> None:
     """Run the dispatcher alone.
 
-    Any number of them share one database. SIGTERM or Ctrl-C stops it in good order; a second one at once.
+    Any number of them share one database; one that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a
+    second one at once.
     """
-    from wakeful.serving import log_to_stderr, work
+    from wakeful.serving import work
+
+    _stay(work, create=create, **flags)
+
+
+def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: Any) -> None:
+    from wakeful.serving import log_to_stderr, stay
 
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
-    asked().run(work, **flags)
+
+    async def staying() -> None:
+        await stay(build(settings, via="cli"), run, create=create)
+
+    asyncio.run(staying())
 
 
 @click.group("target")

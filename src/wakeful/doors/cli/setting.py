@@ -50,13 +50,11 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             click.option(
                 "--to", "target", metavar="TARGET", help="Where wakes go; by default the setting default_target."
             ),
-            click.option("--key", default="", help="Idempotency key: the same key is the same alarm."),
+            click.option("--key", default="", help="Idempotency key: the same request again gives the same alarm."),
             click.option(
                 "--on-conflict",
                 type=click.Choice(["return", "replace", "error"]),
-                default="return",
-                show_default=True,
-                help="What to do when the key is taken.",
+                help="When the key is taken. Without it the same request gives the same alarm, another is refused.",
             ),
             click.option("--payload", metavar="JSON|@FILE|-", help="State to hand back with the wake; - reads stdin."),
             click.option("--tz", metavar="ZONE", help="The IANA zone of the time. Default: the setting `timezone`."),
@@ -129,6 +127,7 @@ def _set(kind: Literal["once", "cron"], text: str, message: tuple[str, ...], giv
             timezone=zone,
             target=settings.default_target,
             max_failures=settings.max_failures,
+            default=service.default_policy,
             via="cli",
             by=settings.owner,
         )

@@ -8,11 +8,12 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
-from wakeful.alarm import Alarm, Fire
 from wakeful.app import Wakeful
 from wakeful.clock import stopwatch
+from wakeful.doors import wire
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.schedule import duration
+from wakeful.service import Taken
 
 AT_A_TIME: Final = 60.0  # seconds
 
@@ -24,11 +25,12 @@ def wait_command(limit: str | None, most: int) -> int:
     """Wait for wakes in the inbox, and take them.
 
     Each is yours until its report is due: tell `wakeful done FIRE` or `wakeful fail FIRE`, else it comes again. The
-    exit status is 1 when none came. Columns in a pipe: fire, scheduled for, label, message, payload.
+    exit status is 1 when none came. Columns in a pipe: fire, scheduled for, label, message, payload, attempt,
+    milliseconds late, and how many later instants of its series were missed.
     """
     patience = None if limit is None else duration(limit).total_seconds()
 
-    async def do(clock: Wakeful) -> tuple[list[tuple[Alarm, Fire]], datetime]:
+    async def do(clock: Wakeful) -> tuple[list[Taken], datetime]:
         ending = None if patience is None else stopwatch() + patience
         while True:
             left = AT_A_TIME if ending is None else ending - stopwatch()
@@ -37,16 +39,20 @@ def wait_command(limit: str | None, most: int) -> int:
                 return found, await clock.service.now()
 
     found, now = asked().run(do)
-    rows = [
-        (fire.id, asked().output.at(fire.scheduled_for), alarm.label, alarm.wake_message, alarm.payload)
-        for alarm, fire in found
-    ]
-    document = {"wakes": [_shown(alarm, fire) for alarm, fire in found], "now": now}
-    asked().output.rows(("fire", "scheduled", "label", "message", "payload"), rows, document)
+    document = {"wakes": [_shown(taken) for taken in found], "now": now}
+    columns = ("fire", "scheduled", "label", "message", "payload", "attempt", "late ms", "missed")
+    asked().output.rows(columns, [_row(taken) for taken in found], document)
     return 0 if found else 1
 
 
-def _shown(alarm: Alarm, fire: Fire) -> dict[str, Any]:
+def _row(taken: Taken) -> tuple[str, ...]:
+    alarm, fire = taken
+    when, numbers = asked().output.at(fire.scheduled_for), (taken.attempt, taken.late_ms, taken.missed)
+    return (fire.id, when, alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
+
+
+def _shown(taken: Taken) -> dict[str, Any]:
+    alarm, fire = taken
     return {
         "fire_id": fire.id,
         "alarm_id": alarm.id,
@@ -55,6 +61,4 @@ def _shown(alarm: Alarm, fire: Fire) -> dict[str, Any]:
         "message": alarm.wake_message,
         "payload": Raw(alarm.payload.encode()),
         "scheduled_for": fire.scheduled_for,
-        "attempt": fire.attempts,
-        "report_by": fire.report_by,
-    }
+    } | wire.handed_out(taken)

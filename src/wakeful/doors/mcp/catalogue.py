@@ -1,7 +1,8 @@
-"""The list of tools as a client gets it, and errors that teach: what was wrong, that nothing changed, what works."""
+"""The list of tools as a client gets it, and errors that teach: what was wrong, that nothing changed, what to call."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
@@ -9,13 +10,22 @@ import mcp_types as types
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm import parse_fire_id
+from wakeful.doors import wire
 from wakeful.doors.mcp import schemas
 from wakeful.doors.mcp.tools import Tools
-from wakeful.errors import Conflict, Forbidden, InvalidRequest, NotFound, StoreUnavailable, TooMany, WakefulError
+from wakeful.errors import (
+    Forbidden,
+    InvalidRequest,
+    InvalidSchedule,
+    NotFound,
+    StoreUnavailable,
+    TooMany,
+    WakefulError,
+)
 from wakeful.service import Service
 
 FRESH_FOR: Final = 3_600_000  # ms; lists are the same for everyone until the next release
+HINT: Final = 2000  # characters: a call with a longer message or payload is not repeated to its caller
 INSTRUCTIONS: Final = """\
 wakeful is your alarm clock: it wakes you later, survives restarts, and retries. Use it to remind yourself, follow up, \
 check again tomorrow, run something every weekday, or retry after a rate limit.
@@ -28,10 +38,8 @@ mean local time. Every answer carries `now`.
 time), snooze. Unreported wakes from the inbox come again.
 - alarm_list and alarm_get (with why) tell what is set and what happened; alarm_update and alarm_cancel change it."""
 
-_SET_EXAMPLE: Final = {"when": "tomorrow at 9am", "wake_message": "Check the grant portal", "key": "grant-portal"}
 
-
-Example = Callable[[Service, str, str, WakefulError, Mapping[str, Any]], Awaitable[str]]
+Hint = Callable[[Service, str, "Entry", WakefulError, Mapping[str, Any]], Awaitable[str]]
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -45,11 +53,16 @@ class Entry(Struct, frozen=True, kw_only=True):
     scope: Literal["read", "write"]
     run: Callable[[Any, Any], Awaitable[schemas.Result]]
     tools: Callable[..., Any] = Tools  # what `run` is a verb of, made for each caller
-    example: Example | None = None  # a call that works; None: see `_example`
+    example: Hint | None = None  # what an error tells to call next; None: see `_hint`
     unknown: str = "It is not known whether it was done; alarm_set with a key, and the other tools, may be repeated."
     names: Mapping[str, str] = {}  # of fields, where the tool calls them otherwise than its verb
     destructive: bool = False
     idempotent: bool = False
+    takes_wakes: bool = False  # it changes nothing but who has a wake in hand
+
+    @property
+    def harmless(self) -> bool:
+        return self.scope == "read" or self.takes_wakes
 
     def tool(self) -> types.Tool:
         return types.Tool(
@@ -80,6 +93,7 @@ ENTRIES: Final = (
         answers=schemas.AlarmResult,
         scope="write",
         run=Tools.set,
+        names={"idempotency_key": "key"},
     ),
     Entry(
         name="alarm_list",
@@ -142,6 +156,7 @@ ENTRIES: Final = (
         answers=schemas.InboxResult,
         scope="write",
         run=Tools.inbox,
+        takes_wakes=True,
     ),
 )
 TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in ENTRIES}
@@ -154,41 +169,48 @@ def listed(entries: Iterable[Entry]) -> types.ListToolsResult:
 async def lesson(
     service: Service, owner: str, entry: Entry, error: WakefulError, arguments: Mapping[str, Any], now: str
 ) -> str:
-    """An error as its reader can act on it: the fault, that nothing changed, the time, and a call that works."""
+    """An error as its reader can act on it: the fault, that nothing changed, the time, and what to call next."""
     changed = entry.unknown if isinstance(error, StoreUnavailable) else "Nothing was changed."
-    example = await (entry.example or _example)(service, owner, entry.name, error, arguments)
-    return f"{entry.name}: {error} {changed} It is {now} now. This works: {example}"
+    hint = await (entry.example or _hint)(service, owner, entry, error, arguments)
+    return f"{entry.name}: {error} {changed} It is {now} now. {hint}"
 
 
-async def _example(service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+async def _hint(service: Service, owner: str, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    """The caller's own call with the one thing corrected, or a call that only looks: no hint makes up what to do."""
     if isinstance(error, Forbidden | NotFound | TooMany):
-        return call("alarm_list", {"status": "all"})
-    if name == "alarm_set":
-        return call(name, _SET_EXAMPLE)
-    if name == "alarm_inbox":
-        return call(name, {"wait": 30, "limit": 5})
-    if name == "alarm_list":
-        return call(name, {"status": "pending", "limit": 10})
-    field = "fire_id" if name == "alarm_report" else "id"
-    id = arguments.get(field)
+        return look("alarm_list", {"status": "all"})
+    if corrected := correction(entry, error, arguments, when="when"):
+        return corrected
+    id = arguments.get("fire_id" if entry.name == "alarm_report" else "id")
     # Only what the caller named itself, never another alarm of theirs: an example is soon copied.
-    if not isinstance(id, str) or not await _exists(service, owner, field, id):
-        return call("alarm_list", {"status": "all"})
-    if isinstance(error, Conflict):
-        return call("alarm_get", {"id": id})
-    more: dict[str, Any] = {
-        "alarm_update": {"when": "tomorrow at 9am"},
-        "alarm_report": {"outcome": "completed", "result": "Checked: 3 new grants"},
-    }.get(name, {})
-    return call(name, {field: id} | more)
+    if isinstance(id, str) and await _exists(service, owner, id):
+        return look("alarm_get", {"id": id})
+    return look("alarm_list", {"status": "all"})
 
 
-async def _exists(service: Service, owner: str, field: str, id: str) -> bool:
+def correction(entry: Entry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
+    """The call again, with a time that says what was meant; of one that changes nothing, without what was wrong."""
+    if isinstance(error, InvalidSchedule) and error.meant and when in arguments:
+        again = call(entry.name, {**arguments, when: error.meant[0]})
+        return f"Your call with another {when}: {again}" if len(again) <= HINT else ""
+    if entry.harmless and error.field in arguments:
+        rest = {name: value for name, value in arguments.items() if name != error.field}
+        with contextlib.suppress(WakefulError, TypeError, ValueError):
+            wire.decode(msgspec.json.encode(rest), entry.takes)
+            return f"Your call without {error.field}: {call(entry.name, rest)}"
+    return ""
+
+
+def look(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"To look: {call(name, arguments)}"
+
+
+async def _exists(service: Service, owner: str, id: str) -> bool:
     try:
-        if field == "fire_id":
+        if "@" in id:
             await service.fire_of(id, owner=owner)
         else:
-            await service.get(parse_fire_id(id)[0] if "@" in id else id, owner=owner)
+            await service.get(id, owner=owner)
     except (NotFound, InvalidRequest):
         return False
     return True

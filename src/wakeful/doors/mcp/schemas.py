@@ -64,12 +64,19 @@ class SetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     key: (
         Annotated[
             str,
-            _about("Your name for this alarm: the same key is the same alarm, so repeating is safe.", "daily-brief"),
+            _about("Your name for this alarm: the same call again is the same alarm, so repeating is safe.", "brief"),
         ]
         | UnsetType
     ) = UNSET
     on_conflict: (
-        Annotated[Literal["return", "replace", "error"], _about("When the key is taken. Default: return.")] | UnsetType
+        Annotated[
+            Literal["return", "replace", "error"],
+            _about(
+                "When the key is taken: return the alarm that has it, replace it, or refuse. Default: return it if "
+                "the call is the same, else refuse."
+            ),
+        ]
+        | UnsetType
     ) = UNSET
     payload: Payload | UnsetType = UNSET
     target: TargetName | UnsetType = UNSET
@@ -203,7 +210,12 @@ class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     fire_id: Annotated[str, _about("Name it in alarm_report.")]
     alarm_id: str
     scheduled_for: Utc
-    report_by: Annotated[str, _about("Unreported by then, it waits in the inbox again.")] = ""
+    report_by: Annotated[
+        str, _about("Unreported by then, it waits in the inbox again; as often as a failure is retried.")
+    ] = ""
+    attempt: Annotated[int, _about("How often it has been handed out.")] = 1
+    late_ms: Annotated[int, _about("Milliseconds from its moment until you got it.")]
+    missed: Annotated[int, _about("Later instants of its series that passed without a wake of their own.")] = 0
     message: Cut
     payload: Any = None
     label: str = ""
@@ -224,7 +236,9 @@ class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     similar: Annotated[
         str, _about("The id of an active alarm that says the same: cancel one if you meant it once.")
     ] = ""
-    in_flight: Annotated[bool, _about("A delivery is under way: that one attempt may still arrive.")] = False
+    in_flight: Annotated[
+        bool, _about("A delivery is under way, or a wake is in its reader's hands: that one attempt may still happen.")
+    ] = False
 
 
 class ListResult(Result, frozen=True, omit_defaults=True, kw_only=True):

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from wakeful.alarm import Task
 from wakeful.doors.mcp import task_schemas as schemas
-from wakeful.doors.mcp.catalogue import Entry, call
+from wakeful.doors.mcp.catalogue import Entry, correction, look
 from wakeful.doors.mcp.task_tools import TaskTools
-from wakeful.errors import Conflict, Forbidden, InvalidConfig, NotFound, TooMany, WakefulError
+from wakeful.errors import Forbidden, InvalidConfig, NotFound, TooMany, WakefulError
 from wakeful.service import Service
 
 TASK_INSTRUCTIONS: Final = """
@@ -17,8 +17,6 @@ TASK_INSTRUCTIONS: Final = """
 "0 9 * * 1-5"}. Whoever reads that chat is woken, by the gateway. list_tasks and get_task tell of yours; update_task, \
 pause_task, resume_task and cancel_task change them."""
 
-_AGAIN: Final = "2030-01-31T09:00:00Z"
-_SCHEDULE: Final = {"targetJid": "123@g.us", "prompt": "Morning brief", "cron": "0 9 * * 1-5"}
 _NAMES: Final = {  # of the columns, as the tools call them
     "id": "taskId",
     "chat_jid": "targetJid",
@@ -29,23 +27,20 @@ _NAMES: Final = {  # of the columns, as the tools call them
 }
 
 
-async def _example(service: Service, owner: str, name: str, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+async def _hint(service: Service, owner: str, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    """As the other tools do: the caller's own call corrected, or one that only looks."""
     match error:
         case InvalidConfig():  # no task tool works until the operator has seen to it
-            return call("alarm_list", {"status": "all"})
+            return look("alarm_list", {"status": "all"})
         case Forbidden() | NotFound() | TooMany():
-            return call("list_tasks", {})
-    if name in ("schedule_task", "list_tasks"):
-        return call(name, _SCHEDULE if name == "schedule_task" else {})
+            return look("list_tasks", {})
+    if corrected := correction(entry, error, arguments, when="cron"):
+        return corrected
     id = arguments.get("taskId")
     # Only what the caller named itself, never another task of theirs: an example is soon copied.
-    task = await _found(service, owner, id) if isinstance(id, str) else None
-    if task is None:
-        return call("list_tasks", {})
-    if isinstance(error, Conflict) or name in ("update_task", "resume_task"):
-        again = {"cron": _SCHEDULE["cron"]} if task.cron else {"nextRun": _AGAIN}
-        return call("update_task", {"taskId": id} | again)
-    return call(name, {"taskId": id})
+    if isinstance(id, str) and await _found(service, owner, id) is not None:
+        return look("get_task", {"taskId": id})
+    return look("list_tasks", {})
 
 
 async def _found(service: Service, owner: str, id: str) -> Task | None:
@@ -57,7 +52,7 @@ async def _found(service: Service, owner: str, id: str) -> Task | None:
 
 def _entry(name: str, **more: Any) -> Entry:
     look = "It is not known whether it was done; list_tasks tells."
-    return Entry(name=name, tools=TaskTools, example=_example, unknown=look, names=_NAMES, **more)
+    return Entry(name=name, tools=TaskTools, example=_hint, unknown=look, names=_NAMES, **more)
 
 
 TASK_ENTRIES: Final = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, following, parse_fire_id
+from wakeful.alarm import Alarm, coming, parse_fire_id
 from wakeful.config import Settings
 from wakeful.doors import wire
 from wakeful.doors.mcp import views
@@ -32,9 +33,10 @@ from wakeful.doors.mcp.schemas import (
 )
 from wakeful.doors.mcp.views import BUDGET, Room
 from wakeful.errors import InvalidRequest, NotFound
-from wakeful.service import Service
+from wakeful.service import Changed, Service
 from wakeful.store import AlarmQuery, FireQuery
 
+NUMBERS: Final = 80  # bytes of each wake that tell how late it is
 PIECE: Final = 4800  # bytes of a long text read in pieces
 _FIELDS: Final = ("wake_message", "payload", "target", "timezone", "label", "conversation_id", "max_failures", "policy")
 _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
@@ -57,7 +59,7 @@ class Tools:
 
     async def set(self, asked: SetArguments) -> AlarmResult:
         fields = given(asked)
-        on_conflict = fields.pop("on_conflict", "return")
+        on_conflict = fields.pop("on_conflict", None)
         body = wire.CreateBody(
             **{
                 name: value for name, value in fields.items() if name not in ("key", "payload", "policy", "parent_fire")
@@ -72,6 +74,7 @@ class Tools:
             timezone=self._settings.timezone,
             target=self._settings.default_target,
             max_failures=self._settings.max_failures,
+            default=self._service.default_policy,
             via="mcp",
             by=self._owner,
         )
@@ -81,7 +84,7 @@ class Tools:
         if not added.deduped:
             return await self._set(added.alarm)
         if on_conflict == "replace":
-            return await self._alarm("Replaced", added.alarm, deduped=True)
+            return await self._alarm("Replaced", added.alarm, deduped=True, in_flight=added.in_flight)
         if added.alarm.finished:
             what = f"Nothing was set: the key belongs to an alarm that is {added.alarm.status}"
             note = 'To set it anew, repeat the call with "on_conflict": "replace", or use another key.'
@@ -158,24 +161,27 @@ class Tools:
         match asked.action:
             case "pause":
                 reason = asked.reason if asked.reason is not UNSET else ""
-                return await self._alarm("Paused", await self._service.pause(asked.id, reason=reason, **who))
+                return await self._changed("Paused", await self._service.pause(asked.id, reason=reason, **who))
             case "resume":
-                return await self._alarm("Resumed", await self._service.resume(asked.id, **who))
+                return await self._changed("Resumed", await self._service.resume(asked.id, **who))
             case "snooze":
                 if asked.wait is UNSET:
                     raise InvalidRequest("a snooze needs a length", field="for", fix='Give "for", such as "1h".')
                 length = wire.span(asked.wait, "for")
-                return await self._alarm("Snoozed", await self._service.snooze(asked.id, length, **who))
+                return await self._changed("Snoozed", await self._service.snooze(asked.id, length, **who))
         version = asked.version if asked.version is not UNSET else None
         changed = await self._service.update(
-            asked.id, wire.edit(_edited(asked)), version=version, guarded=self._guarded, **who
+            asked.id,
+            wire.edit(_edited(asked), self._service.default_policy),
+            version=version,
+            guarded=self._guarded,
+            **who,
         )
-        return await self._alarm("Changed", changed)
+        return await self._changed("Changed", changed)
 
     async def cancel(self, asked: CancelArguments) -> AlarmResult:
         done = await self._service.cancel(asked.id, owner=self._owner, by=self._owner, reason=asked.reason)
-        what = "Cancelled" if done.alarm.status == "cancelled" else "It had ended already"
-        return await self._alarm(what, done.alarm, in_flight=done.in_flight)
+        return await self._changed("Cancelled" if done.status == "cancelled" else "It had ended already", done)
 
     async def report(self, asked: ReportArguments) -> ReportResult:
         wait = asked.wait if asked.wait is not UNSET else None
@@ -188,8 +194,10 @@ class Tools:
             ) from None
         alarm = await self._service.get(fire.alarm_id, owner=self._owner)
         now, room = await self._service.now(), Room()
+        again = await self._service.retry_at(fire, owner=self._owner)
+        then = f"It is tried again at {views.utc(again)}." if again else views.ahead(alarm, now)
         return ReportResult(
-            summary=f"Noted: the fire is {fire.status}. {views.ahead(alarm, now)}",
+            summary=f"Noted: the fire is {fire.status}. {then}",
             now=views.utc(now),
             fire=views.fire_view(fire, room, result=600),
             alarm=views.alarm_view(alarm, room, message=600, payload=0),
@@ -199,11 +207,14 @@ class Tools:
     async def inbox(self, asked: InboxArguments) -> InboxResult:
         found = await self._service.inbox(owner=self._owner, limit=asked.limit, wait=asked.wait)
         room = Room()
-        each = (BUDGET - 400) // max(1, len(found))
-        wakes = [views.wake_view(alarm, fire, room, each=each) for alarm, fire in found]
+        each = (BUDGET - 400) // max(1, len(found)) - NUMBERS
+        wakes = [views.wake_view(taken, room, each=each) for taken in found]
         what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
         then = "Do the work, then call alarm_report with each fire_id." if wakes else "Nothing is due."
         return InboxResult(summary=f"{what}. {then}", now=await self._now(), wakes=wakes, notes=room.notes)
+
+    async def _changed(self, what: str, done: Changed) -> AlarmResult:
+        return await self._alarm(what, done, in_flight=done.in_flight)
 
     async def _alarm(self, what: str, alarm: Alarm, *, notes: Sequence[str] = (), **more: Any) -> AlarmResult:
         now, room = await self._service.now(), Room()
@@ -270,9 +281,4 @@ def _raw(payload: Mapping[str, Any]) -> msgspec.Raw:
 
 
 def _next(alarm: Alarm, count: int) -> Sequence[datetime]:
-    if alarm.status != "active":
-        return []
-    found = [alarm.next_fire_at]
-    while alarm.kind == "cron" and len(found) < count and (at := following(alarm, found[-1])) is not None:
-        found.append(at)
-    return found
+    return [] if alarm.status != "active" else list(islice(coming(alarm), count))

@@ -17,6 +17,7 @@ from wakeful.doors.mcp.schemas import AlarmView, FireView, WakeView
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import describe, zone
 from wakeful.schedule.descriptions import moment as in_words
+from wakeful.service import Taken
 
 BUDGET: Final = 6000
 NAME: Final = 160
@@ -114,13 +115,17 @@ def fire_view(fire: Fire, room: Room, *, result: int = 200) -> FireView:
     )
 
 
-def wake_view(alarm: Alarm, fire: Fire, room: Room, *, each: int) -> WakeView:
+def wake_view(taken: Taken, room: Room, *, each: int) -> WakeView:
+    alarm, fire = taken
     how: Callable[[str], str] = lambda part: part_call(alarm.id, part)  # noqa: E731  # used twice, just here
     return WakeView(
         fire_id=fire.id,
         alarm_id=alarm.id,
         scheduled_for=utc(fire.scheduled_for),
         report_by=_utc(fire.report_by),
+        attempt=taken.attempt,
+        late_ms=taken.late_ms,
+        missed=taken.missed,
         message=room.text(alarm.wake_message, each // 3, "message", how("wake_message")),
         payload=room.payload(alarm.payload, each // 4, "payload", how("payload")),
         label=cut(alarm.label, 80),

@@ -42,33 +42,94 @@ select *
 -- Rows another worker is claiming right now are skipped, not waited for. Each target is looked up on its own in the due
 -- index: a backlog on one is never read for another. The moment comes back even when nothing is due. A claim need not
 -- survive a crash of the server, so it does not wait for the disk: the alarm is then due still, and is claimed again.
+-- `suspect`: at most one alarm that was claimed before and never settled, the one with the least against it. The others
+-- are passed over; they are never many, and stand in front. `noted`: what was leased, under the caller's token, for a
+-- caller who never hears the answer.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('synchronous_commit', 'off', true)),
+slot as materialized (
+    select target,
+           free
+      from unnest($3::text[], $4::integer[]) as slot (target, free)),
+suspect as materialized (
+    select due.id,
+           due.claimed_at > (select now from moment) as is_ahead
+      from slot
+     cross join lateral (
+        select id,
+               unsettled,
+               next_fire_at,
+               claimed_at
+          from {t}alarms
+         where status = 'active'
+           and target = slot.target
+           and next_fire_at <= (select now from moment)
+           and (claimed_at is null
+             or claimed_at <= (select now from moment) - $2::interval
+             or claimed_at > (select now from moment) + $2::interval)
+         order by next_fire_at
+         limit slot.free) as due
+     where $5::boolean
+       and due.unsettled > 0
+     order by due.unsettled, due.next_fire_at
+     limit 1),
 leased as (
     update {t}alarms
        set claimed_at = (select now from moment),
            claim = claim + 1,
-           unsettled = unsettled + 1
+           unsettled = least(unsettled + 1, greatest(unsettled, 2))
      where id = any(array( -- an array, not a join: always looked up by primary key, whatever the planner believes
         select due.id
-          from unnest($3::text[], $4::integer[]) as slot (target, free)
+          from slot
          cross join lateral (
             select id
               from {t}alarms
              where status = 'active'
                and target = slot.target
                and next_fire_at <= (select now from moment)
-               and (claimed_at is null or claimed_at <= (select now from moment) - $2::interval)
+               and (claimed_at is null
+                 or claimed_at <= (select now from moment) - $2::interval
+                 or claimed_at > (select now from moment) + $2::interval)
+               and (unsettled = 0 or id = (select id from suspect))
              order by next_fire_at
              limit slot.free
                for update skip locked) as due))
-    returning *)
+    returning *),
+noted as (
+    insert into {t}claim_tokens (claimer, token, at, alarm_ids, numbers)
+    select $6::uuid,
+           $7::uuid,
+           (select now from moment),
+           array_agg(id),
+           array_agg(claim)
+      from leased
+    having count(*) > 0
+        on conflict (claimer) do update
+       set token = excluded.token,
+           at = excluded.at,
+           alarm_ids = excluded.alarm_ids,
+           numbers = excluded.numbers)
 select moment.now,
+       coalesce((select is_ahead from suspect), false),
        leased.*
   from moment
   left join leased on true
  order by leased.next_fire_at, leased.id;
+
+-- name: claimed_unheard
+-- What was leased under tokens whose answers never came, as far as nobody has taken it since.
+select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())),
+       noted.token,
+       alarm.*
+  from {t}claim_tokens as noted
+ cross join lateral unnest(noted.alarm_ids, noted.numbers) as mine (id, claim)
+  join {t}alarms as alarm on alarm.id = mine.id
+   and alarm.claim = mine.claim
+   and alarm.claimed_at is not null
+   and alarm.status = 'active'
+ where (noted.claimer, noted.token) in (select * from unnest($2::uuid[], $3::uuid[]))
+ order by alarm.next_fire_at, alarm.id;
 
 -- name: settle
 -- Dispatch columns only: what an owner edited meanwhile is not overwritten. Fires and events of a change are written only
@@ -231,25 +292,18 @@ select mine.id,
        and alarm.claimed_at is not null);
 
 -- name: next_due
--- `free`: in order of the index; only what is leased comes before it, and that is never much. `leased`: before the first
--- free one every alarm is leased, so this looks at nothing else, however many are due.
-select min(least(free.next_fire_at, leased.ends_at))
+-- In order of the index. What is leased, or was and never settled, comes before it and is passed over: that is never much.
+select min(free.next_fire_at)
   from unnest($1::text[]) as wanted (target)
-  left join lateral (
+ cross join lateral (
     select next_fire_at
       from {t}alarms
      where status = 'active'
        and target = wanted.target
        and claimed_at is null
+       and unsettled = 0
      order by next_fire_at
-     limit 1) as free on true
- cross join lateral (
-    select min(greatest(next_fire_at, claimed_at + $2::interval)) as ends_at
-      from {t}alarms
-     where status = 'active'
-       and target = wanted.target
-       and next_fire_at <= coalesce(free.next_fire_at, 'infinity')
-       and claimed_at is not null) as leased;
+     limit 1) as free;
 
 -- name: backlog
 -- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
@@ -280,7 +334,9 @@ select served.target,
      where status = 'active'
        and target = served.target
        and next_fire_at <= (select now from moment)
-       and (claimed_at is null or claimed_at <= (select now from moment) - $2::interval)
+       and (claimed_at is null
+         or claimed_at <= (select now from moment) - $2::interval
+         or claimed_at > (select now from moment) + $2::interval)
      order by next_fire_at
      limit $3) as due
  group by served.target;
@@ -347,7 +403,11 @@ select fire.*
    and fire.scheduled_for = wanted.scheduled_for;
 
 -- name: overdue
-select fire.*
+-- A fire and its alarm in one statement: read one after the other, an old fire could meet a newer alarm, whose version
+-- then lets a change through that was decided on the old one.
+select fire.*,
+       true as and_its_alarm,
+       alarm.*
   from {t}fires as fire
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.report_by is not null
@@ -356,7 +416,9 @@ select fire.*
  limit $2;
 
 -- name: waiting
-select fire.*
+select fire.*,
+       true as and_its_alarm,
+       alarm.*
   from {t}fires as fire
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.status = 'waiting'
@@ -432,7 +494,10 @@ select *
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('lock_timeout', $2, true),
-           set_config('synchronous_commit', 'on', true))
+           set_config('synchronous_commit', 'on', true)),
+forgotten as (
+    delete from {t}claim_tokens
+     where at < (select now from moment) - interval '1 day')
 insert into {t}workers
 select $3::text, $4::text, $5::integer, $6::text, $7::timestamptz, moment.now, $8::timestamptz, $9::json, $10::json
   from moment

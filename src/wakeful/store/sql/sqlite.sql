@@ -22,9 +22,32 @@ select *
   from {t}alarms
  where id = ?1;
 
+-- name: suspect
+-- At most one alarm that was claimed before and never settled, the one with the least against it.
+select rowid,
+       unsettled,
+       next_fire_at,
+       coalesce(claimed_at, 0) > :now
+  from (
+    select rowid,
+           unsettled,
+           next_fire_at,
+           claimed_at
+      from {t}alarms indexed by {p}alarms_due_idx
+     where status = 'active'
+       and target = :target
+       and next_fire_at <= :now
+       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+     order by next_fire_at
+     limit :slots)
+ where unsettled > 0
+ order by unsettled, next_fire_at
+ limit 1;
+
 -- name: due
 -- One writer at a time, so nothing to skip: the whole database is our lock. The index is named, because statistics that
--- the file's other users gather could talk the planner out of it.
+-- the file's other users gather could talk the planner out of it. Suspects are passed over, but for the one: they are
+-- never many, and stand in front.
 select json_group_array(rowid)
   from (
     select rowid
@@ -32,7 +55,8 @@ select json_group_array(rowid)
      where status = 'active'
        and target = :target
        and next_fire_at <= :now
-       and (claimed_at is null or claimed_at <= :now - :lease)
+       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+       and (unsettled = 0 or rowid = :suspect)
      order by next_fire_at
      limit :slots);
 
@@ -40,7 +64,7 @@ select json_group_array(rowid)
 update {t}alarms
    set claimed_at = :now,
        claim = claim + 1,
-       unsettled = unsettled + 1
+       unsettled = min(unsettled + 1, max(unsettled, 2))
  where rowid in (select value from json_each(:rowids));
 
 -- name: claimed
@@ -208,23 +232,16 @@ select json_group_array(json_array(id, claim))
    and status = 'active'
    and claimed_at = :now;
 
--- name: first_free
--- In order of the index; only what is leased comes before it, and that is never much.
+-- name: next_due
+-- In order of the index. What is leased, or was and never settled, comes before it and is passed over: that is never much.
 select next_fire_at
   from {t}alarms indexed by {p}alarms_due_idx
  where status = 'active'
    and target = :target
-   and (claimed_at is null or claimed_at <= :now - :lease)
+   and claimed_at is null
+   and unsettled = 0
  order by next_fire_at
  limit 1;
-
--- name: first_lease_end
--- Before the first free one every alarm is leased: this looks at nothing else, however many are due.
-select min(max(claimed_at + :lease, next_fire_at))
-  from {t}alarms indexed by {p}alarms_due_idx
- where status = 'active'
-   and target = :target
-   and next_fire_at < :before;
 
 -- name: backlog
 -- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
@@ -249,7 +266,7 @@ select served.target,
      where status = 'active'
        and target = served.target
        and next_fire_at <= :now
-       and (claimed_at is null or claimed_at <= :now - :lease)
+       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
      order by next_fire_at
      limit :most)
  group by served.target;

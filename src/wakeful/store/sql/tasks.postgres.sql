@@ -19,6 +19,11 @@ select name from {t}task_tables;
 -- name: disconnect
 delete from {t}task_tables where name <> $1 returning name;
 
+-- name: disconnect_all
+-- What is queued still would be planned by a process that has not noticed yet.
+delete from {t}task_changes;
+delete from {t}task_tables;
+
 -- name: connect
 insert into {t}task_tables (name, connected_at) values ($1, coalesce($2::timestamptz, now())) on conflict do nothing;
 
@@ -62,9 +67,43 @@ select changed.task_id,
   left join {tasks} as task on task.id::text = changed.task_id
  order by changed.upto;
 
+-- name: standing
+-- What is queued does not matter here: a row that is as it was left means what it meant.
+select link.task_id,
+       0 as upto,
+       link.alarm_id,
+       link.seen,
+       link.note,
+       {columns}
+  from {t}task_links as link
+  left join {tasks} as task on task.id = link.task_id::{id_type}
+ where link.alarm_id = any($1);
+
+-- name: links_of
+select alarm_id from {t}task_links where alarm_id = any($1);
+
+-- name: hold_alarms
+-- Alarms before rows, everywhere: two that change both then wait for each other instead of blocking each other.
+with patience as materialized (select set_config('lock_timeout', $1, true))
+select alarm.id
+  from patience
+ cross join {t}alarms as alarm
+ where alarm.id = any($2::uuid[])
+ order by alarm.id
+   for no key update of alarm;
+
+-- name: hold_rows
+-- Whoever changes one of these now waits until it is said, a few milliseconds. Who was faster is not waited for: the
+-- row is being changed. A row that is only referred to (a run log's foreign key) is not in use.
+select task.id::text
+  from {tasks} as task
+ where task.id in (select link.task_id::{id_type} from {t}task_links as link where link.alarm_id = any($1))
+ order by task.id
+   for no key update skip locked;
+
 -- name: read
--- Locked: whoever changes this task now waits until it is planned, a few milliseconds.
-select {columns} from {tasks} as task where task.id = $1::text::{id_type} for update;
+-- Locked: whoever changes this task now waits until it is planned, a few milliseconds. Who was faster is not waited for.
+select {columns} from {tasks} as task where task.id = $1::text::{id_type} for no key update skip locked;
 
 -- name: linked
 select alarm_id, seen from {t}task_links where task_id = $1;
@@ -106,6 +145,9 @@ delete from {t}task_changes where task_id = $1 and seq <= $2;
 
 -- name: link_of
 select task_id, seen, note from {t}task_links where alarm_id = $1;
+
+-- name: links
+select task_id, alarm_id from {t}task_links order by task_id limit $1;
 
 -- name: notes
 select task_id, note from {t}task_links where note <> '' order by task_id limit $1;

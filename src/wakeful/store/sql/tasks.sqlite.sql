@@ -19,6 +19,11 @@ select name from {t}task_tables;
 -- name: disconnect
 delete from {t}task_tables where name <> :name returning name;
 
+-- name: disconnect_all
+-- What is queued still would be planned by a process that has not noticed yet.
+delete from {t}task_changes;
+delete from {t}task_tables;
+
 -- name: connect
 insert into {t}task_tables (name, connected_at) values (:name, :now) on conflict do nothing;
 
@@ -70,6 +75,18 @@ select changed.task_id,
   left join {tasks} as task on task.id = changed.task_id
  order by changed.upto;
 
+-- name: standing
+-- What is queued does not matter here: a row that is as it was left means what it meant.
+select link.task_id,
+       0 as upto,
+       link.alarm_id,
+       link.seen,
+       link.note,
+       {columns}
+  from {t}task_links as link
+  left join {tasks} as task on task.id = link.task_id
+ where link.alarm_id = :alarm_id;
+
 -- name: read
 select {columns} from {tasks} as task where task.id = :id;
 
@@ -115,6 +132,9 @@ delete from {t}task_changes where task_id = :id and seq <= :upto;
 
 -- name: link_of
 select task_id, seen, note from {t}task_links where alarm_id = :alarm_id;
+
+-- name: links
+select task_id, alarm_id from {t}task_links order by task_id limit :limit;
 
 -- name: notes
 select task_id, note from {t}task_links where note <> '' order by task_id limit :limit;

@@ -27,9 +27,10 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 """
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
-from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue
+from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
 from wakeful.testing.conformance.finding import TestFinding, TestFires, TestInbox, TestOverdue, TestOwners, TestStats
 from wakeful.testing.conformance.following import TestFollowing
+from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owning import TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
@@ -54,6 +55,7 @@ __all__ = [
     "TestFires",
     "TestFollowing",
     "TestInbox",
+    "TestInterleaving",
     "TestKeys",
     "TestLeases",
     "TestNextDue",
@@ -65,6 +67,7 @@ __all__ = [
     "TestSettling",
     "TestSimilar",
     "TestStats",
+    "TestSuspects",
     "TestTargets",
     "TestTokens",
     "TestWhatIsKept",

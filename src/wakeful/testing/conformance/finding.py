@@ -41,6 +41,15 @@ class TestFinding:
         await added(store, an_alarm(clock))
         assert await store.get(id) is None
 
+    async def test_many_are_had_at_once_and_what_is_not_there_is_left_out(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        first, second = an_alarm(clock, label="a"), an_alarm(clock, label="b", owner_did="bob")
+        await added(store, first, second)
+        asked = [first.id, new_id(), second.id, "nothing", "\ud800", first.id]
+        assert await store.get_many(asked) == {first.id: first, second.id: second}
+        assert await store.get_many([]) == {}
+
     async def test_the_newest_come_first(self, store: Store, clock: ManualClock) -> None:
         for label in "abc":
             await added(store, an_alarm(clock, label=label))

@@ -101,8 +101,10 @@ async def added(store: Store, *alarms: Alarm) -> None:
     await store.add(alarms)
 
 
-async def claimed(store: Store, slots: int = 100, *, target: str = DESK, lease: timedelta = LEASE) -> list[Alarm]:
-    return (await store.claim({target: slots}, lease=lease)).alarms
+async def claimed(
+    store: Store, slots: int = 100, *, target: str = DESK, lease: timedelta = LEASE, suspects: bool = True
+) -> list[Alarm]:
+    return (await store.claim({target: slots}, lease=lease, suspects=suspects)).alarms
 
 
 async def one_claimed(store: Store) -> Alarm:

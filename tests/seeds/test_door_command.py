@@ -1,0 +1,228 @@
+"""`wakeful db scheduled-tasks`: what it refuses to connect, what it says beforehand, and how to be rid of it again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+import wakeful
+from wakeful.alarm import Wake
+from wakeful.errors import InvalidConfig
+from wakeful.serving import work
+
+from .conftest import Gateway
+
+WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+COLUMNS = """owner text, chat_jid text, prompt text, cron text, next_run text, status text, created_at text"""
+
+
+async def command(
+    gateway: Gateway, *args: str, code: int = 0, environ: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_") and name != "TZ"}
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [*WAKEFUL, "db", "scheduled-tasks", "--db", gateway.db, *args],
+        env=kept | dict(environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+async def everything(gateway: Gateway) -> list[tuple[Any, ...]]:
+    """Every table and trigger of the database, and all rows of the two that are the gateway's."""
+    what = "select name from sqlite_master order by name"
+    if gateway.is_postgres:
+        what = """select relname::text from pg_class where relnamespace = 'public'::regnamespace
+            union all select tgname::text from pg_trigger order by 1"""
+    rows = await gateway.sql("select * from scheduled_tasks order by id")
+    return [*await gateway.sql(what), *rows, *await gateway.sql("select * from messages")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            f"id text primary key, {COLUMNS}, shard integer not null",
+            "the column shard of scheduled_tasks takes no NULL",
+        ),
+        (f"id text primary key, {COLUMNS.replace('cron text', 'cron text not null')}", "the column cron of"),
+        (f"id integer primary key, {COLUMNS}", "the column id of scheduled_tasks is of type"),
+        (f"id {{bytes}} primary key, {COLUMNS}", "the column id of scheduled_tasks is of type"),
+    ],
+)
+async def test_a_table_that_could_not_take_a_task_is_refused_with_the_column(
+    gateway: Gateway, columns: str, said: str
+) -> None:
+    columns = columns.format(bytes="bytea" if gateway.is_postgres else "blob")
+    await gateway.sql(f"create table scheduled_tasks ({columns})")
+    before = await everything(gateway)
+    with pytest.raises(InvalidConfig, match=said) as refused:
+        await gateway.connect()
+    assert refused.value.field == "table"
+    assert refused.value.fix
+    await gateway.start()
+    assert await gateway.wakeful._store.tasks.table() == ""
+    await gateway.stop()
+    _, told = await command(gateway, "--dry-run", code=2)
+    assert said in told
+    assert set(before) <= set(await everything(gateway))
+
+
+@pytest.mark.parametrize("gateway", ["postgres"], indirect=True)
+@pytest.mark.parametrize(("type", "fits"), [("varchar(20)", False), ("varchar(27)", True), ("uuid", False)])
+async def test_on_postgres_an_id_must_have_room_for_the_tools_ids(gateway: Gateway, type: str, fits: bool) -> None:
+    await gateway.sql(f"create table scheduled_tasks (id {type} primary key, {COLUMNS})")
+    if fits:
+        await gateway.connect()
+        return
+    with pytest.raises(InvalidConfig, match="id of scheduled_tasks"):
+        await gateway.connect()
+
+
+async def test_columns_with_a_default_of_their_own_are_nobodys_business(gateway: Gateway) -> None:
+    await gateway.sql(f"""create table scheduled_tasks (id text primary key, {COLUMNS},
+        shard integer not null default 1,
+        context_mode text not null)""")
+    assert await gateway.connect() is False
+
+
+async def test_a_dry_run_says_what_would_happen_and_writes_nothing(gateway: Gateway) -> None:
+    await gateway.sql(f"create table scheduled_tasks (id text primary key, {COLUMNS})")
+    await gateway.add("a-due", next_run="2020-01-01T00:00:00Z", created_at="1")
+    await gateway.add("b-later", next_run="2130-01-01T08:00:00+01:00", created_at="2")
+    await gateway.add("c-paused", next_run="2130-01-01T00:00:00Z", status="paused", created_at="3")
+    await gateway.add("d-done", status="completed", created_at="4")
+    await gateway.add("e-wrong", cron="61 * * * *", created_at="5")
+    before = await everything(gateway)
+    lines, said = await command(gateway, "--dry-run")
+    assert (
+        "nothing was written: scheduled_tasks would be taken over with its 5 rows; tasks would go to messages" in said
+    )
+    told = json.loads((await command(gateway, "--dry-run", "--json"))[0])
+    assert await everything(gateway) == before
+    assert [line.split("\t")[:3] for line in reversed(lines.splitlines())] == [
+        ["a-due", "fire", "2020-01-01T00:00:00Z"],
+        ["b-later", "fire", "2130-01-01T07:00:00Z"],
+        ["c-paused", "wait", "2130-01-01T00:00:00Z"],
+        ["d-done", "be left alone", ""],
+        ["e-wrong", "be refused", ""],
+    ]
+    assert "e-wrong\tbe refused\t\tcron: minute: 61 is out of range" in lines
+    assert told["made"] is False
+    assert [task["would"] for task in told["tasks"]] == ["be refused", "be left alone", "wait", "fire", "fire"]
+
+
+async def test_a_dry_run_where_there_is_no_table_makes_none(gateway: Gateway) -> None:
+    _, said = await command(gateway, "--dry-run")
+    assert "scheduled_tasks would be made" in said
+    if gateway.is_postgres:
+        assert await gateway.sql("select to_regclass('scheduled_tasks')::text") == [(None,)]
+    else:
+        assert await gateway.sql("select name from sqlite_master where type = 'table'") == [("messages",)]
+
+
+async def test_a_disconnected_table_keeps_its_rows_and_nothing_fires(gateway: Gateway) -> None:
+    await gateway.connect()
+    await gateway.add("t1", next_run=gateway.at(10))
+    await gateway.add("t2", cron="0 * * * *")
+    await gateway.pass_time()
+    await gateway.add("t3", next_run=gateway.at(5))  # queued, and not planned yet
+    rows = await gateway.sql("select * from scheduled_tasks order by id")
+    stdout, _ = await command(gateway, "--disconnect")
+    assert stdout == "disconnected\tscheduled_tasks\ncancelled\t2 alarms\n"
+    await gateway.pass_time(7200)
+    await gateway.add("t4", next_run=gateway.at(-1))
+    await gateway.pass_time(10)
+    assert await gateway.messages() == []
+    assert await gateway.sql("select * from scheduled_tasks where id < 't4' order by id") == rows
+    assert {alarm.status for alarm in await gateway.alarms()} == {"cancelled"}
+    reasons = {event.reason for _, event in await gateway.wakeful._store.events(limit=1000)}
+    assert reasons == {"table scheduled_tasks disconnected"}
+    for table in ("task_tables", "task_changes", "task_links"):
+        assert await gateway.sql(f"select count(*) from {table}") == [(0,)]
+    stdout, _ = await command(gateway, "--disconnect")
+    assert stdout == "disconnected\tnothing: no table was connected\ncancelled\t0 alarms\n"
+    await gateway.connect()  # and back again
+    await gateway.pass_time(1)
+    assert sorted(await gateway.messages()) == ["do t1", "do t2", "do t3", "do t4"]
+
+
+async def test_the_two_options_do_not_go_together(gateway: Gateway) -> None:
+    _, said = await command(gateway, "--disconnect", "--dry-run", code=2)
+    assert "disconnect" in said
+
+
+@pytest.mark.parametrize(
+    ("environ", "warns"),
+    [
+        ({"TZ": "Europe/Prague"}, True),
+        ({"TZ": "Europe/Prague", "WAKEFUL_TIMEZONE": "Europe/Prague"}, False),
+        ({"TZ": "Europe/Prague", "WAKEFUL_TIMEZONE": "UTC"}, False),
+        ({"TZ": ":UTC"}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("gateway", ["sqlite"], indirect=True)
+async def test_a_zone_that_only_timed_would_have_read_is_told_of(
+    gateway: Gateway, environ: dict[str, str], warns: bool
+) -> None:
+    _, said = await command(gateway, "--dry-run", environ=environ)
+    told = "TZ is Europe/Prague, but the setting timezone is not set: cron is read in UTC. Set WAKEFUL_TIMEZONE="
+    assert (told in said) is warns
+
+
+async def test_a_worker_beside_a_table_that_nobody_watches_says_so(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    await gateway.sql(f"create table scheduled_tasks (id text primary key, {COLUMNS})")
+    assert await started(gateway, caplog) == [
+        "the table scheduled_tasks of this database is not connected: its tasks do not run. "
+        "`wakeful db scheduled-tasks` connects it"
+    ]
+    await gateway.connect()
+    assert await started(gateway, caplog) == []
+
+
+async def test_a_table_of_that_name_that_holds_something_else_is_left_unsaid(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await started(gateway, caplog) == []
+    await gateway.sql("create table scheduled_tasks (id text primary key, colour text)")
+    assert await started(gateway, caplog) == []
+
+
+async def started(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """A worker from its start to its end, and what it said of tasks."""
+    caplog.clear()
+    async with wakeful.open(gateway.db) as clock:
+        await work(clock, ready=clock.dispatcher.stop)
+    return [record.message for record in caplog.records if "scheduled_tasks" in record.message]
+
+
+async def test_a_handler_that_a_program_serves_may_take_the_tasks(gateway: Gateway) -> None:
+    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as clock:
+        heard: list[str] = []
+
+        @clock.handler("desk")
+        async def desk(wake: Wake) -> None:
+            heard.append(wake.message)
+
+        _, said = await command(gateway, code=2, environ={"WAKEFUL_TASKS_TARGET": "desk"})
+        assert "tasks_target" in said
+        await clock.dispatcher._upkeep.beat(now=gateway.clock.now())
+        await command(gateway, environ={"WAKEFUL_TASKS_TARGET": "desk"})
+        await gateway.add("t1", next_run=gateway.at(0))
+        await clock.run_due()
+        assert heard == ["do t1"]

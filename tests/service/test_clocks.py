@@ -1,0 +1,64 @@
+"""Clocks that are set while we run: what is said of an alarm, and when a new one is for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.dispatcher.conftest import OWNER
+from wakeful.alarm import Alarm, Draft
+from wakeful.config import Settings
+from wakeful.service import Service
+from wakeful.store import Store, Worker
+from wakeful.testing import ManualClock
+
+LEASE = Settings().lease
+
+
+@pytest.fixture
+async def service(store: Store, clock: ManualClock) -> Service:
+    now = clock.now()
+    await store.beat(
+        Worker(id="w", host="here", pid=1, version="0", started_at=now, seen_at=now, targets=("desk",)),
+    )
+    return Service(store, clock=clock, settings=Settings(), targets=lambda: {"desk"})
+
+
+async def due(service: Service, clock: ManualClock) -> Alarm:
+    draft = Draft(owner_did=OWNER, wake_message="up", target="desk", delay=timedelta(seconds=1))
+    alarm = (await service.set(draft)).alarm
+    await clock.advance(1)
+    return alarm
+
+
+async def test_why_tells_of_a_lease_from_the_future(service: Service, store: Store, clock: ManualClock) -> None:
+    alarm = await due(service, clock)
+    await clock.advance(3600)
+    await store.claim({"desk": 1}, lease=LEASE)
+    clock.set_back(3600)
+    assert "by a clock that has been set back since" in (await service.why(alarm.id, owner=OWNER)).summary
+    await store.claim({"desk": 1}, lease=LEASE)
+    assert "is delivering it now" in (await service.why(alarm.id, owner=OWNER)).summary
+
+
+async def test_why_tells_of_a_worker_that_fell_silent(service: Service, store: Store, clock: ManualClock) -> None:
+    alarm = await due(service, clock)
+    await store.claim({"desk": 1}, lease=LEASE)
+    await clock.advance(LEASE)
+    now = clock.now()
+    await store.beat(Worker(id="v", host="here", pid=2, version="0", started_at=now, seen_at=now, targets=("desk",)))
+    said = (await service.why(alarm.id, owner=OWNER)).summary
+    assert "fell silent; what was in its hands is tried again one at a time" in said
+
+
+@pytest.mark.parametrize("jump", [25, -3600, 3600])
+async def test_a_clock_of_ours_that_is_set_does_not_move_new_alarms(
+    store: Store, clock: ManualClock, jump: float
+) -> None:
+    """The store's clock decides: ours is only what is added to it between two looks."""
+    ours = ManualClock(clock.now() + timedelta(minutes=7))
+    service = Service(store, clock=ours, settings=Settings())
+    assert await service.now() == clock.now()
+    ours.set_back(-jump)
+    assert await service.now() == clock.now()

@@ -1,0 +1,79 @@
+"""What goes along with a wake from the inbox, and where it ends when nobody reports on it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from wakeful.alarm import Policy
+from wakeful.front import Wakeful
+from wakeful.store import Store
+from wakeful.testing import ManualClock
+
+from .world import HOUR, ends, waiting, waking
+
+
+@pytest.fixture
+def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+    return waking(store, clock)
+
+
+async def test_it_says_how_late_it_is_each_time_it_is_handed_out(wake_me: Wakeful, clock: ManualClock) -> None:
+    await waiting(wake_me, clock)
+    await clock.advance(90)
+    [taken] = await wake_me.inbox()
+    assert (taken.attempt, taken.late_ms, taken.missed) == (1, 90_000, 0)
+    await clock.advance(600)
+    await wake_me.run_due()
+    [taken] = await wake_me.inbox()
+    assert (taken.attempt, taken.late_ms, taken.missed) == (2, 690_000, 0)
+
+
+async def test_it_says_how_many_instants_nobody_was_there_for(wake_me: Wakeful, clock: ManualClock) -> None:
+    await wake_me.set(cron="0 * * * *", wake_message="hourly")
+    await clock.advance(5 * HOUR)
+    await wake_me.run_due()
+    [taken] = await wake_me.inbox()
+    assert (taken.late_ms, taken.missed) == (4 * 3_600_000, 4)
+
+
+async def test_it_says_how_many_instants_passed_while_it_waited(wake_me: Wakeful, clock: ManualClock) -> None:
+    await waiting(wake_me, clock, cron="0 * * * *")
+    for _ in range(3):
+        await clock.advance(HOUR)
+        await wake_me.run_due()
+    [taken] = await wake_me.inbox()
+    assert (taken.late_ms, taken.missed) == (3 * 3_600_000, 3)
+
+
+async def test_what_has_a_wake_of_its_own_was_not_missed(wake_me: Wakeful, clock: ManualClock) -> None:
+    alarm = await waiting(wake_me, clock, cron="0 * * * *", policy=Policy(overlap="allow", max_fires=2))
+    await clock.advance(HOUR)
+    await wake_me.run_due()
+    first, second = (await wake_me.inbox())[0], await wake_me.inbox()
+    assert ([first.missed], [taken.missed for taken in second]) == ([0], [0])
+    assert (await wake_me.get(alarm.id)).status == "fired"
+
+
+async def test_one_that_is_never_reported_on_ends_and_why_says_so(wake_me: Wakeful, clock: ManualClock) -> None:
+    alarm = await waiting(wake_me, clock, max_failures=1)
+    for handed in (1, 1, 0):
+        assert len(await wake_me.inbox()) == handed
+        await clock.advance(timedelta(minutes=10))
+        await wake_me.run_due()
+    assert await ends(wake_me, alarm.id) == [("failed", "unreported")]
+    assert (await wake_me.get(alarm.id)).status == "failed"
+    why = (await wake_me.why(alarm.id)).summary
+    assert "handed out 2 times and never reported on" in why
+    assert "nobody said how it went" in why
+
+
+async def test_why_says_that_it_came_back_to_the_inbox(wake_me: Wakeful, clock: ManualClock) -> None:
+    alarm = await waiting(wake_me, clock)
+    await wake_me.inbox()
+    await clock.advance(timedelta(minutes=10))
+    await wake_me.run_due()
+    assert "waits in the inbox until its owner fetches it. It was handed out once and" in (
+        (await wake_me.why(alarm.id)).summary
+    )

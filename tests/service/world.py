@@ -1,0 +1,35 @@
+"""One owner's clock on either store, with an inbox, moved by hand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from wakeful.alarm import Alarm
+from wakeful.config import Settings
+from wakeful.dispatcher import Served
+from wakeful.front import Wakeful
+from wakeful.store import FireQuery, Store
+from wakeful.targets.inbox import Inbox
+from wakeful.testing import ManualClock
+
+HOUR = timedelta(hours=1)
+
+
+def waking(store: Store, clock: ManualClock, **settings: Any) -> Wakeful:
+    served = {"inbox": Served(Inbox(), 64)}
+    return Wakeful(store, settings=Settings(**settings), targets=served, clock=clock)
+
+
+async def waiting(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> Alarm:
+    """An alarm that has fired into the inbox."""
+    usual = {} if "cron" in asked else {"delay": 60}
+    alarm = await wake_me.set(**({"wake_message": "read me"} | usual | asked))
+    await clock.advance(max(timedelta(0), alarm.next_fire_at - clock.now()))
+    await wake_me.run_due()
+    return alarm
+
+
+async def ends(wake_me: Wakeful, id: str) -> list[tuple[str, str]]:
+    """How its fires stand, the latest first."""
+    return [(fire.status, fire.reason) for fire in await wake_me.service.fires(FireQuery(alarm_id=id))]

@@ -1,0 +1,134 @@
+"""What an alarm does when its caller did not say: as the settings have it, whichever door it came through."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+
+import wakeful
+from tests.doors.mcp_world import Agent, door
+from tests.doors.world import serving
+from tests.seeds.conftest import Gateway, clock, gateway
+from wakeful.alarm import DEFAULT_POLICY, Policy, default_policy
+from wakeful.config import FOREVER, Settings, load
+from wakeful.doors.cli import main
+from wakeful.errors import InvalidConfig
+from wakeful.testing import ManualClock
+
+__all__ = ["clock", "gateway"]
+
+SAID: dict[str, Any] = {
+    "backoff_base": "5s",
+    "backoff_cap": "1d",
+    "catch_up": "skip",
+    "grace": "10s",
+    "overlap": "allow",
+    "auto_pause_after": 3,
+}
+MEANT = Policy(backoff_base=5, backoff_cap=86_400, catch_up="skip", grace=10, overlap="allow", auto_pause_after=3)
+SHOWN = {
+    "backoff_base": 5,
+    "backoff_cap": 86_400,
+    "catch_up": "skip",
+    "grace": 10,
+    "overlap": "allow",
+    "auto_pause_after": 3,
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load(flags={**SAID, "db": str(tmp_path / "wakeful.db")}, environ={})
+
+
+def test_settings_that_say_nothing_are_the_policy_that_is_stored_as_nothing() -> None:
+    assert default_policy(Settings()) is DEFAULT_POLICY
+
+
+async def test_from_python(tmp_path: Path) -> None:
+    async with wakeful.open(tmp_path / "wakeful.db", **SAID) as clock:
+        assert (await clock.set("in 1 hour", "x")).policy == MEANT
+        said = await clock.set("in 1 hour", "x", policy={"backoff_base": 30, "expires": "1h"})
+        assert said.policy == Policy(
+            backoff_base=30,
+            backoff_cap=86_400,
+            catch_up="skip",
+            grace=10,
+            overlap="allow",
+            auto_pause_after=3,
+            expires=3600,
+        )
+        given = await clock.set("in 1 hour", "x", policy=Policy(grace=7))
+        assert given.policy == Policy(grace=7), "a whole policy is taken at its word"
+        edited = await clock.update(said.id, policy={"backoff_cap": "1m"})
+        assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (5, 60, None)
+
+
+async def test_over_http_and_mcp(settings: Settings) -> None:
+    given = {name: getattr(settings, name) for name in SAID}
+    async with serving(settings.db, **given) as visit:
+        made = await visit.set()
+        assert made["policy"] == SHOWN
+        path = f"/v1/alarms/{made['id']}"
+        changed = await visit("PATCH", path, {"policy": {"backoff_base": 30}})
+        assert changed.json["policy"] == SHOWN | {"backoff_base": 30}
+        many = await visit("POST", "/v1/alarms/batch", {"alarms": [{"wake_message": "x", "when": "in 1 hour"}]})
+        assert many.json["results"][0]["alarm"]["policy"] == SHOWN
+        async with Client(door(visit.clock)) as client:
+            told = await Agent(client)("alarm_set", when="in 1 hour", wake_message="y")
+        assert (await visit.clock.get(told["alarm"]["id"])).policy == MEANT
+
+
+def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{name} = {json.dumps(value)}" for name, value in SAID.items()]
+    (tmp_path / "wakeful.toml").write_text("\n".join(lines))
+    for command in (("at", "1h", "x"), ("every", "hour", "x")):
+        made = CliRunner().invoke(main, [*command, "--json"], catch_exceptions=False)
+        policy = json.loads(made.stdout)["policy"]
+        policy.pop("anchor", None)
+        assert policy == SHOWN
+
+
+async def test_for_tasks_in_sql(gateway: Gateway) -> None:
+    await gateway.connect()
+    await gateway.stop()
+    gateway._wakeful = await wakeful.open(gateway.db, clock=gateway.clock, **SAID).__aenter__()
+    await gateway.add("once", next_run=gateway.at(3600))
+    await gateway.add("often", cron="60000")
+    await gateway.pass_time()
+    assert [alarm.policy for alarm in await gateway.alarms("once")] == [MEANT]
+    [often] = await gateway.alarms("often")
+    assert (often.policy.anchor is not None, often.policy.backoff_base) == (True, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("catch_up", "two"), ("overlap", "maybe"), ("auto_pause_after", -1), ("backoff_base", "soon")]
+)
+def test_a_default_that_cannot_be_stops_the_start(name: str, value: Any) -> None:
+    with pytest.raises(InvalidConfig) as raised:
+        load(flags={name: value}, environ={})
+    assert raised.value.field == name
+
+
+@pytest.mark.parametrize(("retention", "left"), [("forever", 1), ("90d", 0)])
+async def test_what_is_kept_forever_is_not_purged(tmp_path: Path, retention: str, left: int) -> None:
+    time = ManualClock()
+    async with wakeful.open(tmp_path / "wakeful.db", clock=time, retention=retention) as clock:
+        await clock.cancel((await clock.set("in 1 hour", "x")).id)
+        await time.advance(86_400 * 365 * 50)
+        await clock.dispatcher._upkeep._purge(time.now())
+        assert len(await clock.find()) == left
+
+
+def test_forever_is_said_in_every_place_a_setting_is(tmp_path: Path) -> None:
+    (tmp_path / "wakeful.toml").write_text('retention = "forever"')
+    assert load(tmp_path / "wakeful.toml", environ={}).retention == FOREVER
+    assert load(environ={"WAKEFUL_RETENTION": "forever"}).retention == FOREVER
+    with pytest.raises(InvalidConfig, match="or forever"):
+        load(environ={"WAKEFUL_RETENTION": "always"})
