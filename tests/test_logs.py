@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -346,3 +347,21 @@ def test_another_format_is_refused() -> None:
     with pytest.raises(InvalidConfig) as refusal:
         load(environ={"WAKEFUL_LOG_FORMAT": "xml"})
     assert refusal.value.field == "log_format"
+
+
+@pytest.mark.parametrize(
+    "piece", ["a://", "a+b.c-d://", "password ", "password:", "bearer ", "wk_", "token=[hidden", "@://"]
+)
+def test_a_line_of_any_length_is_looked_through_once(piece: str) -> None:
+    """Twice the text, twice the time: a long id must not hold up everybody while it is redacted."""
+    text = piece * (160_000 // len(piece))
+    began = time.process_time()
+    redacted(text)
+    assert time.process_time() - began < 2  # by far: the square would take half a minute
+
+
+def test_the_password_of_a_url_goes_as_far_as_the_last_at_of_its_word() -> None:
+    said = 'to "postgres://a:p@ss/w@db/x" and x://y@z, http://here/there@ but not me@example.org://x or http://plain'
+    assert redacted(said) == (
+        'to "postgres://[hidden]@db/x" and x://[hidden]@z, http://[hidden]@ but not me@example.org://x or http://plain'
+    )

@@ -8,7 +8,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, Final
 
-from wakeful.alarm import INBOX
+from wakeful.alarm import INBOX, users_of
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings, load
 from wakeful.dispatcher import Served
@@ -69,6 +69,7 @@ def build(settings: Settings, *, clock: Clock | None = None, via: str = "python"
 
 def build_store(settings: Settings, clock: Clock | None = None) -> Store:
     naming = Naming(schema=settings.schema, prefix=settings.prefix)
+    reading: Any = {"read_within": settings.read_within, "reads_per_owner": settings.reads_per_owner}
     if settings.db.startswith(("postgresql://", "postgres://")):
         from wakeful.store.postgres import PostgresStore
 
@@ -79,6 +80,7 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
             tick=settings.tick,
             pool_size=settings.pool_size,
             pgbouncer=settings.pgbouncer,
+            **reading,
         )
     if "://" in settings.db:
         raise InvalidConfig(
@@ -88,7 +90,7 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
         raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use prefix.")
     from wakeful.store.sqlite import SqliteStore
 
-    return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick)
+    return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick, **reading)
 
 
 def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, Served]:
@@ -115,6 +117,7 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     concurrency = given.pop("concurrency", settings.concurrency)
     if not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidConfig(f"{concurrency!r} is not a number from 1 up", field=f"targets.{name}.concurrency")
+    users = users_of(settings, name, kind, given.pop("owners", None))
     module, _, cls = KINDS[kind].partition(":")
     try:
         if "timeout" in given:
@@ -129,4 +132,4 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         raise InvalidConfig(
             f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists what {kind} takes."
         ) from None
-    return Served(target, concurrency)
+    return Served(target, concurrency, users=users)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -21,6 +22,8 @@ FILE: Final = "wakeful.toml"
 TARGET_KINDS: Final = ("webhook", "router", "table", "notify")
 Seconds = timedelta
 FOREVER: Final = timedelta.max
+EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
+TABLES: Final = ("chats", "targets")  # settings that no variable can hold
 
 
 def _about(text: str) -> Meta:
@@ -38,7 +41,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_port: Annotated[
         int, _about("The port at `host` where `worker` tells how it is; 0: it listens nowhere.")
     ] = 0
-    public_url: Annotated[str, _about("How receivers reach this server: the base of the report URL in a wake.")] = ""
+    public_url: Annotated[
+        str,
+        _about("How receivers reach this server: the base of the report URL in a wake. Requests need a token then."),
+    ] = ""
     owner: Annotated[str, _about("Whose alarms the command line and the library set when nothing else says.")] = "local"
     timezone: Annotated[str, _about("The IANA zone in which times are understood when none is given.")] = "UTC"
     tick: Annotated[Seconds, _about("The longest a dispatcher sleeps; what a lost hint costs.")] = timedelta(seconds=1)
@@ -72,11 +78,39 @@ class Settings(Struct, frozen=True, kw_only=True):
         Seconds, _about("How long finished alarms and fires are kept; `forever`: nothing is deleted.")
     ] = timedelta(days=90)
     did_auth: Annotated[bool, _about("Whether whoever proves the key of a `did:matrix:…` gets a token for it.")] = False
+    did_owners_per_address: Annotated[
+        int, _about("New owners let in by their key within an hour from one address, at one process.")
+    ] = 60
+    did_owners_per_hour: Annotated[int, _about("New owners let in by their key within an hour, at one process.")] = 600
     quota_active: Annotated[int, _about("Active and paused alarms an owner may have.")] = 10_000
-    creates_per_minute: Annotated[int, _about("Alarms an owner may set in a minute, at one process.")] = 600
+    quota_bytes: Annotated[
+        int, _about("Bytes of messages and payloads that an owner's alarms may hold, finished ones too.")
+    ] = 1_000_000_000
+    creates_per_minute: Annotated[
+        int, _about("Alarms an owner may set, and fires one may retry, in a minute, at one process.")
+    ] = 600
     requests_per_minute: Annotated[int, _about("Requests an owner may make in a minute, at one process.")] = 6000
-    live_per_owner: Annotated[int, _about("WebSockets and event streams an owner may hold, at one process.")] = 32
-    live_total: Annotated[int, _about("WebSockets and event streams one process holds, whoever they belong to.")] = 1000
+    reads_per_owner: Annotated[
+        int, _about("Lists, searches and counts of one owner that run at once, at one process; more of them wait.")
+    ] = 2
+    read_within: Annotated[Seconds, _about("How long one list, search or count may take before it is stopped.")] = (
+        timedelta(seconds=5)
+    )
+    unread_per_owner: Annotated[
+        int, _about("Bytes of long answers that an owner has asked for and not read yet, at one process.")
+    ] = 32_000_000
+    live_per_owner: Annotated[
+        int, _about("WebSockets, event streams and waits at the inbox of one owner, at one process.")
+    ] = 32
+    live_total: Annotated[int, _about("WebSockets, event streams and waits at inboxes at one process, whose ever.")] = (
+        1000
+    )
+    connections: Annotated[int, _about("Connections one process takes; fewer where it may have few descriptors.")] = (
+        4096
+    )
+    connections_per_address: Annotated[
+        int, _about("Connections from one address at one process; the machine's own are not counted.")
+    ] = 256
     min_interval: Annotated[Seconds, _about("The shortest time between two fires of one alarm.")] = timedelta(
         seconds=60
     )
@@ -96,7 +130,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: Annotated[str, _about("text, or json: one object per line.")] = "text"
     targets: Annotated[
         dict[str, dict[str, Any]],
-        _about("`[targets.NAME]` tables: `kind` and the settings of that kind."),
+        _about("`[targets.NAME]` tables: `kind`, `owners` and the settings of that kind."),
+    ] = {}
+    chats: Annotated[
+        dict[str, list[str]],
+        _about("`[chats]`: which chats each owner may write to; without it, everyone may to any."),
     ] = {}
 
     def kept_since(self, now: datetime) -> datetime | None:
@@ -150,7 +188,7 @@ def load(
     environ = os.environ if environ is None else environ
     values = _from_file(path or environ.get("WAKEFUL_CONFIG"))
     for name in Settings.__struct_fields__:
-        if name != "targets" and (text := environ.get(f"WAKEFUL_{name.upper()}")) is not None:
+        if name not in TABLES and (text := environ.get(f"WAKEFUL_{name.upper()}")) is not None:
             values[name] = _convert(name, text, where=f"WAKEFUL_{name.upper()}")
     for name, value in (flags or {}).items():
         if value is not None:
@@ -161,6 +199,18 @@ def load(
 def is_given(name: str, path: str | os.PathLike[str] | None = None) -> bool:
     """Whether somebody has set it, in a variable or in the file."""
     return f"WAKEFUL_{name.upper()}" in os.environ or name in _from_file(path or os.environ.get("WAKEFUL_CONFIG"))
+
+
+def exposed(path: str | os.PathLike[str] | None = None) -> str:
+    """The settings file, where it holds secrets and everyone on this machine may read it; else nothing."""
+    named = path or os.environ.get("WAKEFUL_CONFIG")
+    file, values = Path(named or FILE), _from_file(named)
+    if not values or not file.stat().st_mode & stat.S_IROTH:
+        return ""
+    kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is no secret
+    targets = values.get("targets", {}).values()
+    has_secrets = values.get("wake_token") or any(kept & set(target) for target in targets)
+    return str(file) if has_secrets or "@" in values.get("db", "") else ""
 
 
 def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -214,6 +264,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
         return msgspec.convert(value, kind, strict=not isinstance(value, str) or kind is str)
     except (msgspec.ValidationError, InvalidRequest) as error:
         accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
+        accepted = 'lists of chats by owner, such as ada = ["123@g.us"]' if name == "chats" else accepted
         accepted += ", or forever" if name == "retention" else ""
         raise InvalidConfig(
             f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
@@ -227,6 +278,7 @@ def _checked(settings: Settings) -> Settings:
     for name, accepted in _WORDS.items():
         if (said := getattr(settings, name)) not in accepted:
             raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted are {', '.join(accepted)}.")
+    _check_chats(settings.chats)
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -234,10 +286,36 @@ def _checked(settings: Settings) -> Settings:
     return settings
 
 
+def _check_chats(chats: Mapping[str, list[str]]) -> None:
+    for owner, patterns in chats.items():
+        if EVERYONE in owner and owner != EVERYONE:
+            fix = f"Name each owner; {EVERYONE!r} alone stands for everyone."
+            raise InvalidConfig(f"{owner!r} is not the name of an owner", field="chats", fix=fix)
+        if odd := next((pattern for pattern in patterns if not pattern or pattern.count(EVERYONE) > 1), None):
+            fix = f"Give chats as they are called, such as 123@g.us, with at most one {EVERYONE} for any text."
+            raise InvalidConfig(f"{odd!r} is not a pattern for chats", field=f"chats.{owner}", fix=fix)
+
+
 def _check_numbers(settings: Settings) -> None:
     least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
-    least |= {"quota_active": 1, "creates_per_minute": 1, "chain_depth": 0, "metrics_port": 0}
-    least |= {"requests_per_minute": 1, "live_per_owner": 1, "live_total": 1, "auto_pause_after": 0}
+    least |= {"did_owners_per_address": 1, "did_owners_per_hour": 1}
+    least |= {
+        "quota_active": 1,
+        "quota_bytes": 1,
+        "unread_per_owner": 1,
+        "reads_per_owner": 1,
+        "creates_per_minute": 1,
+        "chain_depth": 0,
+        "metrics_port": 0,
+    }
+    least |= {
+        "requests_per_minute": 1,
+        "live_per_owner": 1,
+        "live_total": 1,
+        "connections": 1,
+        "connections_per_address": 1,
+        "auto_pause_after": 0,
+    }
     for name, minimum in least.items():
         if getattr(settings, name) < minimum:
             raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)

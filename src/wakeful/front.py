@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, Report
+from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, Report, Users, users_of
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, Pulse, Served
@@ -60,10 +60,18 @@ class Wakeful:
         self._dispatcher: Dispatcher | None = None
         self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
         self.service = Service(
-            store, clock=self._clock, settings=settings, targets=lambda: self._served, metrics=self.metrics
+            store,
+            clock=self._clock,
+            settings=settings,
+            targets=lambda: self._served,
+            users=self._users,
+            metrics=self.metrics,
         )
         if (inbox := self._served.get(INBOX)) is not None and isinstance(inbox.target, Inbox):
             inbox.target.arriving = self.service.bell.ring
+
+    def _users(self, target: str) -> Users:
+        return served.users if (served := self._served.get(target)) is not None else Users()
 
     async def __aenter__(self) -> Self:
         await self._store.migrate()
@@ -205,7 +213,7 @@ class Wakeful:
         return await self.service.agenda(owner=self.settings.owner, hours=hours, limit=limit)
 
     async def why(self, id: str) -> Why:
-        return await self.service.why(id, owner=self.settings.owner)
+        return await self.service.why(id, owner=self.settings.owner, operator=True)  # who is here holds the database
 
     # Act
 
@@ -291,7 +299,8 @@ class Wakeful:
             if name == self._implied:
                 self._implied = ""
             room = self.settings.total_concurrency if concurrency is None else concurrency
-            self._served[name] = Served(Handler(function, timeout=timeout, reports=reports), room, breaks=False)
+            target = Handler(function, timeout=timeout, reports=reports)
+            self._served[name] = Served(target, room, breaks=False, users=users_of(self.settings, name, "handler"))
             return function
 
         return register

@@ -43,8 +43,6 @@ SPAN: Final = 10.0  # seconds
 _KINDS: Final = 200  # of lines told apart in a span
 _SHORTEST: Final = 6  # of a value that is blotted out wherever it stands; less would blot out half the language
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
-    # As far as the last @ of a word: passwords hold @ and / too.
-    (re.compile(r"\b([a-zA-Z][a-zA-Z0-9+.-]{0,20}://)[^\s\"'<>]*@"), rf"\1{HIDDEN}@"),
     (re.compile(r"\b(bearer|basic)(\s+|%20)[^\s\"',;]+", re.IGNORECASE), rf"\1 {HIDDEN}"),
     (re.compile(r"wk_[A-Za-z0-9][A-Za-z0-9_-]*"), f"wk_{HIDDEN}"),
     (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), f"whsec_{HIDDEN}"),
@@ -60,11 +58,25 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 )
 
 
+_WORD: Final = re.compile(r"[^\s\"'<>]+")
+_SCHEME: Final = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://")
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """A URL as far as the last @ of its word: passwords hold @ and / too. Each word is looked through once."""
+    text = word[0]
+    at = text.rfind("@")
+    scheme = _SCHEME.search(text, 0, at) if at >= 0 else None
+    return text if scheme is None else f"{text[: scheme.end()]}{HIDDEN}{text[at:]}"
+
+
 def redacted(text: str, hide: Iterable[str] = ()) -> str:
     """The text without what looks like a secret, and without the values given."""
     for value in hide:
         if len(value) >= _SHORTEST:
             text = text.replace(value, HIDDEN)
+    if "://" in text and "@" in text:
+        text = _WORD.sub(_without_password, text)
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text

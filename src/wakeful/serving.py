@@ -31,8 +31,9 @@ from starlette.applications import Starlette
 from wakeful import __version__
 from wakeful.doors import health
 from wakeful.doors.agents import has_mcp
-from wakeful.doors.auth import Auth
+from wakeful.doors.auth import Auth, is_loopback
 from wakeful.doors.connection import Connection
+from wakeful.doors.crowd import Crowd, raise_limit, room
 from wakeful.doors.http import house
 from wakeful.doors.rpc import MESSAGE_LIMIT
 from wakeful.errors import InvalidConfig, StoreUnavailable
@@ -113,6 +114,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
     """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
     await clock.check_targets()
     await _tell_of_tasks(clock)
+    await _tell_of_tokens(clock)
     listener = await _listen(clock, "port")
     try:
         # With port 0 the real one is known only now, and report URLs must name it.
@@ -173,6 +175,18 @@ async def _tell_of_tasks(clock: Wakeful) -> None:
         )
 
 
+async def _tell_of_tokens(clock: Wakeful) -> None:
+    """A server that lets nobody in, and would not say so before the first 401."""
+    settings = clock.settings
+    if settings.did_auth or await clock.service.has_tokens() or not is_loopback(settings.host):
+        return
+    if not await Auth(clock._store, settings, clock.service.clock).is_open():
+        log.warning(
+            "no token is good any more, and %s: every request is refused. `wakeful token new --owner NAME` makes one",
+            "public_url is set" if settings.public_url else "a server that had one stays closed",
+        )
+
+
 def _window(clock: Wakeful) -> Starlette:
     """`/healthz`, `/readyz` and `/metrics`, behind the same guards as where everything is served."""
     store = clock._store  # its own: what is told is how this process's dispatcher finds it
@@ -195,8 +209,9 @@ def settle_in(clock: Wakeful) -> None:
     the database and the event loop then work side by side, and a plain function that computes for long in a thread of
     its own makes no alarm late. When nothing is, taking turns so often only costs. Garbage is looked for less often,
     and never again among what is loaded by now: it stays to the end. What is otherwise imported at its first use is
-    imported now: later there may be no descriptor left to read it with.
+    imported now: later there may be no descriptor left to read it with; there may be as many as the system allows.
     """
+    raise_limit()
     for name in LATER:
         import_module(name)
     calm = sys.getswitchinterval()
@@ -231,7 +246,7 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="on",
-        http=Connection,
+        http=Connection.among(Crowd(room(clock.settings, raise_limit()), clock.settings.connections_per_address)),
         ws="websockets-sansio",
         ws_max_size=MESSAGE_LIMIT,
         ws_per_message_deflate=False,  # its windows would be most of what an idle socket costs

@@ -296,7 +296,7 @@ class Life(RuleBasedStateMachine):
         if alarm.finished or fire is None or fire.scheduled_for in self.overtaken:
             return
         reported = fire.completed_at is not None
-        assert fire.status == "retrying" or reported or fire.status == "delivered"
+        assert reported or fire.status in ("retrying", "delivered", "timed_out")
 
     @invariant()
     def what_ended_stays_ended(self) -> None:

@@ -346,7 +346,22 @@ def test_a_snooze_that_reaches_the_next_occurrence_gives_way_to_it() -> None:
 def test_a_snooze_of_no_length_still_moves_on() -> None:
     world = once()
     world.attempt(Snoozed(-HOUR), took=timedelta(0))
-    assert world.alarm.occurrence_at == at(9) + timedelta(milliseconds=1)
+    assert world.alarm.occurrence_at == at(9, 0, 1)
+
+
+@pytest.mark.parametrize("kind", ["once", "series"])
+def test_what_arrived_while_its_owner_held_the_alarm_and_was_never_reported_is_not_sent_again(kind: str) -> None:
+    policy = Policy(report_within=60.0)
+    world = hourly(policy=policy) if kind == "series" else once(policy=policy)
+    held = world.claim(at(9))
+    assert world.pause(at(9))
+    world.note(held, ARRIVED, at(9), at(9, 0, 1))
+    world.sweep(at(9), at(9, 2))
+    assert world.rows == [(at(9), "timed_out", "")]
+    assert world.resume(at(9, 3))
+    assert not world.attempt(ARRIVED, max(at(9, 3), world.alarm.next_fire_at)) or kind == "series"
+    assert (at(9), "timed_out", "") in world.rows
+    assert world.alarm.status == ("fired" if kind == "once" else "active")
 
 
 def test_a_clock_set_back_fires_no_occurrence_again() -> None:

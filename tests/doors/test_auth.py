@@ -12,6 +12,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.doors.world import serving
+from wakeful.alarm import Event
 from wakeful.config import Settings
 from wakeful.doors.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal, mint
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized
@@ -95,7 +96,6 @@ def test_admin_implies_write_implies_read(has: str, needs: str, may: bool) -> No
 async def test_without_any_token_whoever_comes_by_loopback_is_the_one_owner(store: Store, clock: ManualClock) -> None:
     auth = an_auth(store, clock, owner="me")
     assert await auth.principal(None) == Principal("me", frozenset(SCOPES), local=True)
-    assert (await auth.principal("Bearer whatever")).local
 
 
 async def test_the_owner_and_the_scopes_come_from_the_token(store: Store, clock: ManualClock) -> None:
@@ -165,22 +165,61 @@ async def test_the_first_token_closes_the_door_within_two_seconds(store: Store, 
     assert not await auth.is_alive(local)
 
 
-@pytest.mark.parametrize(
-    ("settings", "opens"),
-    [({}, True), ({"host": "::1"}, True), ({"host": "0.0.0.0"}, False), ({"did_auth": True}, False)],
-)
-async def test_the_end_of_the_last_token_opens_only_loopback(
-    store: Store, clock: ManualClock, settings: dict[str, Any], opens: bool
+@pytest.mark.parametrize("settings", [{}, {"host": "::1"}, {"host": "0.0.0.0"}, {"did_auth": True}])
+@pytest.mark.parametrize("end", ["expired", "revoked", "purged"])
+async def test_the_end_of_the_last_token_opens_nothing(
+    store: Store, clock: ManualClock, settings: dict[str, Any], end: str
 ) -> None:
-    bearer, _ = await a_token(store, clock, lasts=timedelta(seconds=60))
+    bearer, id = await a_token(store, clock, lasts=timedelta(seconds=60))
     auth = an_auth(store, clock, **settings)
     assert not (await auth.principal(bearer)).local
+    if end == "revoked":
+        await store.revoke_token(id, clock.now())
     await clock.advance(60)
-    if opens:
-        assert (await auth.principal(None)).local
-    else:
+    if end == "purged":
+        assert await store.purge(clock.now() + timedelta(days=1)) == 1
+    for presented in (None, bearer):
         with pytest.raises(Unauthorized):
-            await auth.principal(None)
+            await auth.principal(presented)
+        with pytest.raises(Unauthorized):  # nor after a restart
+            await an_auth(store, clock, **settings).principal(presented)
+
+
+async def test_behind_a_public_address_it_is_closed_before_the_first_token(store: Store, clock: ManualClock) -> None:
+    with pytest.raises(Unauthorized):
+        await an_auth(store, clock, public_url="https://clock.example").principal(None)
+
+
+@pytest.mark.parametrize("settings", [{}, {"public_url": "https://clock.example"}])
+async def test_the_operator_opens_it_until_the_next_token(
+    store: Store, clock: ManualClock, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    ended, _ = await a_token(store, clock, "ada", "read", lasts=timedelta(seconds=60))
+    auth = an_auth(store, clock, **settings)
+    await store.open_door(Event(at=clock.now(), what="opened"))
+    with pytest.raises(Unauthorized):  # there is a token that is good
+        await auth.principal(None)
+    await clock.advance(60)
+    assert (await auth.principal(None)).local
+    assert "opened by `wakeful token open`" in caplog.text
+    with pytest.raises(Unauthorized, match="expired"):
+        await auth.principal(ended)
+    for closed in ({"host": "0.0.0.0"}, {"did_auth": True}):
+        with pytest.raises(Unauthorized):
+            await an_auth(store, clock, **settings, **closed).principal(None)
+    await a_token(store, clock, lasts=timedelta(seconds=1))
+    await clock.advance(2)
+    with pytest.raises(Unauthorized):
+        await auth.principal(None)
+
+
+@pytest.mark.parametrize("bad", ["Bearer", "Bearer ", "bearer nonsense", f"Bearer wk_{'0' * 16}_{'A' * 43}", "wk_x"])
+async def test_a_bad_token_is_refused_also_where_none_is_needed(store: Store, clock: ManualClock, bad: str) -> None:
+    auth = an_auth(store, clock)
+    assert (await auth.principal(None)).local
+    assert (await auth.principal("Basic YWRhOng=")).local  # a proxy's
+    with pytest.raises(Unauthorized):
+        await auth.principal(bad)
 
 
 async def test_its_last_use_is_noted_once_a_minute(
@@ -359,6 +398,14 @@ async def test_with_a_token_it_serves_to_the_outside_too(tmp_path: Path) -> None
         visit.url = visit.url.replace("0.0.0.0", "127.0.0.1")
         assert (await visit("GET", "/v1/alarms")).status == 401
         assert (await visit("GET", "/v1/alarms", headers={"authorization": f"Bearer {text}"})).status == 200
+
+
+async def test_a_server_that_lets_nobody_in_says_so_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(str(tmp_path / "w.db"), public_url="https://clock.example") as visit:
+        assert (await visit("GET", "/v1/alarms")).told == (401, "unauthorized", "Authorization")
+    assert "every request is refused" in caplog.text
 
 
 def contents(place: Path) -> list[bytes]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import wakeful
+from wakeful.config import exposed
 
 WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -140,6 +141,37 @@ def test_what_callers_say_is_not_logged(start: Start) -> None:
     _, err = process.communicate(timeout=20)
     assert "SIGTERM: stopping" in err
     assert "canary" not in err
+
+
+def test_a_settings_file_with_secrets_that_everyone_can_read_is_warned_about(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "wakeful.toml"
+    file.write_text('wake_url = "http://127.0.0.1:1/internal/wake"\nwake_token = "canary"\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that it ends by itself
+        serve = "serve", "--port", str(taken.getsockname()[1])
+        file.chmod(0o644)
+        _, warned = run(start, *serve, code=2)
+        file.chmod(0o640)
+        _, silent = run(start, *serve, code=2)
+    assert "wakeful.toml holds secrets, and everyone on this machine can read it: chmod o-r wakeful.toml" in warned
+    assert "canary" not in warned
+    assert "holds secrets" not in silent
+
+
+@pytest.mark.parametrize(
+    ("text", "is_exposed"),
+    [
+        ('db = "postgresql://ada:canary@db/wakeful"', True),
+        ('[targets.a]\nkind = "webhook"\nurl = "https://a.example"\nsecret = "canary"', True),
+        ('[targets.a]\nkind = "webhook"\nurl = "https://a.example"', False),
+        ('db = "here.db"', False),
+        ("", False),
+    ],
+)
+def test_what_counts_as_a_secret_in_a_settings_file(tmp_path: Path, text: str, is_exposed: bool) -> None:
+    file = tmp_path / "wakeful.toml"
+    file.write_text(text)
+    file.chmod(0o604)
+    assert exposed(file) == (str(file) if is_exposed else "")
 
 
 def test_a_port_in_use_is_named(start: Start) -> None:

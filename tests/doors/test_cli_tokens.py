@@ -75,3 +75,11 @@ def test_wrong_wishes_are_refused(run: Run) -> None:
     assert "scopes" in run("token", "new", "--scopes", "everything", code=2).stderr
     run("token", "new", "--expires", "someday", code=2)
     assert run("token", "ls").stdout == ""
+
+
+def test_a_server_is_opened_again_only_on_purpose_and_without_live_tokens(run: Run) -> None:
+    made = fields(run("token", "new", "--owner", "ada"))
+    assert f"wakeful token revoke {made['id']}" in run("token", "open", "--yes", code=4).stderr
+    run("token", "revoke", made["id"])
+    assert "--yes" in run("token", "open", code=2).stderr
+    assert fields(run("token", "open", "--yes")) == {"state": "open"}

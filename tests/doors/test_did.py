@@ -17,11 +17,15 @@ from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.doors import did
 from wakeful.doors.auth import Auth
-from wakeful.doors.did import Challenge, Proof, VerifyBody
-from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
+from wakeful.doors.did import Challenge, Proof, VerifyBody, has_small_order
+from wakeful.doors.limits import Newcomers
+from wakeful.errors import InvalidConfig, InvalidRequest, TooMany, Unauthorized
 from wakeful.store import Store
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
+from wakeful.testing.conformance.making import an_alarm
+
+SERVER = "https://clock.example"
 
 
 class Agent:
@@ -58,13 +62,18 @@ async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def proof(store: Store, clock: ManualClock) -> Proof:
-    return Proof(store, clock, did._ed25519())
+    return a_proof(store, clock)
+
+
+def a_proof(store: Store, clock: ManualClock, server: str = SERVER, per_address: int = 100, total: int = 100) -> Proof:
+    return Proof(store, clock, did._ed25519(), server=server, newcomers=Newcomers(per_address, total))
 
 
 async def test_a_signature_gets_a_token_for_a_day(proof: Proof, store: Store, clock: ManualClock) -> None:
     agent = Agent()
     challenge = await proof.challenge(agent.did)
-    assert challenge.message == f"wakeful-auth:{agent.did}:{challenge.nonce}"
+    assert challenge.message == f"wakeful-auth:{SERVER}:{agent.did}:{challenge.nonce}"
+    assert challenge.server == SERVER
     assert challenge.expires_in == 120
     verified = await proof.verify(agent.answer(challenge))
     assert (verified.owner, verified.expires_in) == (agent.did, 86400)
@@ -77,7 +86,7 @@ async def test_a_signature_gets_a_token_for_a_day(proof: Proof, store: Store, cl
 
 
 async def test_a_nonce_is_good_once_also_at_several_processes_at_once(store: Store, clock: ManualClock) -> None:
-    processes = [Proof(store, clock, did._ed25519()) for _ in range(6)]
+    processes = [a_proof(store, clock, f"http://127.0.0.1:{port}") for port in range(4747, 4753)]
     agent = Agent()
     said = agent.answer(await processes[0].challenge(agent.did))
     answers = await asyncio.gather(*(process.verify(said) for process in processes), return_exceptions=True)
@@ -108,7 +117,7 @@ async def test_a_nonce_ends_after_two_minutes(proof: Proof, clock: ManualClock) 
 async def test_a_nonce_is_bound_to_its_did(proof: Proof) -> None:
     agent, eve = Agent(), Agent()
     challenge = await proof.challenge(agent.did)
-    stolen = replace(challenge, did=eve.did, message=f"wakeful-auth:{eve.did}:{challenge.nonce}")
+    stolen = replace(challenge, did=eve.did, message=f"wakeful-auth:{SERVER}:{eve.did}:{challenge.nonce}")
     with pytest.raises(Unauthorized) as refusal:
         await proof.verify(eve.answer(stolen))
     assert refusal.value.field == "nonce"
@@ -176,6 +185,82 @@ async def test_one_key_is_one_owner_however_its_did_is_spelled(proof: Proof) -> 
     assert (await proof.verify(said)).owner == agent.did
 
 
+@pytest.mark.parametrize("server", ["", "https://elsewhere.example", f"{SERVER}/"])
+async def test_a_signature_that_names_another_server_or_none_is_good_nowhere(proof: Proof, server: str) -> None:
+    agent = Agent()
+    challenge = await proof.challenge(agent.did)
+    said = f"wakeful-auth:{server}:{agent.did}:{challenge.nonce}".replace("auth::", "auth:")
+    with pytest.raises(Unauthorized) as refusal:
+        await proof.verify(agent.answer(challenge, signature=agent.sign(said)))
+    assert refusal.value.field == "signature"
+
+
+# Every way to write a point of small order: y = 1, -1, 0, the two of order 8, and the same ones as y + p.
+SMALL = [
+    *("01" + "00" * 31, "01" + "00" * 30 + "80", "ec" + "ff" * 30 + "7f", "ec" + "ff" * 30 + "ff"),
+    *("00" * 32, "00" * 31 + "80", "ed" + "ff" * 30 + "7f", "ed" + "ff" * 30 + "ff"),
+    *("ee" + "ff" * 30 + "7f", "ee" + "ff" * 30 + "ff"),
+    *("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc" + last for last in ("05", "85")),
+    *("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03" + last for last in ("7a", "fa")),
+]
+
+
+@pytest.mark.parametrize("key", SMALL)
+def test_keys_everyone_can_sign_for_are_known(key: str) -> None:
+    assert has_small_order(bytes.fromhex(key))
+
+
+def test_other_keys_are_not_taken_for_such() -> None:
+    assert not any(has_small_order(bytes.fromhex(Agent().public_key)) for _ in range(100))
+
+
+async def test_a_key_everyone_can_sign_for_proves_nothing(proof: Proof, store: Store) -> None:
+    """The neutral element, and the signature that fits it whatever is signed."""
+    key = SMALL[0]
+    challenge = await proof.challenge(f"did:matrix:ada:{key[:16]}")
+    forged = VerifyBody(did=challenge.did, public_key=key, nonce=challenge.nonce, signature=key + "00" * 32)
+    with pytest.raises(Unauthorized) as refusal:
+        await proof.verify(forged)
+    assert refusal.value.field == "public_key"
+    assert await store.tokens() == []
+
+
+async def prove(proof: Proof, agent: Agent, address: str) -> None:
+    await proof.verify(agent.answer(await proof.challenge(agent.did)), address)
+
+
+async def test_new_owners_are_let_in_so_many_an_hour(store: Store, clock: ManualClock) -> None:
+    proof = a_proof(store, clock, per_address=2, total=5)
+    first = Agent()
+    for agent in (first, Agent()):
+        await prove(proof, agent, "192.0.2.1")
+    with pytest.raises(TooMany) as refusal:
+        await prove(proof, Agent(), "192.0.2.1")
+    assert (refusal.value.field, refusal.value.retry_after) == ("did_owners_per_address", 3600)
+    await prove(proof, first, "192.0.2.1")  # is not new
+    for host in ("2001:db8::1", "2001:db8::2"):
+        await prove(proof, Agent(), host)
+    with pytest.raises(TooMany):  # of the same network
+        await prove(proof, Agent(), "2001:db8::3")
+    await prove(proof, Agent(), "192.0.2.2")
+    with pytest.raises(TooMany) as refusal:
+        await prove(proof, Agent(), "192.0.2.3")
+    assert refusal.value.field == "did_owners_per_hour"
+    assert len(await store.tokens()) == 6
+    await clock.advance(3600)
+    await prove(proof, Agent(), "192.0.2.1")
+
+
+async def test_who_has_alarms_is_not_new(store: Store, clock: ManualClock) -> None:
+    proof = a_proof(store, clock, total=1)
+    ada = Agent()
+    await store.add([an_alarm(clock, owner_did=ada.did)])
+    await prove(proof, Agent(), "192.0.2.1")
+    await prove(proof, ada, "192.0.2.1")
+    with pytest.raises(TooMany):
+        await prove(proof, Agent(), "192.0.2.1")
+
+
 # Over HTTP
 
 
@@ -184,6 +269,7 @@ async def test_an_agent_proves_its_key_and_sets_its_own_alarms(tmp_path: Path) -
     async with serving(str(tmp_path / "w.db"), did_auth=True) as visit:
         assert (await visit("GET", "/v1/alarms")).status == 401
         given = (await visit("POST", "/v1/auth/challenge", {"did": agent.did})).json
+        assert given["server"] == visit.url
         said: dict[str, Any] = {
             "did": agent.did,
             "public_key": agent.public_key,

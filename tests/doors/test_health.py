@@ -124,14 +124,16 @@ async def test_a_dispatcher_that_is_told_to_stop_is_stopping(visit: Visitor) -> 
     assert visit.clock.dispatcher.pulse.state == "stopping"
 
 
-@pytest.mark.parametrize("pulse", [Pulse("running", 30.1), Pulse("stopping"), Pulse("ended")])
+@pytest.mark.parametrize(
+    "pulse", [Pulse("running", 30.1), Pulse("running", stalled=30.1), Pulse("stopping"), Pulse("ended")]
+)
 def test_a_dispatcher_that_is_not_well_is_refused(pulse: Pulse) -> None:
     with pytest.raises(Refusal) as refusal:
         judged(pulse)
     assert (refusal.value.status, refusal.value.code) == (503, "not_ready")
 
 
-@pytest.mark.parametrize("pulse", [None, Pulse("idle", 1e9), Pulse("running", 29.9)])
+@pytest.mark.parametrize("pulse", [None, Pulse("idle", 1e9), Pulse("running", 29.9, stalled=29.9)])
 def test_a_dispatcher_that_is_well_or_elsewhere_is_no_trouble(pulse: Pulse | None) -> None:
     assert judged(pulse)["dispatcher"]
 

@@ -7,10 +7,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.doors.world import Visitor, serving
+from wakeful.app import build
+from wakeful.config import Settings
 from wakeful.doors.guard import BODY_LIMIT
+from wakeful.doors.http import application
 
 GOOD = {"wake_message": "x", "when": "in 1 hour"}
 
@@ -203,6 +207,35 @@ async def test_pages_of_another_origin_are_refused(visit: Visitor) -> None:
         assert answer.told == (403, "foreign_origin", "Origin")
     assert await visit.clock.find() == []
     assert (await visit("POST", "/v1/alarms", GOOD, headers={"origin": visit.url})).status == 201
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "whatever"])
+async def test_another_sites_page_is_refused_also_where_it_names_no_origin(visit: Visitor, site: str) -> None:
+    alarm = await visit.set()
+    for method, path in (
+        ("GET", "/v1/alarms"),
+        ("GET", f"/v1/alarms/{alarm['id']}"),
+        ("GET", "/v1/events"),
+        ("GET", "/metrics"),
+        ("GET", "/mcp"),
+        ("POST", f"/v1/alarms/{alarm['id']}/fire"),
+        ("DELETE", "/v1/alarms?all=true"),
+    ):
+        answer = await visit(method, path, headers={"sec-fetch-site": site})
+        assert answer.told == (403, "foreign_origin", "Sec-Fetch-Site"), (method, path)
+    assert (await visit("GET", "/healthz", headers={"sec-fetch-site": site})).status == 200
+    for own in ("same-origin", "none"):
+        assert (await visit("GET", "/v1/alarms", headers={"sec-fetch-site": own})).status == 200
+    ada = await visit.token("ada")  # no page can send that
+    assert (await visit("GET", "/v1/alarms", headers=ada | {"sec-fetch-site": site})).status == 200
+
+
+async def test_another_sites_page_is_refused_also_inside_an_application_of_ones_own(tmp_path: Path) -> None:
+    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
+        app = application(clock.service, clock._store, clock.settings)
+        for site, status in (("cross-site", 403), ("none", 200)):
+            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as client:
+                assert (await client.get("/v1/alarms", headers={"sec-fetch-site": site})).status_code == status
 
 
 async def test_a_bad_report_changes_nothing(visit: Visitor) -> None:

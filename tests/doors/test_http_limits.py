@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doors.world import Visitor, serving
-from wakeful.doors import connection, endpoint
+from wakeful.clock import turn
+from wakeful.doors import connection, endpoint, wire
 from wakeful.doors.endpoint import operations_of
 from wakeful.doors.guard import DEPTH_LIMIT
+from wakeful.doors.http_alarms import READ_AT_ONCE
 
 
 @pytest.mark.parametrize(("depth", "status"), [(DEPTH_LIMIT - 1, 201), (DEPTH_LIMIT, 400), (5000, 400)])
@@ -86,3 +89,29 @@ async def test_requests_on_one_connection_are_answered_in_their_order(visit: Vis
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             assert b'"ok"' in await reader.readexactly(length)
     writer.close()
+
+
+async def test_a_batch_of_a_thousand_refusals_lets_others_have_their_turn(
+    visit: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never more than a few are read between two turns of somebody else on the same loop."""
+    read, most, decode = 0, 0, wire.decode
+
+    def counted(raw: Any, kind: Any) -> Any:
+        nonlocal read
+        read += 1
+        return decode(raw, kind)
+
+    async def somebody_else() -> None:
+        nonlocal read, most
+        while True:
+            most, read = max(most, read), 0
+            await turn()
+
+    monkeypatch.setattr(wire, "decode", counted)
+    other = asyncio.create_task(somebody_else())
+    bad = {"wake_message": "x", "when": "every frobnicate at 25:99"}
+    answer = await visit("POST", "/v1/alarms/batch", {"alarms": [bad] * 1000})
+    other.cancel()
+    assert answer.json["refused"] == 1000
+    assert 0 < most <= READ_AT_ONCE * 2

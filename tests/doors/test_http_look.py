@@ -81,15 +81,15 @@ async def test_a_preview_says_what_a_phrase_means(visit: Visitor) -> None:
 
 
 async def test_the_inbox_hands_a_wake_out_once_until_its_report_is_due(visit: Visitor) -> None:
-    assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
+    assert (await visit("POST", "/v1/inbox")).json["wakes"] == []
     alarm = await visit.set(when=None, delay_seconds=0.01, payload={"n": 1}, conversation_id="c")
-    [wake] = (await visit("GET", "/v1/inbox?wait=10&limit=5")).json["wakes"]
+    [wake] = (await visit("POST", "/v1/inbox?wait=10&limit=5")).json["wakes"]
     assert (wake["alarm_id"], wake["message"], wake["payload"]) == (alarm["id"], "hello", {"n": 1})
     assert wake["report"]["url"] == f"{visit.url}/v1/fires/{wake['fire_id']}/report"
     assert datetime.fromisoformat(wake["report_by"]) > datetime.fromisoformat(wake["scheduled_for"])
     assert (wake["attempt"], wake["missed"]) == (1, 0)
     assert 0 <= wake["late_ms"] < 60_000
-    assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
+    assert (await visit("POST", "/v1/inbox")).json["wakes"] == []
     for verb, body in (("pause", {}), ("resume", None)):
         assert (await visit("POST", f"/v1/alarms/{alarm['id']}/{verb}", body)).status == 409  # it has fired
     headers = {"authorization": f"Bearer {wake['report']['token']}"}
@@ -102,18 +102,18 @@ async def test_cancelling_retracts_what_waits_and_says_of_what_was_fetched_that_
     every_second = {"when": None, "cron_expr": "* * * * * *", "policy": {"overlap": "allow"}}
     alarm = await visit.set(**every_second)
     path = f"/v1/alarms/{alarm['id']}"
-    assert (await visit("GET", "/v1/inbox?wait=10&limit=1")).json["wakes"]
+    assert (await visit("POST", "/v1/inbox?wait=10&limit=1")).json["wakes"]
     for method, verb, body in (("PATCH", "", {"label": "x"}), ("POST", "/pause", {}), ("POST", "/resume", None)):
         answer = await visit(method, path + verb, body)
         assert (answer.status, answer.json["in_flight"]) == (200, True)
     assert (await visit("POST", f"{path}/snooze", {"for": "1h"})).json["in_flight"]
     cancelled = (await visit("DELETE", path)).json
     assert (cancelled["status"], cancelled["in_flight"]) == ("cancelled", True)
-    assert (await visit("GET", "/v1/inbox")).json["wakes"] == []
+    assert (await visit("POST", "/v1/inbox")).json["wakes"] == []
 
 
 async def test_who_waits_at_the_inbox_is_answered_as_soon_as_something_comes(visit: Visitor) -> None:
-    waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=30"))
+    waiting = asyncio.create_task(visit("POST", "/v1/inbox?wait=30"))
     await asyncio.sleep(1.7)  # its pauses are a second long by now
     await visit.set(when=None, delay_seconds=0.01)
     set_at = asyncio.get_running_loop().time()
@@ -124,28 +124,47 @@ async def test_who_waits_at_the_inbox_is_answered_as_soon_as_something_comes(vis
 
 async def test_an_inbox_with_nothing_in_it_answers_when_the_wait_is_over(visit: Visitor) -> None:
     started = asyncio.get_running_loop().time()
-    assert (await visit("GET", "/v1/inbox?wait=0.3")).json["wakes"] == []
+    assert (await visit("POST", "/v1/inbox?wait=0.3")).json["wakes"] == []
     assert 0.3 <= asyncio.get_running_loop().time() - started < 5
     for query in ("wait=61", "wait=-1", "wait=long", "limit=0", "limit=101"):
         field = query.partition("=")[0]
-        assert (await visit("GET", f"/v1/inbox?{query}")).told == (400, "invalid_request", field)
+        assert (await visit("POST", f"/v1/inbox?{query}")).told == (400, "invalid_request", field)
 
 
 async def test_looking_whether_there_is_an_inbox_takes_nothing_out(visit: Visitor) -> None:
     await visit.set(when=None, delay_seconds=0.01)
     answer = await visit("HEAD", "/v1/inbox?wait=5")
-    assert (answer.status, answer.headers["allow"]) == (405, "GET")
-    assert len((await visit("GET", "/v1/inbox?wait=10")).json["wakes"]) == 1
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
+    assert len((await visit("POST", "/v1/inbox?wait=10")).json["wakes"]) == 1
+
+
+async def test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server(visit: Visitor) -> None:
+    await visit.set(when=None, delay_seconds=0.01)
+    refused = await visit("GET", "/v1/inbox?wait=5")  # as an image does, in a browser that says nothing of whose it is
+    assert refused.told == (403, "foreign_origin", "X-Wakeful-Client")
+    assert "POST /v1/inbox" in refused.json["fix"]
+    image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    for method in ("GET", "POST"):
+        led = await visit(method, "/v1/inbox?wait=5", headers=image | {"x-wakeful-client": "1"})
+        assert led.told == (403, "foreign_origin", "Sec-Fetch-Site")
+    answer = await visit("GET", "/v1/inbox?wait=10", headers={"x-wakeful-client": "my-agent"})
+    assert len(answer.json["wakes"]) == 1
+
+
+async def test_with_a_token_the_inbox_answers_a_plain_get(visit: Visitor) -> None:
+    ada = await visit.token("ada")
+    await visit.clock.set(delay=0.01, wake_message="hello", owner="ada")
+    assert len((await visit("GET", "/v1/inbox?wait=10", headers=ada)).json["wakes"]) == 1
 
 
 async def test_another_owners_inbox_stays_shut(visit: Visitor) -> None:
     await visit.clock.set(delay=0.01, wake_message="secret", owner="somebody")
-    assert (await visit("GET", "/v1/inbox?wait=0.5")).json["wakes"] == []
+    assert (await visit("POST", "/v1/inbox?wait=0.5")).json["wakes"] == []
 
 
 async def test_who_waits_at_the_inbox_is_answered_when_the_server_stops(tmp_path: Path) -> None:
     async with serving(str(tmp_path / "w.db"), stop_within=timedelta(seconds=10)) as visit:
-        waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=30"))
+        waiting = asyncio.create_task(visit("POST", "/v1/inbox?wait=30"))
         await asyncio.sleep(0.5)
         visit.running.cancel()
         async with asyncio.timeout(5):

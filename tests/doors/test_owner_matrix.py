@@ -21,14 +21,17 @@ from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Draft
+from wakeful.alarm import Alarm, Draft, users_of
+from wakeful.dispatcher import Served
 from wakeful.doors.table import next_cursor
-from wakeful.store import AlarmQuery, FireQuery
+from wakeful.service.why import kind_of
+from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 
-from .world import Answer, Visitor, serving
+from .world import Agent, Answer, Visitor, serving
 
 SECRET = "ada-knows"
 NOT_FOUND = re.compile("there is no|task not found")
+PRIVATE = "adas-gateway"  # a table that only ada may have rows in
 NAMED = "grants"  # what ada calls it; eve may call hers the same
 # What makes a call good enough to reach somebody's alarm, by the name of the field.
 GOOD: dict[str, Any] = {
@@ -106,6 +109,8 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_
     place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
     async with serving(**place, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
         service = visit.clock.service
+        users = users_of(visit.clock.settings, PRIVATE, "table", ["ada"])
+        visit.clock._served[PRIVATE] = Served(Agent(), 8, users=users)
         await visit.clock._store.tasks.connect("scheduled_tasks")
         task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
         draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour")
@@ -249,6 +254,73 @@ async def test_no_tool_reads_or_changes_what_is_another_owners(world: World) -> 
     assert await world.state() == before
 
 
+# Targets
+
+
+async def test_no_operation_sends_anything_to_a_target_that_is_not_for_its_owner(world: World) -> None:
+    document = (await world.visit("GET", "/openapi.json")).json
+    mine = await eves_alarm(world)
+    tried = 0
+    for path, methods in document["paths"].items():
+        for method, entry in methods.items():
+            for body in bodies(method, path, entry, document, {}):
+                for aimed in aimed_at_private(entry, document, body):
+                    place = path.format(**world.adas | {"id": mine.id, "alarm_id": mine.id})
+                    answer = await world.visit(method.upper(), place, aimed, headers=world.eve)
+                    [problem] = [one["problem"] for one in answer.json.get("results", [{"problem": answer.json}])]
+                    assert (problem["code"], problem["field"]) == ("unknown_target", "target"), (place, aimed, problem)
+                    assert PRIVATE not in problem["fix"]
+                    tried += 1
+    assert tried >= 3  # setting, setting many and editing
+    nowhere = {"wake_message": "mine", "when": "in 1 hour", "target": "nowhere"}
+    assert PRIVATE not in (await world.visit("POST", "/v1/alarms", nowhere, headers=world.eve)).text
+    assert await at_private(world) == []
+    ada = await world.visit.token("ada")
+    answer = await world.visit("POST", "/v1/alarms", nowhere | {"target": PRIVATE}, headers=ada)
+    assert answer.status == 201, answer.text
+
+
+def aimed_at_private(entry: dict[str, Any], document: dict[str, Any], body: Any) -> Iterator[Any]:
+    """A good body with that target, where it takes one: itself, or each alarm in it."""
+    if "requestBody" not in entry:
+        return
+    name = entry["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    if "target" in document["components"]["schemas"][name]["properties"]:
+        yield body | {"target": PRIVATE}
+    elif "alarms" in body:
+        yield {"alarms": [alarm | {"target": PRIVATE} for alarm in body["alarms"]]}
+
+
+async def test_no_tool_sends_anything_to_a_target_that_is_not_for_its_owner(world: World) -> None:
+    mine, tried = await eves_alarm(world), 0
+    async with httpx2.AsyncClient(headers=world.eve, timeout=30) as http:
+        async with Client(streamable_http_client(world.visit.url + "/mcp", http_client=http)) as eve:
+            for tool in (await eve.list_tools()).tools:
+                schema = tool.input_schema
+                if "target" not in schema["properties"] or tool.annotations.read_only_hint:  # type: ignore[union-attr]
+                    continue
+                known = GOOD | {"id": mine.id}
+                arguments = {
+                    name: known[name] for name in ("wake_message", "when", "id") if name in schema["properties"]
+                }
+                result = await eve.call_tool(tool.name, arguments | {"target": PRIVATE})
+                text: str = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts
+                assert result.is_error, (tool.name, text)
+                assert f"there is no target '{PRIVATE}'" in text
+                assert text.count(PRIVATE) == 1, text
+                tried += 1
+    assert tried
+    assert await at_private(world) == []
+
+
+async def eves_alarm(world: World) -> Alarm:
+    return (await world.visit.clock.service.set(Draft(owner_did="eve", wake_message="mine", when="in 2 hours"))).alarm
+
+
+async def at_private(world: World) -> list[Alarm]:
+    return await world.visit.clock._store.find(AlarmQuery(owner="eve", target=PRIVATE))
+
+
 # Sockets and streams
 
 
@@ -291,3 +363,69 @@ async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world
         while not (line := (await stream.content.readline()).decode()).startswith("data: "):
             assert line, "the stream ended"
         assert json.loads(line.removeprefix("data: "))["alarm_id"] == mine["id"]
+
+
+# What is everyone's, and what is not
+
+
+async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_is(world: World) -> None:
+    """ada's wake broke a target, which quotes it; eve's alarm waits for the same target."""
+    visit, store, now = world.visit, world.visit.clock._store, await world.visit.clock.service.now()
+    await store.beat(
+        Worker(id="w", host="inner-host", pid=987654, version="0", started_at=now, seen_at=now, targets=("shared",))
+    )
+    await store.set_target_state(
+        TargetState(target="shared", breaker_opened_at=now, last_error=f"HTTP 500: {SECRET}", updated_at=now)
+    )
+    eves = await visit.clock.set(delay=0.001, wake_message="mine", target="shared", owner="eve")
+    async with asyncio.timeout(10):
+        while (await visit.clock.service.now()) <= eves.next_fire_at:
+            pass
+    answers = [(await visit("GET", f"/v1/alarms/{eves.id}/why", headers=world.eve)).text]
+    async with httpx2.AsyncClient(headers=world.eve, timeout=30) as http:
+        async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as eve:
+            for more in ({}, {"part": "facts"}):
+                result = await eve.call_tool("alarm_get", {"id": eves.id} | more)
+                answers.append(result.content[0].text)  # type: ignore[union-attr]  # all our contents are texts
+    assert "HTTP 500" in answers[0]
+    assert "HTTP 500" in answers[1]
+    for text in answers:
+        assert not re.search(f"{SECRET}|inner-host|987654", text), text
+    operators = await visit.clock.service.why(eves.id, owner="eve", operator=True)
+    assert SECRET in operators.summary
+    assert "inner-host:987654" in " ".join(operators.facts)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (f"HTTP 503: {SECRET}", "HTTP 503"),
+        (f"router returned 502: {SECRET}", "HTTP 502"),
+        ("no answer within 30 s", "no answer in time"),
+        ("TLS: the certificate is not valid for 'inner-host'", "no secure connection"),
+        (f"the row was not inserted: {SECRET}", "it does not take wakes"),
+        ("", "it does not take wakes"),
+    ],
+)
+def test_owners_hear_of_what_kind_a_targets_trouble_is(said: str, kind: str) -> None:
+    assert kind_of(said) == kind
+
+
+async def test_what_is_done_with_a_token_is_on_record_under_its_id(world: World) -> None:
+    """Several tokens speak for one owner: which of them did it is known, through every door."""
+    visit = world.visit
+    id = world.eve["authorization"].split("_")[1]
+    body = {"wake_message": "mine", "when": "in 1 hour", "idempotency_key": "mine"}
+    made = (await visit("POST", "/v1/alarms", body, headers=world.eve)).json
+    place = f"/v1/alarms/{made['id']}"
+    await visit("POST", "/v1/alarms", body | {"wake_message": "x", "on_conflict": "replace"}, headers=world.eve)
+    await visit("PATCH", place, {"label": "x"}, headers=world.eve)
+    await visit("POST", f"{place}/pause", {}, headers=world.eve)
+    async with httpx2.AsyncClient(headers=world.eve, timeout=30) as http:
+        async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as eve:
+            await eve.call_tool("alarm_update", {"id": made["id"], "action": "resume"})
+            await eve.call_tool("alarm_cancel", {"id": made["id"]})
+    events = [event for _, event in await visit.clock._store.events(alarm_id=made["id"])]
+    assert [event.what for event in events] == ["replaced", "updated", "paused", "resumed", "cancelled"]
+    assert {event.by for event in events} == {f"eve (token {id})"}
+    assert made["created_by"] == "eve"

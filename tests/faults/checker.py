@@ -136,7 +136,8 @@ class _Court:
     def _due_of(self, story: Story, wake: Seen) -> float:
         if story.period:
             return wake.scheduled
-        put_off = [a.due for a in story.acks if a.verb == "snooze" and a.known == "ok" and a.answered < wake.at]
+        snoozed = [a for a in story.acks if a.verb == "snooze" and a.known == "ok" and a.answered < wake.at]
+        put_off = [a.due for a in snoozed if not self._forgotten(a.answered)]
         return max([wake.scheduled, *(due for due in put_off if due is not None)])
 
     def _skew(self, wake: Seen) -> float:

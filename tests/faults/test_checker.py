@@ -192,3 +192,13 @@ def test_a_wake_may_be_faster_than_the_answer_to_the_resume_it_waited_for() -> N
     assert columns(evidence(acks=[ack(), paused, resumed], wakes=quick)) == []
     late = [wake(at=DUE + 7, answered=DUE + 7)]
     assert columns(evidence(acks=[ack(), paused, resumed], wakes=late)) == ["late"]
+
+
+def test_a_snooze_that_a_backup_forgot_does_not_make_a_wake_early() -> None:
+    snoozed = ack("snooze", sent=DUE - 2, answered=DUE - 1.9, due=DUE + 2)
+    back = Injection(
+        kind="restored", store="sqlite", began=DUE - 3, ended=DUE + 3, hits=("store",), forgets_since=DUE - 3
+    )
+    given = {"acks": [ack(), snoozed], "wakes": [wake(at=DUE + 1.5, answered=DUE + 1.6)]}
+    assert "early" in columns(evidence(**given))
+    assert columns(evidence(**given, injections=[back])) == []

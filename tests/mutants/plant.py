@@ -41,6 +41,23 @@ _SETTLING = ("settle", "settle_edited")
 _CLAIMING = ("claim", "due", "suspect")
 
 FAULTS: Final[dict[str, Fault]] = {
+    "the end of the last token opens the server": Source("wakeful.doors.auth", 'if door == "closed" or (', "if ("),
+    "a bad token is nobody's": Source(
+        "wakeful.doors.auth", "if not _is_token(authorization) and await self", "if await self"
+    ),
+    "a page takes wakes out of the inbox": Source(
+        "wakeful.doors.http_fires", "if not ask.guarded and not header(", "if False and not header("
+    ),
+    "owners hear what a target said to others": Source(
+        "wakeful.service.why", "if state is not None and not operator:", "if False:"
+    ),
+    "events are counted for all owners": Source(
+        "wakeful.service.live", "seq=self._counts.next(event.owner)", "seq=number"
+    ),
+    "a key everyone can sign for": Source("wakeful.doors.did", "if has_small_order(key):", "if False:"),
+    "what is signed names no server": Source(
+        "wakeful.doors.did", '"wakeful-auth:{server}:{did}:{nonce}"', '"wakeful-auth:{did}:{nonce}"'
+    ),
     "sqlite: settle without the claim check": Sql("sqlite", _SETTLING, "and alarm.claim = change.held_claim"),
     "sqlite: settle without the version check": Sql("sqlite", _SETTLING, "and alarm.version = change.held_version"),
     "sqlite: claim without the lease check": Sql(
@@ -116,7 +133,16 @@ FAULTS: Final[dict[str, Fault]] = {
     "a suspect's delivery is not counted": Source(
         "wakeful.alarm.suspect", "unsettled=alarm.unsettled + 1", "unsettled=alarm.unsettled"
     ),
-    "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
+    "a target is for everyone": Source(
+        "wakeful.service.places", "may_use(name) if name in configured", "True if name in configured"
+    ),
+    "who may use a target is not asked at delivery": Source(
+        "wakeful.dispatcher", "now=now, refused=refused)", "now=now)"
+    ),
+    "a task may name any chat": Source(
+        "wakeful.alarm.task", 'self.users.check_chat(owner, task.chat_jid or "", via=TASKS)', "pass"
+    ),
+    "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm) else", "if False else"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
     ),

@@ -25,10 +25,31 @@ ONE_BY_ONE = CONFORMANCE + ("TestSuspects::test_one_of_them_is_claimed_at_a_time
 AHEAD = CONFORMANCE + "TestSuspects::test_a_lease_from_a_clock_that_was_set_back_is_none[{}]"
 STOPPING = "tests/dispatcher/test_stopping.py::"
 STANDING = "tests/seeds/test_standing.py::"
+USERS = "tests/service/test_users.py::"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_loses_nothing[{}-claimed]"
 
 CAUGHT_BY: dict[str, list[str]] = {
+    "the end of the last token opens the server": [
+        "tests/doors/test_auth.py::test_the_end_of_the_last_token_opens_nothing[expired-settings0]"
+    ],
+    "a bad token is nobody's": [
+        "tests/doors/test_auth.py::test_a_bad_token_is_refused_also_where_none_is_needed[bearer nonsense]"
+    ],
+    "a page takes wakes out of the inbox": [
+        "tests/doors/test_http_look.py::test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server[sqlite]"
+    ],
+    "owners hear what a target said to others": [
+        "tests/doors/test_owner_matrix.py"
+        "::test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_is[sqlite]"
+    ],
+    "events are counted for all owners": [
+        "tests/service/test_live.py::test_no_number_tells_how_much_another_owner_does[sqlite]"
+    ],
+    "a key everyone can sign for": ["tests/doors/test_did.py::test_a_key_everyone_can_sign_for_proves_nothing"],
+    "what is signed names no server": [
+        "tests/doors/test_did.py::test_a_signature_that_names_another_server_or_none_is_good_nowhere[]"
+    ],
     "sqlite: settle without the claim check": [STALE.format("sqlite")],
     "sqlite: settle without the version check": [MOVED.format("sqlite")],
     "sqlite: claim without the lease check": [LEASED.format("sqlite")],
@@ -61,6 +82,13 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "a claim before the tasks are planned": [
         STANDING + "test_tasks_are_planned_and_targets_looked_at_before_the_first_claim[sqlite]",
+    ],
+    "a target is for everyone": [USERS + "test_many_at_once_are_refused_for_one[sqlite]"],
+    "who may use a target is not asked at delivery": [
+        USERS + "test_what_is_no_longer_theirs_ends_refused_and_undelivered[sqlite-timing0]"
+    ],
+    "a task may name any chat": [
+        "tests/seeds/test_task_users.py::test_a_task_names_a_chat_its_owner_may_write_to[sqlite]"
     ],
     "no poison rule": [
         "tests/alarm/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
@@ -99,7 +127,12 @@ FOUND_BY_THE_MACHINE = [
 
 
 def _run(fault: str, tests: list[str], dsn: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, VARIABLE: fault, "WAKEFUL_TEST_PG_DSN": dsn, "PYTHONPATH": str(ROOT)}
+    environ = {
+        **os.environ,
+        VARIABLE: fault,
+        "WAKEFUL_TEST_PG_DSN": dsn,
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+    }
     environ["WAKEFUL_MACHINE_SAME_EXAMPLES"] = "900" if fault else "150"  # it ends at the first that fails
     plugins = ["-p", "tests.mutants.plant", "-p", "no:cacheprovider", "-x", "--tb=short"]
     args = [sys.executable, "-m", "pytest", *plugins, *tests]

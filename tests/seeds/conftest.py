@@ -55,8 +55,8 @@ class Gateway:
         await self.start()
         return made
 
-    async def start(self) -> None:
-        self._wakeful = await wakeful.open(self.db, clock=self.clock).__aenter__()
+    async def start(self, **settings: Any) -> None:
+        self._wakeful = await wakeful.open(self.db, clock=self.clock, **settings).__aenter__()
 
     async def stop(self) -> None:
         if self._wakeful is not None:

@@ -336,16 +336,24 @@ class Watched:
         return noted
 
 
-async def test_tasks_are_planned_and_targets_looked_at_before_the_first_claim(gateway: Gateway) -> None:
+async def test_tasks_are_planned_and_targets_looked_at_before_the_first_claim(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a process that stays, as in one run: also where the database is away at the start."""
+
+    async def idle(*_: Any) -> None:
+        await asyncio.Event().wait()
+
     await gateway.connect()
+    # It plans too, beside the loop, and could come first by chance.
+    monkeypatch.setattr(gateway.wakeful.dispatcher._upkeep, "run", idle)
     for run in (gateway.wakeful.dispatcher.run, gateway.wakeful.run_due):
         asked: list[str] = []
         dispatcher = gateway.wakeful.dispatcher
         dispatcher._store = dispatcher._upkeep._store = dispatcher._upkeep.tasks._store = Watched(
             gateway.wakeful._store, asked
         )
-        dispatcher._caught_up = False
+        dispatcher._upkeep._caught_up = False
         if run == gateway.wakeful.run_due:
             asked += ["away"] * AWAY
         running = asyncio.create_task(run())

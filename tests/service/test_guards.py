@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from asyncio import gather
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from random import Random
+from string import ascii_letters
 from typing import Any
 
 import pytest
@@ -14,7 +18,7 @@ from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, TooMany, WakefulError
 from wakeful.service import Service
-from wakeful.store import AlarmQuery
+from wakeful.store import AlarmQuery, Store
 from wakeful.testing import ManualClock
 
 MINUTE = timedelta(minutes=1)
@@ -95,6 +99,45 @@ async def test_many_at_once_are_let_in_all_or_none(service: Service) -> None:
         await service.set_many([a_draft() for _ in range(6)], guarded=True)
     assert await service.find(AlarmQuery(owner="ada")) == []
     assert len(await service.set_many([a_draft() for _ in range(5)], guarded=True)) == 5
+
+
+class Counting:
+    """A store that counts what it is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.asked: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked[name] += 1
+        return getattr(self._store, name)
+
+
+async def test_many_at_once_cost_one_look_at_what_there_is(store: Store, clock: ManualClock) -> None:
+    counting: Any = Counting(store)
+    service = Service(counting, clock=clock, settings=Settings(quota_active=50))
+    answers = await gather(*(set_one(service) for _ in range(80)), return_exceptions=True)
+    assert sum(isinstance(answer, TooMany) for answer in answers) == 30
+    assert counting.asked["usage"] == 1
+    assert counting.asked["stats"] == 0
+
+
+LONG = "".join(Random(1).choices(ascii_letters, k=2000))  # that no database makes much smaller
+
+
+async def test_what_an_owner_keeps_has_a_weight_finished_or_not(store: Store, clock: ManualClock) -> None:
+    service = Service(store, clock=clock, settings=Settings(quota_bytes=3000))
+    first = await set_one(service, wake_message=LONG)
+    await service.cancel(first.id, owner="ada")
+    with pytest.raises(TooMany) as refusal:
+        await set_one(service, payload=f'"{LONG}"')
+    taught(refusal.value, "quota_bytes")
+    short = await set_one(service)
+    with pytest.raises(TooMany):
+        await service.update(short.id, Edit(wake_message=LONG), owner="ada", guarded=True)
+    await service.update(short.id, Edit(label="renamed"), owner="ada", guarded=True)
+    await set_one(service, "eve", wake_message=LONG)
+    await set_one(service, wake_message=LONG, guarded=False)
 
 
 # Creates a minute

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,7 @@ async def test_who_comes_back_soon_misses_nothing(world: World) -> None:
     missed, foreign = await world.set(), await world.set(owner="eve")
     assert foreign.id != missed.id
     await world.clock.advance(10)
-    async with world.live.subscribed("ada", after=world.live.id_of(seen.seq)) as events:
+    async with world.live.subscribed("ada", after=_name(world, seen)) as events:
         assert events.resumed
         assert (await events.next()).alarm_id == missed.id
         assert events.waiting == 0
@@ -238,9 +239,27 @@ async def test_who_comes_back_soon_misses_nothing(world: World) -> None:
         assert [event.alarm_id for event in await told(world, events, 1)] == [later.id]
 
 
+async def test_no_number_tells_how_much_another_owner_does(world: World) -> None:
+    async with world.live.subscribed("ada") as events:
+        seen = []
+        for _ in range(4):
+            await world.set()
+            for _ in range(7):
+                await world.set(owner="eve")
+            seen += await told(world, events, 1)
+        names = [int(_name(world, event).partition("-")[2]) for event in seen]
+    assert [event.seq for event in seen] == [1, 2, 3, 4]
+    assert all(abs(one - other) > 100 for one, other in pairwise(names))  # scattered: no distance says anything
+
+
+def _name(world: World, event: LiveEvent) -> str:
+    [name] = [telling.id for telling in world.live._ring if telling.event == event]
+    return name
+
+
 @pytest.mark.parametrize("id", ["", "7", "elsewhere-7", "{run}-", "{run}-x", "{run}-²", "{run}-99", "{run}-0"])
 async def test_an_event_that_is_not_remembered_resumes_nothing(world: World, id: str) -> None:
-    async with world.live.subscribed("ada", after=id.format(run=world.live._run)) as events:
+    async with world.live.subscribed("ada", after=id.format(run=world.live._names.run)) as events:
         assert not events.resumed
 
 
@@ -249,7 +268,7 @@ async def test_after_a_long_time_alone_nobody_resumes(world: World) -> None:
         await world.set()
         [seen] = await told(world, events, 1)
     await world.clock.advance(3600)
-    async with world.live.subscribed("ada", after=world.live.id_of(seen.seq)) as events:
+    async with world.live.subscribed("ada", after=_name(world, seen)) as events:
         assert not events.resumed
         assert events.waiting == 0
 

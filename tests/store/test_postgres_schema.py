@@ -254,3 +254,19 @@ async def test_a_server_that_does_not_sync_is_warned_about(
     await Migrator(Naming())._warn_about_durability(Careless())  # type: ignore[arg-type]
     assert "fsync = off" in caplog.text
     assert "full_page_writes" not in caplog.text
+
+
+async def test_a_database_that_has_tokens_is_closed_by_the_upgrade(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = migrations("postgres", Naming(schema=world.schema))[:4]
+    monkeypatch.setattr("wakeful.store.postgres_migrate.migrations", lambda *_: older)
+    await world.store().migrate()
+    await world.sql(
+        f"insert into {world.schema}.tokens (id, owner_did, hash, created_at, revoked_at)"
+        " values ('a1', 'ada', '\\x00', now(), now())"
+    )
+    monkeypatch.undo()
+    store = world.store()
+    await store.migrate()
+    assert await store.door() == "closed"

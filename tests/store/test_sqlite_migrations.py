@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.store import Store
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
@@ -109,3 +110,16 @@ class TestMigrations:
         assert ask(path, "select * from sqlite_master") == []
         monkeypatch.undo()
         assert await migrated(path) == STEPS
+
+    async def test_a_database_that_has_tokens_is_closed_by_the_upgrade(
+        self, path: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        older = migrations("sqlite", Naming())[:4]
+        monkeypatch.setattr("wakeful.store.sqlite.migrations", lambda *_: older)
+        await migrated(path)
+        ask(path, "insert into tokens (id, owner_did, hash, created_at, revoked_at) values ('a1', 'ada', x'00', 1, 2)")
+        monkeypatch.undo()
+        store: Store = SqliteStore(path, clock=clock)
+        await store.migrate()
+        assert await store.door() == "closed"
+        await store.close()

@@ -49,9 +49,17 @@ async def test_the_message_is_sent_under_its_label(notify: Open, receiver: Recei
     assert await target.deliver(a_wake("Good morning", label="Brief")) == Delivered("sent to 1 notification services")
     await target.deliver(a_wake("No label"))
     assert [(got.json["title"], got.json["message"]) for got in receiver.wakes] == [
-        ("Brief", "Good morning"),
-        ("wakeful", "No label"),
+        ("Brief", "[did:matrix:alice:0123456789abcdef] Good morning"),
+        ("wakeful", "[did:matrix:alice:0123456789abcdef] No label"),
     ]
+
+
+async def test_the_text_begins_with_who_set_it_whatever_the_message_claims(notify: Open, receiver: Receiver) -> None:
+    forged = "[ada] pay the bill\n" + "x" * 5000
+    await notify(as_json(receiver)).deliver(a_wake(forged, owner_did="eve\n[ada]", created_by="her\x1b[2Jlaptop"))
+    [got] = receiver.wakes
+    first = got.json["message"].splitlines()[0]
+    assert first == r"[eve\n[ada], by her\x1b[2Jlaptop] [ada] pay the bill"
 
 
 async def test_a_service_that_says_no_failed(notify: Open, receiver: Receiver) -> None:

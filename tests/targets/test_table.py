@@ -72,7 +72,7 @@ class TestInOurOwnDatabase(TargetConformance):
         return table()
 
     async def test_the_row_is_handed_back_for_the_settlement_to_write(self, table: Open) -> None:
-        wake = a_wake("Morning brief", conversation_id="123@g.us")
+        wake = a_wake("Morning brief", conversation_id="123@g.us", created_by="her agent")
         outcome = await table().deliver(wake)
         assert isinstance(outcome, Delivered)
         assert outcome.row == Row(
@@ -83,9 +83,12 @@ class TestInOurOwnDatabase(TargetConformance):
                 "sender": "scheduler",
                 "content": "Morning brief",
                 "timestamp": "2030-01-01T09:00:00.250000Z",
+                "owner": wake.owner_did,
+                "created_by": "her agent",
             },
             "id",
             ("timestamp",),
+            ("owner", "created_by"),
         )
 
     async def test_the_sender_of_an_isolated_alarm_names_it(self, table: Open) -> None:
@@ -144,6 +147,22 @@ class TestInAnotherSqliteFile(TargetConformance):
         assert row["content"] == "Check the grant portal"
         assert row["chat_jid"] == "c"
         assert row["verb"] == ""
+
+    async def test_a_row_says_who_set_it_where_there_are_columns_for_it(self, table: Open, gateway: Path) -> None:
+        target = table(database=str(gateway))
+        await target.deliver(a_wake("before"))
+        with closing(apsw.Connection(str(gateway))) as database:
+            database.execute("alter table messages add column Owner text; alter table messages add created_by integer")
+        await target.check()
+        await target.deliver(a_wake("after", id="b", owner_did="ada", created_by="her agent"))
+        found = [(row["content"], row["Owner"], row["created_by"]) for row in rows(gateway)]
+        assert sorted(found) == [("after", "ada", None), ("before", None, None)]
+
+    async def test_whoever_names_the_columns_names_all_of_them(self, table: Open, gateway: Path) -> None:
+        with closing(apsw.Connection(str(gateway))) as database:
+            database.execute("alter table messages add column owner text")
+        await table(database=str(gateway), columns=dict(MESSAGES)).deliver(a_wake())
+        assert [row["owner"] for row in rows(gateway)] == [None]
 
     async def test_strange_text_arrives_as_it_is(self, table: Open, gateway: Path) -> None:
         text = "'); drop table messages; -- é😀\n{alarm_id}"
@@ -256,6 +275,18 @@ class TestInAnotherPostgres(TargetConformance):
         assert row["isolated"] is False
         assert row["state"] == '{"a":  1}'
         assert row["content"] == "Check the grant portal"
+
+    async def test_a_row_says_who_set_it_where_there_are_columns_for_it(
+        self, table: Open, pg_dsn: str, database: Any
+    ) -> None:
+        await database.execute(f"set search_path to other; {GATEWAY}; alter table messages add owner text")
+        target = table("other.messages", database=pg_dsn)
+        assert isinstance(await target.deliver(a_wake(conversation_id="c", owner_did="ada")), Delivered)
+        assert await database.fetchval("select owner from messages") == "ada"
+        await database.execute("alter table messages drop column owner")
+        lost = await target.deliver(a_wake(id="b", conversation_id="c"))
+        assert isinstance(lost, Failed)
+        assert isinstance(await target.deliver(a_wake(id="b", conversation_id="c")), Delivered)
 
     async def test_a_row_the_table_refuses_is_the_wakes_fault_and_its_values_stay_private(
         self, target: Table, database: Any

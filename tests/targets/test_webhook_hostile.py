@@ -43,6 +43,22 @@ class TestHostileReplies:
         outcome = await webhook(receiver.url).deliver(a_wake())
         assert outcome == Delivered("HTTP 200; the reply was longer than 65536 bytes and not read")
 
+    async def test_interim_replies_without_end_are_cut_short(self, webhook: Open, raw: RawServer) -> None:
+        async def promise(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * 1000)
+                await writer.drain()
+
+        raw.talk = promise
+        outcome = await webhook(raw.url, timeout=20).deliver(a_wake())
+        assert outcome == Failed("it sent more than 20 interim replies (1xx)", unhealthy=True)
+
+    async def test_a_few_interim_replies_are_read_over(self, webhook: Open, raw: RawServer) -> None:
+        raw.reply = b"HTTP/1.1 102 Processing\r\n\r\n" * 20 + raw.reply
+        target = webhook(raw.url)
+        assert await target.deliver(a_wake()) == Delivered("HTTP 200")
+        assert await target.deliver(a_wake()) == Delivered("HTTP 200")
+
     async def test_a_huge_reply_costs_little_memory(self, webhook: Open, raw: RawServer) -> None:
         sent = 0
 

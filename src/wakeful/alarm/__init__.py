@@ -10,6 +10,7 @@ from wakeful.alarm.model import (
     DEFAULT_POLICY,
     FIRE_STATUSES,
     INBOX,
+    TASKS,
     Alarm,
     Attempt,
     Change,
@@ -30,7 +31,8 @@ from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import fetch, report, retry, sweep
 from wakeful.alarm.settle import begin, note, release, retry_at, settle, skip
 from wakeful.alarm.suspect import put_on_trial
-from wakeful.alarm.task import TASKS, Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
+from wakeful.alarm.task import Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
+from wakeful.alarm.users import Users, task_users, users_of
 from wakeful.alarm.wake import Wake, report_token
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "TaskPlan",
     "Timing",
     "Try",
+    "Users",
     "Waiting",
     "Wake",
     "attempt_number",
@@ -96,9 +99,11 @@ __all__ = [
     "stamp",
     "sweep",
     "task_state",
+    "task_users",
     "understand",
     "unix_ms",
     "update",
     "user_of",
+    "users_of",
     "whole_ms",
 ]

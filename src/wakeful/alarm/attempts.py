@@ -8,7 +8,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from wakeful.alarm.model import INBOX, LOG_LIMIT, Alarm, Attempt, Fire, whole_ms
-from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Snoozed, Try, Waiting
+from wakeful.alarm.outcome import (
+    SHORTEST_SNOOZE,
+    Completed,
+    Delivered,
+    Failed,
+    Outcome,
+    Snoozed,
+    Try,
+    Waiting,
+)
 
 NO_ANSWER: Final = "no answer: its worker died"
 NOTED: Final = " (no longer ours)"
@@ -75,6 +84,6 @@ def _said(outcome: Outcome) -> str:
         case Waiting():
             return "put into the inbox"
         case Snoozed(wait):
-            return f"snoozed for {wait.total_seconds():.0f} s"
+            return f"snoozed for {max(wait, SHORTEST_SNOOZE).total_seconds():.0f} s"
         case Failed(error):
             return f"failed: {error[:500]}"

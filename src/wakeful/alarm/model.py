@@ -5,6 +5,7 @@ Field names and order of `Alarm` and `Fire` are the columns of their tables: a r
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
@@ -21,6 +22,7 @@ FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
 FINISHED: Final = frozenset({"fired", "failed", "cancelled"})
 INBOX: Final = "inbox"
+TASKS: Final = "sql"  # `created_via` of an alarm that stands for a task of `scheduled_tasks`
 REPORT_WITHIN: Final = timedelta(seconds=300)  # where a report is awaited and the alarm does not say for how long
 SUSPECT: Final = 2  # `unsettled` of an alarm that is claimed again though it was never settled: see suspect.py
 LOG_LIMIT: Final = 20
@@ -172,6 +174,12 @@ class Row(Struct, frozen=True):
     values: dict[str, Any]
     key: str  # the column that holds the fire id
     stamped: tuple[str, ...] = ()  # columns that take the moment of writing instead: see `stamp`
+    optional: tuple[str, ...] = ()  # columns that are left out where the table has none of that name for text
+
+    def fitted(self, texts: Collection[str]) -> Row:
+        """The row for a table whose columns for text are these."""
+        kept = {name: value for name, value in self.values.items() if name in texts or name not in self.optional}
+        return Row(self.table, kept, self.key, self.stamped)
 
 
 class Change(Struct, frozen=True, kw_only=True):

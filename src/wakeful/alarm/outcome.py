@@ -10,6 +10,7 @@ from msgspec import Struct
 from wakeful.alarm.model import RESULT_LIMIT, Row
 
 _MS: Final = timedelta(milliseconds=1)
+SHORTEST_SNOOZE: Final = timedelta(seconds=1)  # what a receiver may ask for: it must not have the same wake in a loop
 
 
 class Delivered(Struct, frozen=True):

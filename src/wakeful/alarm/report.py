@@ -19,7 +19,7 @@ from wakeful.alarm.model import (
     Fire,
     whole_ms,
 )
-from wakeful.alarm.outcome import Report, failed_result, retry_result
+from wakeful.alarm.outcome import SHORTEST_SNOOZE, Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
 from wakeful.alarm.settle import REPORTED, foreseen, is_foreseen, pause_if_hopeless
 from wakeful.errors import Conflict, InvalidRequest, NotFound
@@ -205,7 +205,7 @@ def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: dat
         )
     if fire.status in ("retrying", "failed"):
         raise Conflict(f"the fire is {fire.status}", field="fire_id", fix="Snooze the alarm, or retry the fire.")
-    again = whole_ms(now + said.wait)
+    again = whole_ms(now + max(said.wait, SHORTEST_SNOOZE))
     if alarm.status == "fired":
         again = max(again, alarm.next_fire_at + _MS)  # the clock may have been set back: never an id that was there
     told = _no_longer_awaited(alarm, fire, now)

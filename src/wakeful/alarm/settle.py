@@ -21,6 +21,7 @@ from wakeful.alarm.model import (
     whole_ms,
 )
 from wakeful.alarm.outcome import (
+    SHORTEST_SNOOZE,
     Completed,
     Delivered,
     Failed,
@@ -42,14 +43,32 @@ _MS: Final = timedelta(milliseconds=1)
 _BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused"})  # reasons of a fire that an owner's change ended
 
 
-def begin(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change | None:
-    """Whether a claimed alarm is to be delivered (None), or what is settled instead of delivering it."""
-    policy, now = alarm.policy, whole_ms(now)
-    if fire is not None and (known := _known_end(fire)) is not None:
-        # It arrived, or was reported on, and its worker died or lost its lease before it could settle.
-        return _decide(_Ending(alarm, replace(fire, attempts=max(1, fire.attempts)), now, started=now), known)
-    if is_poison(alarm):
-        return _poisoned(alarm, fire, now=now)
+def begin(alarm: Alarm, fire: Fire | None, *, now: datetime, refused: str = "") -> Change | None:
+    """Whether a claimed alarm is to be delivered (None), or what is settled instead of delivering it.
+
+    `refused`: why its target is not for its owner.
+    """
+    now = whole_ms(now)
+    if fire is not None and (settled := _over_already(alarm, fire, now)) is not None:
+        return settled
+    if refused:
+        end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
+        return end.failed(refused, "refused", past=end.past)
+    return _poisoned(alarm, fire, now=now) if is_poison(alarm) else _too_late(alarm, fire, now)
+
+
+def _over_already(alarm: Alarm, fire: Fire, now: datetime) -> Change | None:
+    """It arrived, or was reported on, and whoever had it died or lost its lease before that could be settled."""
+    if fire.status == "timed_out":  # it arrived, and no report came: that stands, and it is not sent again
+        return _Ending(alarm, fire, now, started=now).silent()
+    if (known := _known_end(fire)) is None:
+        return None
+    return _decide(_Ending(alarm, replace(fire, attempts=max(1, fire.attempts)), now, started=now), known)
+
+
+def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
+    """What its policy makes of a delivery that comes late, or meets one still under way."""
+    policy = alarm.policy
     expired = policy.expires is not None and now > alarm.occurrence_at + timedelta(seconds=policy.expires)
     if alarm.failure_count > 0 or (fire is not None and fire.status == "retrying"):
         return _late_retry(alarm, fire, expired=expired, now=now)
@@ -113,7 +132,7 @@ def _decide(end: _Ending, outcome: Outcome) -> Change:
         case Waiting():
             return end.waiting()
         case Snoozed(wait):
-            return end.snoozed(wait)
+            return end.snoozed(max(wait, SHORTEST_SNOOZE))
         case Failed():
             retry_at, why_not = end.next_try(outcome)
             if retry_at is not None:
@@ -216,6 +235,11 @@ class _Ending(Struct, frozen=True):
     def waiting(self) -> Change:
         fire = replace(self.fire, status="waiting", reason="", target=self.alarm.target, report_by=None, last_error="")
         return self._succeeded(fire, awaiting=True)
+
+    def silent(self) -> Change:
+        change = self._succeeded(self.fire, awaiting=False)
+        kept = {name: getattr(self.alarm, name) for name in ("last_error", "failed_in_a_row")}
+        return replace(change, after=replace(change.after, **kept))
 
     def snoozed(self, wait: timedelta) -> Change:
         """The wake again later; a snooze that reaches the series' next occurrence gives way to it."""

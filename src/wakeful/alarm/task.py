@@ -14,15 +14,16 @@ from msgspec.structs import replace
 
 from wakeful.alarm.create import Draft, Timing, check, drafted
 from wakeful.alarm.edit import cancel, taken_over
-from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Change, Fire, Policy, whole_ms
+from wakeful.alarm.model import DEFAULT_POLICY, TASKS, Alarm, Change, Fire, Policy, whole_ms
+from wakeful.alarm.users import Users
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import schedule
 
-TASKS: Final = "sql"  # `created_via` of an alarm that stands for a task
 ISOLATED: Final = "isolated"
 _LIVE: Final = ("active", "paused")
 _STATES: Final = {"active": "active", "paused": "paused", "fired": "done", "failed": "error", "cancelled": "done"}
 _SHORTEST_MS: Final = 1000
+_MOST_DIGITS: Final = 15  # of an interval in milliseconds: 30,000 years
 _COLUMNS: Final = {  # what an alarm's field is called in the row
     "wake_message": "prompt",
     "cron_expr": "cron",
@@ -55,6 +56,7 @@ class TaskNews(Struct, frozen=True, kw_only=True):
     task: Task | None = None
     seen: Task | None = None
     note: str = ""  # what was noted last
+    trouble: str = ""  # what of the row could not be read: `task` then only resembles it
     alarm_id: str = ""
     alarm: Alarm | None = None
     fire: Fire | None = None  # of the alarm's current occurrence
@@ -79,6 +81,7 @@ class Planner(Struct, frozen=True, kw_only=True):
     timezone: str
     max_failures: int
     policy: Policy = DEFAULT_POLICY
+    users: Users = Users()
 
     def plan(self, news: TaskNews, *, id: str, now: datetime) -> TaskPlan:
         """What a changed task means for its alarm. A row that makes no sense becomes `error`, and never fires."""
@@ -87,12 +90,12 @@ class Planner(Struct, frozen=True, kw_only=True):
             return TaskPlan(news=news, change=_ended(news, now, "task deleted"))
         if task == news.seen:
             return TaskPlan(news=news, alarm_id=news.alarm_id, task=task, note=news.note)
+        if news.trouble:
+            return refused_task(news, news.trouble, now=now)
         try:
             return self._plan(news, task, id, now)
         except InvalidRequest as error:
-            change = _ended(news, now, "task refused")
-            note = f"{_COLUMNS.get(error.field, error.field)}: {error.message}"
-            return TaskPlan(news=news, change=change, task=replace(task, status="error"), note=note)
+            return refused_task(news, f"{_COLUMNS.get(error.field, error.field)}: {error.message}", now=now)
 
     def _plan(self, news: TaskNews, task: Task, id: str, now: datetime) -> TaskPlan:
         alarm, status = news.alarm, (task.status or "").strip().lower()
@@ -136,9 +139,12 @@ class Planner(Struct, frozen=True, kw_only=True):
         if not text:
             return Timing("once", None, "", self.timezone)
         if text.isascii() and text.isdigit():
-            if int(text) < 1:
-                raise InvalidSchedule(f"{text} is no interval", field="cron_expr")
-            text = f"@every {max(int(text), _SHORTEST_MS)}ms"
+            # Python refuses to count thousands of digits, and no interval needs them.
+            digits = text.lstrip("0")
+            ms = int(digits or "0") if len(digits) <= _MOST_DIGITS else 0
+            if ms < 1:
+                raise InvalidSchedule(f"{text[:60]} is no interval", field="cron_expr")
+            text = f"@every {max(ms, _SHORTEST_MS)}ms"
         schedule(text, self.timezone, anchor=now)
         return Timing("cron", None, text, self.timezone)
 
@@ -164,8 +170,12 @@ class Planner(Struct, frozen=True, kw_only=True):
     def _draft(self, task: Task) -> Draft:
         if not (task.chat_jid or "").strip():
             raise InvalidRequest("it is empty", field="conversation_id", fix="Name the chat.")
+        owner = self._owner(task)
+        if not self.users.may_use(owner, via=TASKS):
+            raise InvalidRequest("tasks of this owner are not accepted", field="owner_did")
+        self.users.check_chat(owner, task.chat_jid or "", via=TASKS)
         return Draft(
-            owner_did=self._owner(task),
+            owner_did=owner,
             wake_message=task.prompt or "",
             timezone=self.timezone,
             label=task.id,
@@ -217,10 +227,9 @@ def moment_of(next_run: str) -> datetime:
     """The moment a next_run names: ISO 8601, in UTC where it has no offset, as SQLite's own functions write it."""
     try:
         found = datetime.fromisoformat(next_run.strip())
-    except ValueError:
-        found = None
-    if found is not None:
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # 9999-12-31T23:00-05:00 is in the year 10000
+        found = None
     if found is None or found < _EPOCH:
         raise InvalidSchedule(f"{next_run[:60]!r} is no moment", field="next_run")
     return whole_ms(found)
@@ -230,6 +239,13 @@ def rfc3339(moment: datetime) -> str:
     """UTC with Z, and milliseconds only where there are some."""
     precision = "milliseconds" if moment.microsecond else "seconds"
     return moment.astimezone(UTC).isoformat(timespec=precision).removesuffix("+00:00") + "Z"
+
+
+def refused_task(news: TaskNews, why: str, *, now: datetime) -> TaskPlan:
+    """Nothing can be made of the row: it says `error` and why, and whatever stood for it ends."""
+    change = _ended(news, whole_ms(now), "task refused")
+    task = None if news.task is None else replace(news.task, status="error")
+    return TaskPlan(news=news, change=change, task=task, note=why)
 
 
 def _ended(news: TaskNews, now: datetime, reason: str) -> Change | None:

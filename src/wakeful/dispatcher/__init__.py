@@ -106,7 +106,7 @@ class Dispatcher:
         breakers = {name: breaker.opened_at is not None for name, breaker in self._flights.breakers.items()}
         everyone = {name: False for name, served in self._flights.served.items() if served.breaks}
         age = stopwatch() - min(self._looked, self._upkeep.heard)
-        return Pulse(state, age, len(self._flights), everyone | breakers)
+        return Pulse(state, age, len(self._flights), everyone | breakers, self._settler.stalled)
 
     async def _run(self) -> None:
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
@@ -248,7 +248,8 @@ class Dispatcher:
             return
         self._flights.take_off(flight)
         try:
-            flight.change = begin(alarm, flight.fire, now=now)
+            refused = self._flights.served[alarm.target].users.refusal(alarm)
+            flight.change = begin(alarm, flight.fire, now=now, refused=refused)
         except Exception as error:  # a row this version cannot plan must not wedge the queue
             flight.change = self._set_aside(flight, error)
         if flight.change is not None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Fire, Outcome, Try
+from wakeful.alarm import Alarm, Change, Fire, Outcome, Try, Users
 from wakeful.dispatcher.breaker import Breaker
 from wakeful.targets import Target
 
@@ -26,6 +26,7 @@ class Served(Struct, frozen=True):
     target: Target
     concurrency: int
     breaks: bool = True  # in-process targets are always reachable: no breaker
+    users: Users = Users()
 
 
 class Flight(Struct, eq=False):
@@ -40,6 +41,7 @@ class Flight(Struct, eq=False):
     attempt: Try | None = None
     change: Change | None = None
     notes: int = 0  # times its outcome was put on record for an alarm no longer ours
+    set_aside: int = 0  # times that something simpler was to be written, since the store did not take the change
     given_back: bool = False
     back: bool = False
     lost: bool = False  # somebody else has the alarm, or its owner changed it: what comes back is only noted

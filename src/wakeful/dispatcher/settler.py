@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Failed, Fire, note, release, settle
+from wakeful.alarm import Alarm, Change, Failed, Fire, note, quarantine, release, settle
 from wakeful.clock import Clock, stopwatch
 from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.dispatcher.telling import Teller
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.store import Settled, Store
 
 log = logging.getLogger("wakeful.dispatcher")
 
 BATCH: Final = 500
+ENOUGH: Final = 3  # times that the store settled, but not this one, before it is set aside
+_LAST_RESORT: Final = 2
+FIRST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: it is back for longer than that
 
 
@@ -40,8 +43,13 @@ class Settler:
         self._bell = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._aside: set[asyncio.Task[None]] = set()  # one for each flight that the store does not take
+        self._working = False
+        self._moved = 0.0  # when something was last settled, or first waited to be, by the stopwatch
 
     def add(self, flight: Flight) -> None:
+        if not self._working:
+            self._working, self._moved = True, stopwatch()
         self._waiting.append(flight)
         self._idle.clear()
         self._bell.set()
@@ -50,30 +58,66 @@ class Settler:
         """Until everything handed in has been written."""
         await self._idle.wait()
 
+    @property
+    def stalled(self) -> float:
+        """Seconds since something was last settled, while something waits to be; 0 when nothing does.
+
+        What was taken aside does not count: the store settles, and only that one is in trouble.
+        """
+        return stopwatch() - self._moved if self._working else 0.0
+
     async def run(self) -> None:
-        while True:
-            await self._bell.wait()
-            self._bell.clear()
-            while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-                await self._write(batch)
+        try:
+            while True:
+                await self._bell.wait()
+                self._bell.clear()
+                while self._waiting:
+                    batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                    await self._write(batch)
+                self._working = False
+                self._rest()
+        finally:
+            for task in self._aside:
+                task.cancel()
+            await asyncio.gather(*self._aside, return_exceptions=True)
+
+    def _rest(self) -> None:
+        if not self._working and not self._aside:
             self._idle.set()
 
     async def _write(self, batch: list[Flight]) -> None:
-        """Try until the store has answered. The lease is renewed meanwhile; if it is lost, the answer will say so."""
-        changes = [flight.change for flight in batch if flight.change is not None]
-        wait = 0.05
-        while True:
-            asked = stopwatch()
-            try:
-                answers = await self._store.settle(changes)
-                break
-            except StoreUnavailable as error:
-                self._metrics.store_failed()
-                log.warning("cannot settle %d fires yet: %s", len(batch), error)
-                await self._clock.sleep(wait)
+        """Try until the store has answered. The leases are renewed meanwhile; if one is lost, the answer will say so.
+
+        Where the store settles, but not these, they are parted until the one is found that it does not take.
+        """
+        parts, wait = deque([batch]), FIRST_WAIT
+        while parts:
+            part = parts.popleft()
+            error = await self._tried(part)
+            if error is None:
+                continue
+            await self._clock.sleep(wait)
+            if not await self._is_theirs(part, error):
+                parts.appendleft(part)
                 wait = min(wait * 2, LONGEST_WAIT)
-        self._metrics.settled(stopwatch() - asked)
+            elif len(part) > 1:
+                half = len(part) // 2
+                parts.extendleft((part[half:], part[:half]))
+            else:
+                self._take_aside(part[0])
+
+    async def _tried(self, batch: Sequence[Flight]) -> Exception | None:
+        """Have these settled, and see to the answers; or the error there was instead."""
+        changes = [flight.change for flight in batch if flight.change is not None]
+        asked = stopwatch()
+        try:
+            answers = await self._store.settle(changes)
+        except Exception as error:  # also a bug of ours, met by one of them: it must not end the settler
+            self._metrics.store_failed()
+            log.warning("cannot settle %d fires yet: %s", len(batch), error)
+            return error
+        self._moved = stopwatch()
+        self._metrics.settled(self._moved - asked)
         self._teller.settled(
             [flight for flight, answer in zip(batch, answers, strict=True) if answer.what == "applied"]
         )
@@ -82,6 +126,68 @@ class Settler:
                 self._landed(flight)
             else:
                 await self._decide_again(flight, answer)
+        return None
+
+    async def _is_theirs(self, batch: Sequence[Flight], error: Exception) -> bool:
+        """Whether it is about one of these, not about the store: asked to change nothing of the first, it answers.
+
+        Not by any other write: where settlements fail for everybody, nobody in particular is to blame.
+        """
+        if isinstance(error, StoreBusy):
+            return True  # somebody holds a row, and parting them tells which
+        try:
+            alarm = await self._store.get(batch[0].alarm.id)
+            if alarm is not None:
+                await self._store.settle([Change(claim=alarm.claim, version=alarm.version, after=alarm)])
+        except Exception:
+            return False
+        return True
+
+    def _take_aside(self, flight: Flight) -> None:
+        """Those behind it do not wait for it."""
+        task = asyncio.create_task(self._alone(flight), name="wakeful settler, aside")
+        self._aside.add(task)
+        task.add_done_callback(self._came_from_aside)
+
+    def _came_from_aside(self, task: asyncio.Task[None]) -> None:
+        self._aside.discard(task)
+        self._rest()
+
+    async def _alone(self, flight: Flight) -> None:
+        """Until it is settled, or the store has refused it often enough while it settled when asked for nothing."""
+        against, wait = 1, FIRST_WAIT
+        while True:
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+            error = await self._tried([flight])
+            if error is None:
+                return
+            if isinstance(error, StoreBusy) or not await self._is_theirs([flight], error):
+                continue
+            against += 1
+            if against >= ENOUGH:
+                if not self._set_aside(flight, error):
+                    self._landed(flight)  # its lease ends, and the poison rule counts
+                    return
+                against = 0
+
+    def _set_aside(self, flight: Flight, error: Exception) -> bool:
+        """Something simpler to write instead: that it failed, and why; or that the whole alarm did. False: neither."""
+        log.error("a fire is set aside: %s", error, extra=telling.fields(flight.alarm))
+        # Not the words of the error: they name our database, and can quote another's row.
+        why = f"{telling.NOT_SETTLED}: {type(error.__cause__ or error).__name__}"
+        flight.set_aside += 1
+        attempt = flight.attempt
+        if flight.set_aside == 1 and attempt is not None:
+            flight.outcome = refusal = Failed(why, retryable=False)
+            flight.change = settle(flight.alarm, flight.fire, refusal, attempt)
+        elif flight.set_aside <= _LAST_RESORT:
+            now = flight.alarm.updated_at if attempt is None else attempt.ended
+            flight.set_aside = _LAST_RESORT
+            flight.change = quarantine(flight.alarm, flight.fire, why, now=now)
+        else:
+            return False
+        return True
 
     async def _decide_again(self, flight: Flight, answer: Settled) -> None:
         """The world moved while the attempt was under way: read what is there now, and decide on that."""

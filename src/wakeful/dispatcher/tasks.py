@@ -9,7 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan, default_policy
+from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan, default_policy, task_users
+from wakeful.alarm.task import refused_task
 from wakeful.clock import stopwatch
 from wakeful.config import Settings
 from wakeful.dispatcher import telling
@@ -40,17 +41,17 @@ class TaskPlanning:
             timezone=settings.timezone,
             max_failures=settings.max_failures,
             policy=default_policy(settings),
+            users=task_users(settings),
         )
 
     async def plan(self, now: datetime) -> int:
         """Plan everything that was changed; how many tasks."""
         await self._look()
-        count = 0
-        while news := await self._store.tasks.news(limit=AT_ONCE):
-            written = await self._planned(news, now)
-            count += written
-            if not written:
-                break  # all of them moved meanwhile: again at the next tick
+        count = after = 0
+        # On behind those that could not be planned just now: however many they are, they are in nobody's way.
+        while news := await self._store.tasks.news(limit=AT_ONCE, after=after):
+            after = max(one.upto for one in news)
+            count += await self._planned(news, now)
         return count
 
     async def overtaken(self, alarms: Sequence[Alarm], now: datetime) -> dict[str, timedelta]:
@@ -82,22 +83,39 @@ class TaskPlanning:
 
     async def _planned(self, news: Sequence[TaskNews], now: datetime) -> int:
         """Plan and write these; how many were still as they were read."""
-        thought = [self._thought_of(await self._known(one), now) for one in news]
-        plans = [plan for plan in thought if plan is not None]
-        written = await self._store.tasks.plan(plans) if plans else []
-        for plan, is_written in zip(plans, written, strict=True):
-            if is_written:
-                self._tell(plan)
-        return sum(written)
+        plans = [self._thought_of(await self._known(one), now) for one in news]
+        written, refused = await self._written(plans)
+        if refused:
+            again, hopeless = await self._written([refused_task(plan.news, why, now=now) for plan, why in refused])
+            written += again
+            for plan, why in hopeless:
+                self._tell_broken(plan.news, why)
+        return written
 
-    def _thought_of(self, news: TaskNews, now: datetime) -> TaskPlan | None:
+    async def _written(self, plans: Sequence[TaskPlan]) -> tuple[int, list[tuple[TaskPlan, str]]]:
+        """How many of these are, and which the database does not take, and why."""
+        answers = await self._store.tasks.plan(plans) if plans else []
+        for plan, answer in zip(plans, answers, strict=True):
+            if answer.what == "written":
+                self._tell(plan)
+        refused = [
+            (plan, f"it cannot be written: {answer.error}")
+            for plan, answer in zip(plans, answers, strict=True)
+            if answer.what == "refused"
+        ]
+        return sum(answer.what == "written" for answer in answers), refused
+
+    def _thought_of(self, news: TaskNews, now: datetime) -> TaskPlan:
         try:
             return self._planner.plan(news, id=self._ids.new(now), now=now)
         except Exception as error:  # one row that breaks us must not keep the others from being planned
-            if news.task_id not in self._broken:
-                log.error("task %s cannot be planned: %s", news.task_id, type(error).__name__)
-            self._broken.add(news.task_id)
-            return None
+            self._tell_broken(news, type(error).__name__)
+            return refused_task(news, f"it cannot be planned: {type(error).__name__}", now=now)
+
+    def _tell_broken(self, news: TaskNews, why: str) -> None:
+        if news.task_id not in self._broken:
+            log.error("task %s cannot be planned: %s", news.task_id, telling.shown(why))
+        self._broken.add(news.task_id)
 
     def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
         """Once for each: it is looked at every tick."""

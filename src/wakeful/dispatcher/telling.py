@@ -33,6 +33,7 @@ _WORDS: Final[dict[type[Any], str]] = {
 _SHOWN: Final = 120
 _SHOWN_OF_DATABASE: Final = 300
 NOT_WRITTEN: Final = "the row could not be written"
+NOT_SETTLED: Final = "what came of it could not be written down"
 _FRAMES: Final = 5
 
 
@@ -43,6 +44,7 @@ class Pulse(Struct, frozen=True):
     age: float = 0.0
     in_flight: int = 0
     breakers: dict[str, bool] = {}  # target → open
+    stalled: float = 0.0  # seconds since anything was settled, while something waits to be
 
 
 class Teller:

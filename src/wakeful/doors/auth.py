@@ -1,7 +1,7 @@
 """Who is asking: tokens, what they allow, and the ASGI middleware that finds it out before a route runs.
 
 A token is `wk_<id>_<secret>`: the id finds its row, the secret is 256 random bits of which only the SHA-256 is kept.
-While a database has no live token at all, whoever reaches this server on loopback is its one owner; see `Auth.is_open`.
+While a database has never had a token, whoever reaches this server on loopback is its one owner; see `Auth.is_open`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import contextlib
 import hashlib
 import hmac
 import ipaddress
+import logging
 import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -24,10 +26,12 @@ from wakeful.alarm import whole_ms
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
-from wakeful.doors.guard import refused
-from wakeful.doors.limits import Rate
+from wakeful.doors.guard import OUTGOING, refuse_pages, refused
+from wakeful.doors.limits import Outgoing, Rate
 from wakeful.errors import Forbidden, InvalidRequest, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.store import Store, Token
+
+log = logging.getLogger("wakeful.auth")
 
 SCOPES: Final = ("read", "write", "admin")  # each implies the ones before it
 PREFIX: Final = "wk_"
@@ -49,6 +53,11 @@ class Principal(Struct, frozen=True):
     scopes: frozenset[str]
     token_id: str = ""
     local: bool = False
+
+    @property
+    def by(self) -> str:
+        """Who did it, for the record: several tokens may speak for one owner, and one of them may have leaked."""
+        return f"{self.owner} (token {self.token_id})" if self.token_id else self.owner
 
     def need(self, scope: str) -> None:
         """Forbidden, unless one of the scopes is this one or implies it."""
@@ -112,15 +121,17 @@ class Auth:
         self._seen: OrderedDict[str, tuple[datetime, Token | None]] = OrderedDict()
         self._touched: dict[str, datetime] = {}
         self._rate = Rate(settings.requests_per_minute)
+        self.outgoing = Outgoing(settings.unread_per_owner)
         self._here = Principal(settings.owner, frozenset(SCOPES), local=True)  # whoever asks, where no token is needed
         self._open = False
         self._open_asked: datetime | None = None
-        # The last token may run out. That opens nothing to the outside, nor where a key is enough to get another.
+        # Nothing opens to the outside, nor where a key is enough to get a token.
         self._may_be_open = is_loopback(settings.host) and not settings.did_auth
 
     async def principal(self, authorization: str | None) -> Principal:
         """Who holds this `Authorization` header, or Unauthorized."""
-        if await self.is_open():
+        # Whoever brings a token is who it says, or nobody: one that has ended must not turn into more than it was.
+        if not _is_token(authorization) and await self.is_open():
             return self._here
         if authorization is None:
             raise Unauthorized("there is no token", field="Authorization", fix=_HOW)
@@ -143,6 +154,7 @@ class Auth:
         """Count one request of this owner's, or TooMany."""
         if not principal.local:
             self._rate.admit(principal.owner, self._clock.now())
+            self.outgoing.check(principal.owner)
 
     async def is_alive(self, principal: Principal) -> bool:
         """Whether it would still be let in: for whoever keeps a connection open."""
@@ -152,14 +164,27 @@ class Auth:
         return token is not None and token.is_live(self._clock.now())
 
     async def is_open(self) -> bool:
-        """Whether nobody needs a token: on loopback, while there is no live one."""
+        """Whether nobody needs a token: on loopback, while there has never been one, or once the operator said so.
+
+        With `public_url` somebody stands in front who lets others through: then only where the operator said so.
+        """
         if not self._may_be_open:
             return False
         now = self._clock.now()
         if self._open_asked is None or not timedelta(0) <= now - self._open_asked < GOOD_FOR:
-            self._open = not any(token.is_live(now) for token in await self._store.tokens())
+            self._open = await self._look(now)
             self._open_asked = now
         return self._open
+
+    async def _look(self, now: datetime) -> bool:
+        door = await self._store.door()
+        if door == "closed" or (door == "new" and self._settings.public_url):
+            return False
+        if any(token.is_live(now) for token in await self._store.tokens()):
+            return False
+        if door == "open" and not self._open:
+            log.warning("opened by `wakeful token open`: whoever reaches this server acts as its owner")
+        return True
 
     async def _token(self, id: str) -> Token | None:
         now = self._clock.now()
@@ -187,6 +212,11 @@ def bearer(authorization: str | None) -> str:
     """The token of a header, or nothing."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_token(authorization: str | None) -> bool:
+    """Whether a token is presented, good or bad; another scheme may be a proxy's, and is none of ours."""
+    return authorization is not None and (authorization.lower().startswith("bearer") or PREFIX in authorization)
 
 
 def is_loopback(host: str) -> bool:
@@ -217,7 +247,11 @@ class AuthMiddleware:
         if not _GUARDED.fullmatch(path) or _is_open(scope, path, authorization):
             return None
         principal = await self._auth.principal(authorization)
+        if principal.local:
+            refuse_pages(scope)
         self._auth.admit(principal)
+        if not principal.local:
+            scope[OUTGOING] = partial(self._auth.outgoing.held, principal.owner)
         if path.startswith("/metrics"):
             principal.need("admin")
         return principal

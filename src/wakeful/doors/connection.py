@@ -9,6 +9,8 @@ import h11
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from wakeful.doors.crowd import Crowd
+
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
 JOINED: Final = 64 * 1024
 HANG_UP: Final = "wakeful.hang_up"  # in a scope's state: ends the connection, whatever was still to be sent
@@ -23,6 +25,8 @@ async def hang_up(scope: Scope, receive: Receive) -> None:
 
 
 class Connection(H11Protocol):
+    crowd: Crowd | None = None  # of the server it belongs to
+    _wire: asyncio.Transport
     _joined: Joined
     _waiting_since: float | None = None
     _timer: asyncio.TimerHandle | None = None  # one for many requests: set anew when it rings, not with each of them
@@ -31,7 +35,17 @@ class Connection(H11Protocol):
         self._joined = Joined(transport, self.loop)
         self.app_state = {**self.app_state, HANG_UP: transport.abort}
         super().connection_made(cast(asyncio.Transport, self._joined))
+        self._wire = transport
+        address = self.client[0] if self.client else ""
+        if self.crowd is not None and not self.crowd.let_in(transport, address, self.loop.time()):
+            transport.abort()
+            return
         self._wait_for_head()
+
+    @classmethod
+    def among(cls, crowd: Crowd) -> type[Connection]:
+        """The connections of one server, which it counts."""
+        return type(cls.__name__, (cls,), {"crowd": crowd})
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -39,9 +53,18 @@ class Connection(H11Protocol):
             self._wait_for_head()
         else:
             self._waiting_since = None
+            if self.crowd is not None:
+                self.crowd.speaks(self._wire)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.crowd is not None and self.conn.their_state is h11.IDLE:
+            self.crowd.is_silent(self._wire, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self.crowd is not None:
+            self.crowd.leaves(self._wire)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:

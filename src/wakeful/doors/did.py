@@ -1,8 +1,9 @@
 """A token for whoever proves a DID's key: challenge, Ed25519 signature, token.
 
-A challenge leaves nothing behind: its nonce carries its own end and a MAC under the database's secret, so any process
-can check one that another gave out, and asking for many fills nothing. It is good once, because the token it leads to
-has an id made from it, and a database takes an id only once: the row that has to be written anyway is the record.
+A challenge leaves nothing behind: its nonce carries its own end, the name of the server that gave it out, and a MAC
+under the database's secret, so any process can check one that another gave out, and asking for many fills nothing. It
+is good once, because the token it leads to has an id made from it, and a database takes an id only once: the row that
+has to be written anyway is the record. What is signed names the server: one that was asked for elsewhere is no good.
 """
 
 from __future__ import annotations
@@ -28,15 +29,18 @@ from wakeful.config import Settings
 from wakeful.doors.auth import Auth, mint
 from wakeful.doors.endpoint import routed
 from wakeful.doors.guard import answer, body
+from wakeful.doors.limits import Newcomers
 from wakeful.doors.table import Ask, Operation
 from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
-from wakeful.store import Store
+from wakeful.store import AlarmQuery, Store
 
 NONCE_LASTS: Final = timedelta(seconds=120)
 TOKEN_LASTS: Final = timedelta(days=1)
 _DID: Final = re.compile(r"(did:matrix:[^:]+:)([0-9a-fA-F]{16})")
 _RANDOM: Final = 24
 _MAC: Final = 32
+_PRIME: Final = 2**255 - 19
+_D: Final = -121665 * pow(121666, -1, _PRIME) % _PRIME  # of the curve
 _AGAIN: Final = "Ask /v1/auth/challenge for a new one, and use it once and within two minutes."
 
 # For the OpenAPI document only: what is wrong with them is told in better words than a decoder has.
@@ -51,9 +55,10 @@ class ChallengeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Challenge(Struct, frozen=True, kw_only=True):
-    """Sign `message` with the DID's key."""
+    """Sign `message` with the DID's key, where `server` is the one you called; `message` begins with it."""
 
     did: str
+    server: str
     nonce: str
     message: str
     expires_in: int
@@ -80,7 +85,9 @@ def routes(auth: Auth, store: Store, settings: Settings, clock: Clock) -> list[R
     """The two routes, where the setting `did_auth` asks for them."""
     if not settings.did_auth:
         return []
-    return routed(Proof(store, clock, _ed25519()), OPERATIONS)
+    newcomers = Newcomers(settings.did_owners_per_address, settings.did_owners_per_hour)
+    server = (settings.public_url or settings.local_url).rstrip("/")
+    return routed(Proof(store, clock, _ed25519(), server=server, newcomers=newcomers), OPERATIONS)
 
 
 def _ed25519() -> Verify:
@@ -105,20 +112,24 @@ def _ed25519() -> Verify:
 
 
 class Proof:
-    def __init__(self, store: Store, clock: Clock, verify: Verify) -> None:
+    def __init__(self, store: Store, clock: Clock, verify: Verify, *, server: str, newcomers: Newcomers) -> None:
         self._store = store
         self._clock = clock
         self._verify = verify
+        self._server = server
+        self._newcomers = newcomers
         self._secret = b""
 
     async def challenge(self, did: str) -> Challenge:
         _parts(did)
         end = unix_ms(self._clock.now() + NONCE_LASTS).to_bytes(8)
-        stem = end + secrets.token_bytes(_RANDOM)
+        stem = end + secrets.token_bytes(_RANDOM) + self._server.encode()
         nonce = base64.urlsafe_b64encode(stem + await self._mac(did, stem)).decode().rstrip("=")
-        return Challenge(did=did, nonce=nonce, message=_message(did, nonce), expires_in=_seconds(NONCE_LASTS))
+        message = _message(self._server, did, nonce)
+        return Challenge(did=did, server=self._server, nonce=nonce, message=message, expires_in=_seconds(NONCE_LASTS))
 
-    async def verify(self, said: VerifyBody) -> Verified:
+    async def verify(self, said: VerifyBody, address: str = "") -> Verified:
+        """A token for a signature. `address`: where it came from."""
         stem, fingerprint = _parts(said.did)
         key, signature = _bytes(said.public_key, "public_key", 32), _bytes(said.signature, "signature", 64)
         if key.hex()[:16] != fingerprint:
@@ -127,22 +138,30 @@ class Proof:
                 field="public_key",
                 fix="A DID ends in the first 16 hexadecimal digits of its public key.",
             )
+        if has_small_order(key):
+            raise Unauthorized(
+                "everyone can sign for this key: it is a point of small order",
+                field="public_key",
+                fix="Make a key with an Ed25519 library.",
+            )
         now = self._clock.now()
-        used = await self._check_nonce(said.did, said.nonce, now)
-        if not self._verify(key, signature, _message(said.did, said.nonce).encode()):
+        server, used = await self._check_nonce(said.did, said.nonce, now)
+        if not self._verify(key, signature, _message(server, said.did, said.nonce).encode()):
             raise Unauthorized(
                 "the signature is not this key's over the challenge's message",
                 field="signature",
                 fix="Sign the bytes of `message` as they are, with Ed25519.",
             )
         owner = stem + fingerprint
+        if not await self._store.find(AlarmQuery(owner=owner, limit=1)):
+            self._newcomers.admit(owner, address, now)
         text, token = mint(owner, ("read", "write"), now=now, lasts=TOKEN_LASTS, label="did proof", id=used)
         if not await self._store.add_token(token):
             raise _spent()
         return Verified(token=text, owner=owner, expires_in=_seconds(TOKEN_LASTS))
 
-    async def _check_nonce(self, did: str, nonce: str, now: datetime) -> str:
-        """The id of the token this nonce is good for, once."""
+    async def _check_nonce(self, did: str, nonce: str, now: datetime) -> tuple[str, str]:
+        """Which server gave it out, and the id of the token this nonce is good for, once."""
         try:
             raw = base64.b64decode(nonce + "=" * (-len(nonce) % 4), b"-_", validate=True)
         except (binascii.Error, ValueError):
@@ -151,11 +170,11 @@ class Proof:
         known = hmac.compare_digest(mac, await self._mac(did, stem))
         if not known or unix_ms(now) >= int.from_bytes(stem[:8]):
             raise _spent()
-        return hashlib.sha256(raw).hexdigest()[:32]
+        return stem[8 + _RANDOM :].decode(), hashlib.sha256(raw).hexdigest()[:32]
 
     async def _mac(self, did: str, stem: bytes) -> bytes:
         self._secret = self._secret or await self._store.secret()
-        return hmac.new(self._secret, b"did-nonce:" + stem + did.encode(), hashlib.sha256).digest()
+        return hmac.new(self._secret, b"did-nonce:" + stem + b"\0" + did.encode(), hashlib.sha256).digest()
 
 
 def _parts(did: str) -> tuple[str, str]:
@@ -180,8 +199,19 @@ def _bytes(text: str, field: str, size: int) -> bytes:
     return found
 
 
-def _message(did: str, nonce: str) -> str:
-    return f"wakeful-auth:{did}:{nonce}"
+def _message(server: str, did: str, nonce: str) -> str:
+    return f"wakeful-auth:{server}:{did}:{nonce}"
+
+
+def has_small_order(key: bytes) -> bool:
+    """Whether eight times this point is nothing: any signature of some fits it, and it is nobody's.
+
+    Of a point on -x² + y² = 1 + d x² y², order 1 and 2 mean y² = 1, order 4 means y = 0; and order 8 means that twice
+    the point has y = 0, which is x² = -y², and the curve then says d y⁴ + 2 y² = 1.
+    """
+    y = (int.from_bytes(key, "little") & ((1 << 255) - 1)) % _PRIME
+    square = y * y % _PRIME
+    return y == 0 or square == 1 or (_D * square * square + 2 * square - 1) % _PRIME == 0
 
 
 def _seconds(length: timedelta) -> int:
@@ -199,7 +229,8 @@ async def challenge(proof: Proof, ask: Ask) -> Response:
 
 
 async def verify(proof: Proof, ask: Ask) -> Response:
-    return answer(await proof.verify(await body(ask.request, VerifyBody)))
+    client = ask.request.client
+    return answer(await proof.verify(await body(ask.request, VerifyBody), client.host if client else ""))
 
 
 OPERATIONS: Final = (
@@ -220,6 +251,6 @@ OPERATIONS: Final = (
         scope="",
         body=VerifyBody,
         answers={200: Verified},
-        refuses=(401,),
+        refuses=(401, 429),
     ),
 )

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wakeful.clock import Within
 from wakeful.doors.auth import PRINCIPAL, Principal
-from wakeful.doors.guard import BODY_READ, Refusal, read
+from wakeful.doors.guard import BODY_READ, Refusal, read, refuse_pages
 from wakeful.doors.table import Ask, Operation, read_query
 from wakeful.errors import StoreUnavailable, Unauthorized
 
@@ -54,13 +54,15 @@ class Endpoint:
         operation = self.operation
         principal: Principal | None = request.scope.get(PRINCIPAL, self._everyone)
         query = read_query(request, operation.query)
+        if PRINCIPAL not in request.scope and operation.scope:
+            refuse_pages(request.scope)
         if principal is None:  # open to everyone, or checked by the operation itself
             if operation.scope and not operation.own_token:
                 raise Unauthorized("nobody is known to be asking", field="Authorization")
             return Ask(request, query, owner="", by="", guarded=True)
         if operation.scope:
             principal.need(operation.scope)
-        return Ask(request, query, owner=principal.owner, by=principal.owner, guarded=not principal.local)
+        return Ask(request, query, owner=principal.owner, by=principal.by, guarded=not principal.local)
 
 
 async def whole_body(request: Request) -> bytes:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wakeful.alarm import user_of
 from wakeful.doors import wire
 from wakeful.doors.auth import route_path
+from wakeful.doors.guard import PIECE
 
 AGENT: Final = b"x-chronos-agent"
 _AUTH: Final = re.compile(r"/v1/agent/auth/(challenge|verify)")
@@ -75,6 +76,9 @@ class _Sealed:
         headers = [*kept, (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         shown = HTTPStatus.OK if status == HTTPStatus.CREATED else status
         await self._send({"type": "http.response.start", "status": shown, "headers": headers})
+        while len(body) > PIECE:  # as long answers go without an envelope
+            await self._send({"type": "http.response.body", "body": body[:PIECE], "more_body": True})
+            body = body[PIECE:]
         await self._send({"type": "http.response.body", "body": body})
 
     def _told(self, status: int) -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """What stands before the HTTP door: who may knock, how much they may say, and what they hear when something breaks.
 
-A browser that was led here by a foreign page names that page in `Host` (DNS rebinding) or `Origin`; both are refused.
+A browser that was led here by a foreign page names that page in `Host` (DNS rebinding) or `Origin`, or says at least
+that there is one in `Sec-Fetch-Site`; all are refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -20,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wakeful.config import Settings
 from wakeful.doors import wire
+from wakeful.doors.connection import hang_up
 from wakeful.errors import InvalidRequest, NotFound, TooMany, WakefulError
 
 log = logging.getLogger("wakeful.http")
@@ -27,6 +31,9 @@ log = logging.getLogger("wakeful.http")
 BODY_LIMIT: Final = 256 * 1024
 DRAIN_LIMIT: Final = 4 * BODY_LIMIT  # read on so far, so that the answer reaches a sender who is still sending
 BODY_READ: Final = "wakeful.body_read"  # in a scope: the whole body is here
+PIECE: Final = 64 * 1024  # bytes of a long answer that are sent at once
+READ_ON_WITHIN: Final = 30.0  # seconds in which a reader takes a piece
+OUTGOING: Final = "wakeful.outgoing"  # in a scope: holds bytes of an answer in its owner's name
 DEPTH_LIMIT: Final = 100
 # An unfinished one reaches to the end: else a body full of quotes is searched from each of them.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -112,6 +119,17 @@ class Guard:
         return ours
 
 
+def refuse_pages(scope: Scope) -> None:
+    """Refuse what another site's page makes a browser ask, where nobody has to prove anything.
+
+    An image or a link has no `Origin`; browsers tell in `Sec-Fetch-Site` whose it is, and no page can change that.
+    """
+    for name, value in scope["headers"]:
+        if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
+            what = "pages of another site may not call a server that needs no token"
+            raise Refusal(403, "foreign_origin", what, field="Sec-Fetch-Site", fix="Make a token: wakeful token new.")
+
+
 def _netloc(origin: str) -> str:
     try:
         return urlsplit(origin).netloc.lower()
@@ -181,6 +199,25 @@ class Answer(Response):
         self.body, self.status_code, self.background = body, status, None
         self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self.body) <= PIECE or scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        # In pieces: each waits until the one before has gone, and until then the whole counts as its owner's.
+        with scope[OUTGOING](len(self.body)) if OUTGOING in scope else nullcontext():
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            try:
+                for at in range(0, len(self.body), PIECE):
+                    await _within(send, bytes(self.body[at : at + PIECE]), more=True)
+                await _within(send, b"", more=False)
+            except TimeoutError:
+                await hang_up(scope, receive)  # it does not read: what waits for it is not kept for ever
+
+
+async def _within(send: Send, piece: bytes, *, more: bool) -> None:
+    async with asyncio.timeout(READ_ON_WITHIN):
+        await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -28,6 +28,7 @@ log = logging.getLogger("wakeful.http")
 
 ANSWER_WITHIN: Final = 5.0
 OLDEST_BEAT: Final = 30.0
+LONGEST_STALL: Final = 30.0
 _DEAD: Final = {"stopping": "the dispatcher of this process is stopping", "ended": "its dispatcher has ended"}
 
 
@@ -121,6 +122,9 @@ def judged(pulse: Pulse | None) -> dict[str, Any]:
         raise Refusal(
             503, "not_ready", f"the dispatcher of this process was last heard {pulse.age:.0f} s ago", field="dispatcher"
         )
+    if pulse.stalled > LONGEST_STALL:
+        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries wait for it"
+        raise Refusal(503, "not_ready", said, field="dispatcher")
     return {"dispatcher": pulse.state, "heartbeat_age_seconds": round(pulse.age, 1), "in_flight": pulse.in_flight}
 
 

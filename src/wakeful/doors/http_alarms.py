@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Raw
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from wakeful.alarm import ALARM_STATUSES, Alarm, Edit, Policy
 from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.clock import turn
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
 from wakeful.doors.guard import body, header, problem
@@ -21,6 +22,7 @@ from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.service import Kept
 from wakeful.store import AlarmQuery
 
+READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
 KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
 MATCH: Final = Header(
     "If-Match", 'The version the change is meant for, in quotes: "3". 412 when it is another.', r'^("\d{1,9}"|\*)$'
@@ -71,9 +73,9 @@ async def _set(hall: Hall, ask: Ask, given: wire.CreateBody) -> Kept:
         max_failures=hall.settings.max_failures,
         default=hall.service.default_policy,
         via="http",
-        by=ask.by,
+        by=ask.owner,
     )
-    return await hall.service.set(draft, on_conflict=given.on_conflict, guarded=ask.guarded)
+    return await hall.service.set(draft, on_conflict=given.on_conflict, guarded=ask.guarded, by=ask.by)
 
 
 def _place(ask: Ask, alarm: Alarm) -> dict[str, str]:
@@ -82,12 +84,24 @@ def _place(ask: Ask, alarm: Alarm) -> dict[str, str]:
 
 async def create_many(hall: Hall, ask: Ask) -> Response:
     given = await body(ask.request, shape.BatchBody)
-    # All at once: the store commits together what comes together.
-    results = await asyncio.gather(*(_one_of_many(hall, ask, raw) for raw in given.alarms))
+    results = await _all_of_many(hall, ask, given.alarms)
     statuses = [result["status"] for result in results]
     counts = {"created": statuses.count(201), "deduped": statuses.count(200)}
     refused = len(statuses) - sum(counts.values())
     return await hall.answer({"results": results} | counts | {"refused": refused})
+
+
+async def _all_of_many(hall: Hall, ask: Ask, given: Sequence[Raw]) -> list[dict[str, Any]]:
+    """None waits for the one before it: the store commits together what comes together.
+
+    They begin a few at a time, since reading what was asked for is work: others on this loop get their turn in between.
+    """
+    asked: list[asyncio.Task[dict[str, Any]]] = []
+    async with asyncio.TaskGroup() as group:
+        for at in range(0, len(given), READ_AT_ONCE):
+            asked += [group.create_task(_one_of_many(hall, ask, raw)) for raw in given[at : at + READ_AT_ONCE]]
+            await turn()
+    return [task.result() for task in asked]
 
 
 async def _one_of_many(hall: Hall, ask: Ask, raw: Raw) -> dict[str, Any]:
@@ -100,7 +114,6 @@ async def _one_of_many(hall: Hall, ask: Ask, raw: Raw) -> dict[str, Any]:
 
 
 async def find(hall: Hall, ask: Ask) -> Response:
-    limit: int = ask["limit"]
     found = await hall.service.find(
         AlarmQuery(
             owner=ask.owner,
@@ -114,12 +127,13 @@ async def find(hall: Hall, ask: Ask) -> Response:
             since=ask["since"],
             until=ask["until"],
             cursor=ask["cursor"],
-            limit=limit + 1,
+            limit=ask["limit"],
+            most=table.PAGE_SIZE,
         )
     )
-    shown: dict[str, Any] = {"alarms": [wire.view(alarm) for alarm in found[:limit]]}
-    if len(found) > limit:
-        shown["next_cursor"] = table.next_cursor(found[limit - 1].created_at, found[limit - 1].id)
+    shown: dict[str, Any] = {"alarms": [wire.view(alarm) for alarm in found]}
+    if found.further is not None:
+        shown["next_cursor"] = table.next_cursor(*found.further)
     return await hall.answer(shown)
 
 
@@ -200,14 +214,14 @@ async def snooze(hall: Hall, ask: Ask) -> Response:
 
 
 async def fire(hall: Hall, ask: Ask) -> Response:
-    made = await hall.service.fire(ask.id, owner=ask.owner, by=ask.by, via="http", guarded=ask.guarded)
+    made = await hall.service.fire(ask.id, owner=ask.owner, by=ask.owner, via="http", guarded=ask.guarded)
     return await hall.alarm(made, None, 201, _place(ask, made))
 
 
 async def why(hall: Hall, ask: Ask) -> Response:
     if "@" in ask.id:
         raise NotFound(f"there is no alarm {ask.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
-    return await hall.why(await hall.service.why(ask.id, owner=ask.owner))
+    return await hall.why(await hall.service.why(ask.id, owner=ask.owner, operator=not ask.guarded))
 
 
 _CHANGED: Final[Mapping[int, Any]] = {200: shape.ChangedAnswer}

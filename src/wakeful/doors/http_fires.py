@@ -13,10 +13,10 @@ from wakeful.alarm import FIRE_STATUSES, Fire, Wake, report_token
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
 from wakeful.doors.auth import PREFIX, bearer
-from wakeful.doors.guard import body
+from wakeful.doors.guard import Refusal, body, header
 from wakeful.doors.hall import Hall
 from wakeful.doors.table import CURSOR, PAGE, Ask, Operation
-from wakeful.errors import Conflict, NotFound, Unauthorized
+from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.service import Taken
 from wakeful.store import FireQuery
 
@@ -24,6 +24,7 @@ RETRY_LIMIT: Final = 1000
 RETRY_AT_ONCE: Final = 32
 LONGEST_WAIT: Final = 60.0
 INBOX_LIMIT: Final = 100
+CLIENT: Final = "X-Wakeful-Client"
 
 
 async def fires(hall: Hall, ask: Ask) -> Response:
@@ -42,7 +43,6 @@ async def _page(hall: Hall, ask: Ask, alarm_id: str = "") -> Response:
 
 async def _found(hall: Hall, ask: Ask, alarm_id: str = "") -> tuple[list[Fire], dict[str, str]]:
     """The fires the query chooses, and `next_cursor` where there are more."""
-    limit: int = ask["limit"]
     found = await hall.service.fires(
         FireQuery(
             owner=ask.owner,
@@ -52,13 +52,11 @@ async def _found(hall: Hall, ask: Ask, alarm_id: str = "") -> tuple[list[Fire], 
             since=ask["since"],
             until=ask["until"],
             cursor=ask["cursor"],
-            limit=limit + 1,
+            limit=ask["limit"],
+            most=table.PAGE_SIZE,
         )
     )
-    if len(found) <= limit:
-        return found, {}
-    last = found[limit - 1]
-    return found[:limit], {"next_cursor": table.next_cursor(last.scheduled_for, last.alarm_id)}
+    return found, {} if found.further is None else {"next_cursor": table.next_cursor(*found.further)}
 
 
 async def fire(hall: Hall, ask: Ask) -> Response:
@@ -67,7 +65,7 @@ async def fire(hall: Hall, ask: Ask) -> Response:
 
 async def why(hall: Hall, ask: Ask) -> Response:
     fire = await hall.service.fire_of(ask.fire_id, owner=ask.owner)
-    return await hall.why(await hall.service.why(fire.id, owner=ask.owner))
+    return await hall.why(await hall.service.why(fire.id, owner=ask.owner, operator=not ask.guarded))
 
 
 async def report(hall: Hall, ask: Ask) -> Response:
@@ -93,7 +91,8 @@ async def _reporter(hall: Hall, ask: Ask) -> str:
 
 
 async def retry(hall: Hall, ask: Ask) -> Response:
-    return await hall.answer(wire.fire_view(await hall.service.retry(ask.fire_id, owner=ask.owner, by=ask.by)))
+    opened = await hall.service.retry(ask.fire_id, owner=ask.owner, by=ask.by, guarded=ask.guarded)
+    return await hall.answer(wire.fire_view(opened))
 
 
 async def retry_many(hall: Hall, ask: Ask) -> Response:
@@ -103,8 +102,8 @@ async def retry_many(hall: Hall, ask: Ask) -> Response:
     async def one(fire: Fire) -> bool:
         async with room:
             try:
-                await hall.service.retry(fire.id, owner=ask.owner, by=ask.by)
-            except (Conflict, NotFound):
+                await hall.service.retry(fire.id, owner=ask.owner, by=ask.by, guarded=ask.guarded)
+            except (Conflict, NotFound, TooMany):
                 return False
             return True
 
@@ -114,7 +113,20 @@ async def retry_many(hall: Hall, ask: Ask) -> Response:
 
 
 async def inbox(hall: Hall, ask: Ask) -> Response:
-    handed = await hall.service.inbox(owner=ask.owner, limit=ask["limit"], wait=ask["wait"])
+    # It hands wakes out, and an image on a page is a GET too; but no page can send a header of this name with it.
+    if not ask.guarded and not header(ask.request, CLIENT.lower().encode()):
+        raise Refusal(
+            403,
+            "foreign_origin",
+            "a page could have made a browser ask this, and wakes would be handed out to nobody",
+            field=CLIENT,
+            fix=f"Use POST /v1/inbox, or send the header {CLIENT} with any value, or a token.",
+        )
+    return await take(hall, ask)
+
+
+async def take(hall: Hall, ask: Ask) -> Response:
+    handed = await hall.service.inbox(owner=ask.owner, limit=ask["limit"], wait=ask["wait"], guarded=ask.guarded)
     secret = await hall.store.secret()
     base = hall.settings.public_url or str(ask.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
@@ -128,6 +140,19 @@ def _wake(taken: Taken, url: str, secret: bytes) -> dict[str, Any]:
     return wake.fields | wire.handed_out(taken)
 
 
+_INBOX: Final = Operation(
+    method="POST",
+    path="/v1/inbox",
+    run=take,
+    says="Due wakes of an owner without an address, leased until they are reported",
+    scope="write",
+    query=(
+        table.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
+        table.whole("limit", 1, INBOX_LIMIT, 10, "At most so many."),
+    ),
+    answers={200: shape.InboxAnswer},
+    waits=True,
+)
 _TIMES: Final = (table.moment("since", "Scheduled at or after."), table.moment("until", "Scheduled before."))
 _STATUS: Final = table.several("status", FIRE_STATUSES, "Fires that ended or stand so.")
 _TARGET: Final = table.text("target", "Fires that went there.")
@@ -199,18 +224,15 @@ OPERATIONS: Final = (
         answers={200: shape.FireAnswer},
         refuses=(409,),
     ),
-    Operation(
+    _INBOX,
+    replace(
+        _INBOX,
         method="GET",
-        path="/v1/inbox",
         run=inbox,
-        says="Due wakes of an owner without an address, leased until they are reported",
-        scope="write",
-        query=(
-            table.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
-            table.whole("limit", 1, INBOX_LIMIT, 10, "At most so many."),
+        says=f"The same, for clients that send {CLIENT} or a token",
+        headers=(
+            table.Header(CLIENT, "Any value: shows that no page made a browser ask. Not needed with a token.", ".+"),
         ),
-        answers={200: shape.InboxAnswer},
-        waits=True,
         safe=False,
     ),
 )

@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from wakeful.alarm import Alarm, unix_ms
 from wakeful.doors import wire
 from wakeful.doors.hall import Hall
-from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.errors import InvalidRequest, TooMany, WakefulError
 from wakeful.service import Past
 from wakeful.service.history import offset
 from wakeful.service.live import WHATS
@@ -25,6 +25,7 @@ from wakeful.store import FireQuery
 log = logging.getLogger("wakeful.rpc")
 
 MESSAGE_LIMIT: Final = 64 * 1024
+ANSWER_LIMIT: Final = 4_000_000  # bytes of results, for one message
 BATCH_LIMIT: Final = 20
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -115,17 +116,25 @@ class Desk:
         if not isinstance(said, list):
             answer = await self._one(said)
             return None if answer is None else wire.encode(answer)
-        answers = [answer for each in said if (answer := await self._one(each)) is not None]
+        answers: list[msgspec.Raw] = []
+        room = ANSWER_LIMIT
+        for each in said:
+            if (answer := await self._one(each, room)) is not None:
+                answers.append(msgspec.Raw(wire.encode(answer)))
+                room -= len(bytes(answers[-1]))
         return wire.encode(answers) if answers else None
 
-    async def _one(self, said: Any) -> dict[str, Any] | None:
+    async def _one(self, said: Any, room: int = ANSWER_LIMIT) -> dict[str, Any] | None:
+        """The answer to one request, whose result has at most so many bytes."""
         try:
             call = _call(said)
         except Fault as fault:
             id = said.get("id") if isinstance(said, dict) else None
             return _refusal(id if _is_id(id) else None, fault)
         try:
-            result = await self._result(call)
+            _check_room(room)
+            result = msgspec.Raw(wire.encode(await self._result(call)))
+            _check_room(room - len(bytes(result)))
         except Fault as fault:
             return None if call.id is UNSET else _refusal(call.id, fault)
         return None if call.id is UNSET else {"jsonrpc": "2.0", "result": result, "id": call.id}
@@ -143,6 +152,16 @@ class Desk:
         except Exception:
             log.exception("%s broke", call.method)
             raise Fault(INTERNAL_ERROR, "something broke here; the log of the server says what") from None
+
+
+def _check_room(left: int) -> None:
+    if left < 0:
+        error = TooMany(
+            f"the answer to a message has at most {ANSWER_LIMIT} bytes, and this would be more",
+            field="limit",
+            fix="Ask with a smaller limit, or for less in one batch.",
+        )
+        raise Fault(REFUSED, str(error), wire.problem(error))
 
 
 def _read(message: str | bytes) -> Any:

@@ -19,7 +19,6 @@ from wakeful.doors.auth import PRINCIPAL, Auth, Principal
 from wakeful.doors.connection import hang_up
 from wakeful.doors.hall import Hall
 from wakeful.doors.keeper import End, Keeper
-from wakeful.doors.limits import Seats
 from wakeful.doors.table import Ask, Header, Operation, Text, several, text
 from wakeful.errors import Unauthorized
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
@@ -51,12 +50,11 @@ class Gallery(Struct, frozen=True):
     hall: Hall
     live: Live
     auth: Auth
-    seats: Seats
     keeper: Keeper
 
     def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
         """A place for one more who follows; TooMany where all are taken, or an owner with a token has all it may."""
-        return self.seats.seat(None if principal.local else principal.owner)
+        return self.hall.service.seats.seat(None if principal.local else principal.owner)
 
 
 async def events(gallery: Gallery, ask: Ask) -> Stream:

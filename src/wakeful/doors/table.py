@@ -24,6 +24,7 @@ from wakeful.errors import InvalidRequest
 
 LIMIT: Final = 500
 DEFAULT_LIMIT: Final = 100
+PAGE_SIZE: Final = 4_000_000  # characters of rows on a page, but always one row: then comes its cursor
 _UNIX: Final = re.compile(r"\d{1,12}(\.\d{1,6})?")
 _NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
 _PLUS_LOST: Final = re.compile(r"(T[\d:.]+) (\d\d:\d\d)$")
@@ -200,7 +201,7 @@ def _read_cursor(name: str, value: str) -> tuple[datetime, str]:
 
 
 CURSOR: Final = Parameter("cursor", "Where the page before ended: its next_cursor.", {"type": "string"}, _read_cursor)
-PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "At most so many.")
+PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "At most so many; fewer where they are long.")
 
 
 def next_cursor(at: datetime, id: str) -> str:

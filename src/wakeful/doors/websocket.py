@@ -24,7 +24,6 @@ from wakeful.doors.endpoint import routed
 from wakeful.doors.guard import Guard, Refusal, refused
 from wakeful.doors.hall import Hall
 from wakeful.doors.keeper import End, Keeper
-from wakeful.doors.limits import Seats
 from wakeful.doors.rpc import MESSAGE_LIMIT, Desk, Looking, Method, Nothing, SubscribeParams, params_of
 from wakeful.doors.sse import OPERATIONS, Gallery, principal_of
 from wakeful.errors import WakefulError
@@ -40,9 +39,8 @@ CLOSE_WITHIN: Final = 5.0  # seconds for the last word to someone who may not be
 
 
 def routes(service: Service, store: Store, live: Live, auth: Auth, settings: Settings) -> list[BaseRoute]:
-    seats = Seats(settings.live_per_owner, settings.live_total)
     keeper = Keeper(auth, service.bell, service.clock)
-    gallery = Gallery(Hall(service, store, settings), live, auth, seats, keeper)
+    gallery = Gallery(Hall(service, store, settings), live, auth, keeper)
     return [
         WebSocketRoute("/v1/ws", Door(gallery)),
         Route("/v1/ws", _upgrade, methods=["GET"]),

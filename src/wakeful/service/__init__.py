@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from wakeful.alarm import (
-    INBOX,
     Alarm,
     Draft,
     Fire,
+    Users,
     create,
     default_policy,
     differences,
@@ -33,10 +33,11 @@ from wakeful.service.bell import FIRST_LOOK, LONGEST_PAUSE, Bell
 from wakeful.service.guards import Guards, chained
 from wakeful.service.history import Entry, Past
 from wakeful.service.places import Places
+from wakeful.service.seats import Seats
 from wakeful.service.taken import Taken, may_have_missed, missed
 from wakeful.service.tasks import Tasks
 from wakeful.service.why import Why, explain
-from wakeful.store import Added, AlarmQuery, FireQuery, Stats, Store, TargetState, Worker
+from wakeful.store import Added, AlarmQuery, FireQuery, Found, Stats, Store, TargetState, Worker
 
 __all__ = ["Changed", "Entry", "Kept", "OnConflict", "Past", "Service", "Taken", "Why"]
 
@@ -60,15 +61,17 @@ class Service(Acting):
         clock: Clock,
         settings: Settings,
         targets: Callable[[], Collection[str]] = lambda: (),
+        users: Callable[[str], Users] = lambda _: Users(),
         metrics: Metrics | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._metrics = metrics or Metrics()
-        self._places = Places(store, targets)
+        self._places = Places(store, targets, users, settings)
         self._guards = Guards(store, settings)
         self.default_policy = default_policy(settings)  # of an alarm whose caller does not say
+        self.seats = Seats(settings.live_per_owner, settings.live_total)
         self.bell = Bell()  # rung when a wake goes to an owner's inbox
         self.tasks = Tasks(store, settings, guards=self._guards, now=self.now)
         self._ids = Ids()
@@ -82,7 +85,13 @@ class Service(Acting):
     # Set
 
     async def set(
-        self, draft: Draft, *, on_conflict: OnConflict | None = None, connection: Any = None, guarded: bool = False
+        self,
+        draft: Draft,
+        *,
+        on_conflict: OnConflict | None = None,
+        connection: Any = None,
+        guarded: bool = False,
+        by: str = "",
     ) -> Kept:
         """Keep a new alarm. Once this returns, it survives anything the disk survives. `guarded`: see guards.py.
 
@@ -105,7 +114,7 @@ class Service(Acting):
         if not added.deduped:
             return Kept(added.alarm)
         if on_conflict == "replace":
-            replaced = await self._replace(added.alarm.id, alarm, by=draft.created_by)
+            replaced = await self._replace(added.alarm.id, alarm, by=by or draft.created_by)
             return Kept(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
         _check_key(draft, alarm, added.alarm, on_conflict)
         return Kept(added.alarm, deduped=True)
@@ -129,8 +138,7 @@ class Service(Acting):
             draft = await chained(self._store, draft)
         now = await self.now()
         alarm = create(draft, id=self._ids.new(now), now=now)
-        if draft.target != INBOX:
-            await self.check_target(draft.target)
+        await self._places.admit(alarm)
         return alarm
 
     async def now(self) -> datetime:
@@ -145,10 +153,16 @@ class Service(Acting):
 
     # Look
 
-    async def find(self, query: AlarmQuery) -> list[Alarm]:
-        return await self._store.find(query)
+    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+        """A page. Where it has a `most`, a search may end before all was looked at: `further` says where to go on."""
+        found = await self._store.find(query)
+        while not query.most and found.further is not None and len(found) < query.limit:
+            rest = replace(query, cursor=found.further, limit=query.limit - len(found))
+            more = await self._store.find(rest)
+            found = Found([*found, *more], more.further)
+        return found
 
-    async def fires(self, query: FireQuery) -> list[Fire]:
+    async def fires(self, query: FireQuery) -> Found[Fire]:
         return await self._store.fires(query)
 
     async def history(
@@ -171,8 +185,11 @@ class Service(Acting):
         alarms = await self._store.agenda(owner=owner, until=until, limit=limit)
         return Past.merged(alarms, until=until, limit=limit)
 
-    async def why(self, id: str, *, owner: str) -> Why:
-        """Why an alarm (or one of its fires) fired late, did not fire, or when it will: words and facts."""
+    async def why(self, id: str, *, owner: str, operator: bool = False) -> Why:
+        """Why an alarm (or one of its fires) fired late, did not fire, or when it will: words and facts.
+
+        `operator`: also what the target said to others' wakes, and on which machines workers run.
+        """
         alarm_id = parse_fire_id(id)[0] if "@" in id else id
         alarm = await self.get(alarm_id, owner=owner)
         fires = (
@@ -188,6 +205,7 @@ class Service(Acting):
             state=(await self._store.target_states()).get(alarm.target),
             lease=self._settings.lease,
             now=await self._store.now(),
+            operator=operator,
         )
 
     # Act: see acting.py for what is done to an alarm itself
@@ -197,18 +215,25 @@ class Service(Acting):
         alarm = await self.get(id, owner=owner)
         now = await self.now()
         copy = fire_now(alarm, id=self._ids.new(now), now=now, by=by, via=via)
-        copy = msgspec.structs.replace(copy, generation=alarm.generation)  # firing starts no new chain
+        copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
+        await self._places.admit(copy)
         if guarded:
             await self._guards.admit([copy], now=now)
         [added] = await self._store.add([copy])
         self._metrics.created(via)
         return added.alarm
 
-    async def inbox(self, *, owner: str, limit: int = 10, wait: float = 0) -> list[Taken]:
+    async def inbox(self, *, owner: str, limit: int = 10, wait: float = 0, guarded: bool = False) -> list[Taken]:
         """Hand out what waits in an owner's inbox, each leased until its report is due.
 
-        With nothing there, `wait` so many seconds for it; a process that is about to end waits no longer.
+        With nothing there, `wait` so many seconds for it, on a seat; a process that is about to end waits no longer.
         """
+        if wait <= 0:
+            return await self._handed_out(owner, limit)
+        with self.seats.seat(owner if guarded else None):
+            return await self._waited(owner, limit, wait)
+
+    async def _waited(self, owner: str, limit: int, wait: float) -> list[Taken]:
         ending, pause = stopwatch() + wait, FIRST_LOOK
         while not (found := await self._handed_out(owner, limit)):
             left = ending - stopwatch()
@@ -235,9 +260,6 @@ class Service(Acting):
         return Taken(alarm, fire, missed=missed(skipped))
 
     # Targets
-
-    async def check_target(self, name: str) -> None:
-        await self._places.check(name)
 
     async def target_states(self) -> dict[str, TargetState]:
         return await self._store.target_states()

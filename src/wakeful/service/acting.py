@@ -35,12 +35,13 @@ from wakeful.alarm.inbox import OPEN
 from wakeful.config import Settings
 from wakeful.errors import Conflict, NotFound
 from wakeful.metrics import Metrics
-from wakeful.service.guards import check_edit
+from wakeful.service.guards import Guards, check_edit
 from wakeful.service.places import Places
 from wakeful.service.reporting import reported_on
 from wakeful.store import AlarmQuery, FireQuery, Store
 
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
+PATIENCE: Final = 1000  # of a cancel: whoever wants to end a loop must not lose to it
 PAGE: Final = 500
 PENDING: Final = ("active", "paused")
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
@@ -66,6 +67,7 @@ class Acting:
     _settings: Settings
     _metrics: Metrics
     _places: Places
+    _guards: Guards
 
     async def get(self, id: str, *, owner: str) -> Alarm:
         alarm = await self._store.get(id, owner=owner)
@@ -85,8 +87,14 @@ class Acting:
     async def update(
         self, id: str, edit: Edit, *, owner: str, version: int | None = None, by: str = "", guarded: bool = False
     ) -> Changed:
-        if edit.target is not None:
-            await self._places.check(edit.target)
+        if edit.target is not None or edit.conversation_id is not None:
+            before = await self.get(id, owner=owner)
+            named = {"target": edit.target, "conversation_id": edit.conversation_id}
+            after = replace(before, **{name: value for name, value in named.items() if value is not None})
+            await self._places.admit(after, via=before.created_via)
+        if guarded and (edit.wake_message or edit.payload):
+            alarm = await self.get(id, owner=owner)
+            await self._guards.admit_words(alarm, edit.wake_message, edit.payload, now=await self._store.now())
 
         def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
             change = update(alarm, fire, edit, now=now, version=version, by=by, inbox=inbox)
@@ -115,11 +123,14 @@ class Acting:
 
     async def cancel(self, id: str, *, owner: str, by: str = "", reason: str = "") -> Changed:
         """End an alarm, and retract what waits of it in the inbox."""
-        return await self._change(
+        cancelled = await self._change(
             id,
             owner,
             lambda alarm, fire, inbox, now: cancel(alarm, fire, now=now, by=by, reason=reason, inbox=inbox),
+            tries=PATIENCE,
         )
+        self._guards.ended(owner)
+        return cancelled
 
     async def _replace(self, id: str, new: Alarm, *, by: str) -> Changed:
         return await self._change(
@@ -184,8 +195,8 @@ class Acting:
         """When a fire that is being retried is tried next; None where nothing more comes."""
         return retry_at(await self.get(fire.alarm_id, owner=owner), fire) if fire.status == "retrying" else None
 
-    async def retry(self, fire_id: str, *, owner: str, by: str = "") -> Fire:
-        """Open a failed or timed-out fire again."""
+    async def retry(self, fire_id: str, *, owner: str, by: str = "", guarded: bool = False) -> Fire:
+        """Open a failed or timed-out fire again. `guarded`: counted as a create is."""
         alarm_id, occurrence = parse_fire_id(fire_id)
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
@@ -193,17 +204,21 @@ class Acting:
                 raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
             return retry(alarm, fire, now=now, by=by)
 
+        if guarded:
+            self._guards.admit_retry(owner, now=await self._store.now())
         await self._change(alarm_id, owner, decide, occurrence=occurrence)
         return await self.fire_of(fire_id, owner=owner)
 
     # Read, decide, write
 
-    async def _change(self, id: str, owner: str, decide: Decision, *, occurrence: datetime | None = None) -> Changed:
+    async def _change(
+        self, id: str, owner: str, decide: Decision, *, occurrence: datetime | None = None, tries: int = TRIES
+    ) -> Changed:
         """Read an alarm, decide, write; again when someone else was faster. None from `decide` changes nothing.
 
         With an `occurrence` it is about that fire alone, and the inbox is left unread.
         """
-        for _ in range(TRIES):
+        for _ in range(tries):
             alarm = await self.get(id, owner=owner)
             key = (alarm.id, occurrence or alarm.occurrence_at)
             fire = (await self._store.fires_at([key])).get(key)

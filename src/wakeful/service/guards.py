@@ -6,6 +6,7 @@ process: several processes allow each their own number of creates a minute, and 
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -18,12 +19,14 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Draft, parse_fire_id
 from wakeful.alarm.plan import timetable
 from wakeful.config import Settings
-from wakeful.errors import Conflict, InvalidSchedule, NotFound, TooMany
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.schedule import is_interval
 from wakeful.store import Store
 
 MINUTE: Final = timedelta(minutes=1)
+REFUSED_BY: Final = timedelta(seconds=1)  # how old a count may be by which somebody is refused
 OWNERS: Final = 4096  # remembered at once
+SHORTEST_BACKOFF: Final = 1.0  # seconds
 FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats its pattern of gaps well within these
 
 
@@ -31,6 +34,7 @@ def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
     """What can be said of an alarm by itself: how often it fires and, where a wake set it, how soon and how deep."""
     if alarm.kind == "cron":
         _check_interval(alarm, settings.min_interval, now)
+    _check_backoff(alarm)
     if not alarm.parent_fire:
         return
     if alarm.generation > settings.chain_depth:
@@ -54,6 +58,19 @@ def check_edit(before: Alarm, after: Alarm, settings: Settings, *, now: datetime
     """The same for an alarm whose times were changed; one that was there before the limits is left alone."""
     if any(getattr(before, name) != getattr(after, name) for name in ("kind", "fire_at", "cron_expr", "timezone")):
         check(after, settings, now=now)
+    elif before.policy != after.policy:
+        _check_backoff(after)
+
+
+def _check_backoff(alarm: Alarm) -> None:
+    """Whatever fails at once must not be tried again at once, a thousand times."""
+    for name in ("backoff_base", "backoff_cap"):
+        if getattr(alarm.policy, name) < SHORTEST_BACKOFF:
+            raise InvalidRequest(
+                f"two attempts are at least {SHORTEST_BACKOFF:g} s apart",
+                field=f"policy.{name}",
+                fix=f"Give {SHORTEST_BACKOFF:g} s or more.",
+            )
 
 
 def _check_interval(alarm: Alarm, least: timedelta, now: datetime) -> None:
@@ -102,24 +119,42 @@ async def chained(store: Store, draft: Draft) -> Draft:
 class _Count(Struct):
     at: datetime
     alarms: int
+    bytes: int
 
 
 class Guards:
-    """What is counted per owner: creates within a minute, and alarms that are active or paused."""
+    """What is counted per owner: creates within a minute, alarms that are active or paused, and what all of them hold.
+
+    What is there is looked up once a minute, and nobody is refused for what was counted more than a second ago. Whoever
+    comes meanwhile waits for the same answer.
+    """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
         self._creates: dict[str, deque[datetime]] = {}
         self._counts: dict[str, _Count] = {}
+        self._asking: dict[str, asyncio.Future[_Count]] = {}
 
     async def admit(self, alarms: Sequence[Alarm], *, now: datetime) -> None:
         """Let new alarms in, all or none, and count them."""
         for alarm in alarms:
             check(alarm, self._settings, now=now)
+        sizes: Counter[str] = Counter()
+        for alarm in alarms:
+            sizes[alarm.owner_did] += size(alarm)
         for owner, number in Counter(alarm.owner_did for alarm in alarms).items():
             self._check_rate(owner, number, now)
-            await self._check_quota(owner, number, now)
+            await self._check_quota(owner, number, sizes[owner], now)
+
+    async def admit_words(self, alarm: Alarm, *said: str | None, now: datetime) -> None:
+        """Let an alarm get longer words than it has."""
+        if (gained := sum(len(text.encode()) for text in said if text is not None) - size(alarm)) > 0:
+            await self._check_quota(alarm.owner_did, 0, gained, now)
+
+    def admit_retry(self, owner: str, *, now: datetime) -> None:
+        """A fire that is opened again is one more delivery, as a new alarm would be: they are counted together."""
+        self._check_rate(owner, 1, now)
 
     def _check_rate(self, owner: str, number: int, now: datetime) -> None:
         limit = self._settings.creates_per_minute
@@ -139,18 +174,56 @@ class Guards:
             )
         times.extend([now] * number)
 
-    async def _check_quota(self, owner: str, number: int, now: datetime) -> None:
-        limit, count = self._settings.quota_active, self._counts.get(owner)
-        if count is None or not timedelta(0) <= now - count.at < MINUTE or count.alarms + number > limit:
-            stats = await self._store.stats(owner)  # nobody is refused for alarms that have ended since
-            count = _Count(now, stats.pending + stats.paused)
-            if len(self._counts) >= OWNERS:
-                self._counts.clear()
-            self._counts[owner] = count
-        if count.alarms + number > limit:
-            raise TooMany(
-                f"there are {count.alarms} active and paused alarms, and {limit} are allowed",
+    async def _check_quota(self, owner: str, number: int, more: int, now: datetime) -> None:
+        count = self._counts.get(owner)
+        if count is None or not timedelta(0) <= now - count.at < self._good_for(count, number, more):
+            count = await self._counted(owner, now)
+        if refusal := self._refusal(count, number, more):
+            raise refusal
+        count.alarms += number
+        count.bytes += more
+
+    def _good_for(self, count: _Count, number: int, more: int) -> timedelta:
+        return MINUTE if self._refusal(count, number, more) is None else REFUSED_BY
+
+    def ended(self, owner: str) -> None:
+        """Count anew: an alarm of theirs is no more."""
+        self._counts.pop(owner, None)
+
+    def _refusal(self, count: _Count, number: int, more: int) -> TooMany | None:
+        most, most_bytes = self._settings.quota_active, self._settings.quota_bytes
+        if count.alarms + number > most:
+            return TooMany(
+                f"there are {count.alarms} active and paused alarms, and {most} are allowed",
                 field="quota_active",
                 fix="Cancel some, or use one recurring alarm instead of many single ones.",
             )
-        count.alarms += number
+        if more and count.bytes + more > most_bytes:
+            return TooMany(
+                f"your alarms hold {count.bytes} bytes of messages and payloads, "
+                f"{more} more were asked for, and {most_bytes} are allowed",
+                field="quota_bytes",
+                fix="Keep long texts elsewhere and set alarms that name them. Finished alarms count until they are "
+                "deleted (the setting retention); the operator can raise quota_bytes.",
+            )
+        return None
+
+    async def _counted(self, owner: str, now: datetime) -> _Count:
+        """What there is now: asked once, however many wait for it."""
+        asking = self._asking.get(owner)
+        if asking is None:
+            asking = self._asking[owner] = asyncio.ensure_future(self._count(owner, now))
+            asking.add_done_callback(lambda _: self._asking.pop(owner, None))
+        return await asyncio.shield(asking)  # one who goes away does not take the answer from the others
+
+    async def _count(self, owner: str, now: datetime) -> _Count:
+        usage = await self._store.usage(owner)
+        if len(self._counts) >= OWNERS:
+            self._counts.clear()
+        count = self._counts[owner] = _Count(now, usage.alarms, usage.bytes)
+        return count
+
+
+def size(alarm: Alarm) -> int:
+    """What its words take, in bytes."""
+    return len(alarm.wake_message.encode()) + len(alarm.payload.encode())

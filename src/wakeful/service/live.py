@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Event, Fire
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
+from wakeful.service.numbering import Counts, Names
 from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, Pace, Subscription, Telling, Wanted
 from wakeful.store import Changes, Store
 
@@ -69,7 +69,8 @@ class Live:
         self._clock = clock
         self._tick = tick
         self._patience = patience
-        self._run = secrets.token_hex(4)  # numbers of another process mean nothing here
+        self._names = Names()
+        self._counts = Counts()
         self._seq = 0
         self._ring: deque[Telling] = deque(maxlen=RING)
         self._pace = Pace()
@@ -80,13 +81,10 @@ class Live:
         self._memory = _Memory()
         self._is_away = False
 
-    def id_of(self, seq: int) -> str:
-        """The name of an event, by which one may resume."""
-        return f"{self._run}-{seq}"
-
     @property
     def last_id(self) -> str:
-        return self.id_of(self._seq)
+        """The name of the latest event, by which one may resume."""
+        return self._names.of(self._seq)
 
     @property
     def subscribers(self) -> int:
@@ -115,13 +113,11 @@ class Live:
 
     def _since(self, id: str) -> list[Telling] | None:
         """What came after an event, or None where that is not known any more."""
-        run, _, number = id.partition("-")
-        if run != self._run or not number.isascii() or not number.isdigit() or len(number) > 15:
+        oldest = self._ring[0].number - 1 if self._ring else self._seq
+        number = self._names.number(id)
+        if number is None or not oldest <= number <= self._seq:
             return None
-        oldest = self._ring[0].event.seq - 1 if self._ring else self._seq
-        if not oldest <= int(number) <= self._seq:
-            return None
-        return [telling for telling in self._ring if telling.event.seq > int(number)]
+        return [telling for telling in self._ring if telling.number > number]
 
     async def _catch_up(self) -> None:
         """Go on where the last subscriber left; after a longer time begin anew, with what is there already known."""
@@ -171,8 +167,10 @@ class Live:
         return await self._memory.news(found, place.since)
 
     def _number(self, events: Sequence[LiveEvent]) -> list[Telling]:
-        numbered = [replace(event, seq=self._seq + count) for count, event in enumerate(events, 1)]
-        tellings = [Telling(self.id_of(event.seq), event) for event in numbered]
+        tellings = [
+            Telling(self._names.of(number), replace(event, seq=self._counts.next(event.owner)), number)
+            for number, event in enumerate(events, self._seq + 1)
+        ]
         self._seq += len(tellings)
         self._ring.extend(tellings)
         return tellings

@@ -1,30 +1,66 @@
-"""Targets as the doors know them: which there are, who serves them, and which are paused."""
+"""Targets as the doors know them: which there are, who may use and who serves them, and which are paused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from wakeful.alarm import INBOX, Event
+from wakeful.alarm import INBOX, Alarm, Event, Users
+from wakeful.config import Settings
 from wakeful.errors import UnknownTarget
 from wakeful.service.why import is_alive
 from wakeful.store import Store, TargetState, Worker
 
 
 class Places:
-    def __init__(self, store: Store, configured: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        configured: Callable[[], Collection[str]],
+        users: Callable[[str], Users],
+        settings: Settings,
+    ) -> None:
         self._store = store
         self._configured = configured  # among them this process's own handlers
-        self._elsewhere: frozenset[str] = frozenset()  # handlers other processes have told of
+        self._users = users  # of each of these
+        self._operator = settings.owner
+        self._usual = settings.default_target
+        self._handlers: frozenset[str] = frozenset()  # that other processes have told of
+        self._elsewhere: frozenset[str] = frozenset()  # these, and what only others have configured
+
+    async def admit(self, alarm: Alarm, *, via: str = "") -> None:
+        """Refuse an alarm whose target, or whose chat there, is not for its owner: the one place that does.
+
+        `via`: of an alarm that stands for a task, how it came to be.
+        """
+        owner, target = alarm.owner_did, alarm.target
+        if target != INBOX:
+            is_operator = owner == self._operator
+            await self._check(target, lambda name: self._users(name).may_use(owner, via=via), tell_all=is_operator)
+        self._users(target).check_chat(owner, alarm.conversation_id, via=via)
 
     async def check(self, name: str) -> None:
         """Refuse a target that nothing is configured for and no process serves."""
-        if name == INBOX or name in self._configured() or name in self._elsewhere:
+        await self._check(name, lambda _: True, tell_all=True)
+
+    async def _check(self, name: str, may_use: Callable[[str], bool], *, tell_all: bool) -> None:
+        """A target that somebody may not use is as unknown to them as one that is not there."""
+        configured = self._configured()
+        if name == INBOX or (may_use(name) if name in configured else name in self._elsewhere):
             return
+        await self._look_elsewhere()
+        if name not in configured and name in self._elsewhere:
+            return
+        # Who may use what only others have configured is not known here: it is not told, and decided at delivery.
+        told = {*filter(may_use, configured), *(self._elsewhere if tell_all else self._handlers).difference(configured)}
+        fix = f"Known are: {', '.join(sorted({INBOX, *told}))}."
+        if name == self._usual and name in configured:
+            raise UnknownTarget("where alarms go that name no target is not for this owner", field="target", fix=fix)
+        raise UnknownTarget(f"there is no target {name!r}", field="target", fix=fix)
+
+    async def _look_elsewhere(self) -> None:
         workers = await self._store.workers()
-        self._elsewhere = frozenset(served for worker in workers for served in (*worker.handlers, *worker.targets))
-        if name not in self._elsewhere:
-            known = ", ".join(sorted({INBOX, *self._configured(), *self._elsewhere}))
-            raise UnknownTarget(f"there is no target {name!r}", field="target", fix=f"Known are: {known}.")
+        self._handlers = frozenset(name for worker in workers for name in worker.handlers)
+        self._elsewhere = self._handlers.union(name for worker in workers for name in worker.targets)
 
     async def served(self) -> dict[str, list[Worker]]:
         """Every target there is, configured or told of by a worker, with the workers that serve it and are alive."""

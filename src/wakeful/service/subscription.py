@@ -23,7 +23,7 @@ LONGEST_REST: Final = 0.01  # seconds; whatever held the loop up, it may not hav
 
 
 class LiveEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Something that happened. `seq` counts within this process; `status` is that of the fire, or of the alarm."""
+    """Something that happened. `seq` counts its owner's in this process; `status` is that of the fire, or the alarm."""
 
     seq: int
     at: datetime
@@ -42,11 +42,12 @@ Words = Callable[[str, LiveEvent], bytes]  # how a door says an event, given the
 class Telling:
     """An event on its way to those who listen, with the name by which one may resume."""
 
-    __slots__ = ("_said", "event", "id")
+    __slots__ = ("_said", "event", "id", "number")
 
-    def __init__(self, id: str, event: LiveEvent) -> None:
+    def __init__(self, id: str, event: LiveEvent, number: int = 0) -> None:
         self.id = id
         self.event = event
+        self.number = number  # in order within this process, and told to nobody
         self._said: dict[Words, bytes] = {}
 
     def said(self, words: Words) -> bytes:

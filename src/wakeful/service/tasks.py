@@ -16,8 +16,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel, default_policy, unix_ms
+from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel, default_policy, task_users, unix_ms
 from wakeful.alarm.task import ISOLATED, moment_of, rfc3339
+from wakeful.alarm.users import CHAT_FIX
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.ids import Ids
@@ -37,7 +38,11 @@ _HOW: Final = (
     'Give cron such as "0 9 * * 1-5", milliseconds between two runs such as "1800000", '
     'or a moment such as "2030-01-31T09:00:00Z" to run once.'
 )
-_FIXES: Final = {"cron": _HOW, "next_run": 'Give a moment with offset, such as "2030-01-31T09:00:00Z".'}
+_FIXES: Final = {
+    "chat_jid": CHAT_FIX,
+    "cron": _HOW,
+    "next_run": 'Give a moment with offset, such as "2030-01-31T09:00:00Z".',
+}
 
 
 class TaskEdit(Struct, frozen=True, kw_only=True):
@@ -73,6 +78,7 @@ class Tasks:
             timezone=settings.timezone,
             max_failures=settings.max_failures,
             policy=default_policy(settings),
+            users=task_users(settings),
         )
 
     async def schedule(

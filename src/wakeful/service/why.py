@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Alarm, Event, Fire, coming
 from wakeful.store import TargetState, Worker
@@ -23,7 +25,7 @@ _SKIPPED: Final = {
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
-    "refused": "the target refused it for good",
+    "refused": "it was refused for good",
     "superseded": "a retry would have come at or after the next occurrence, or the alarm was changed",
     "expired": "a retry would have come later than the alarm's `expires` allows",
     "cancelled": "the alarm was cancelled while it was being retried or waited in the inbox",
@@ -31,6 +33,19 @@ _FAILED: Final = {
     "reported": "the target reported that the work failed",
     "unreported": "it was handed out as often as the alarm's `max_failures` allows, and nobody said how it went",
     "broken": "the alarm could not be planned any more",
+}
+
+
+_STATUS: Final = re.compile(r"(?:HTTP|router returned) ([1-5][0-9]{2})\b")
+_KINDS: Final = {  # how a target's error begins, and what of it is everyone's to know
+    "no answer": "no answer in time",
+    "the reply did not end": "no answer in time",
+    "could not connect": "could not connect",
+    "the connection": "the connection failed",
+    "the host name": "its name could not be resolved",
+    "TLS": "no secure connection",
+    "the answer was not HTTP": "the answer was not HTTP",
+    "the reply broke off": "the connection failed",
 }
 
 
@@ -51,7 +66,11 @@ def explain(
     state: TargetState | None,
     lease: timedelta,
     now: datetime,
+    operator: bool = False,
 ) -> Why:
+    """What a target said of others' wakes, and where workers run, is for the operator; an owner hears of what kind."""
+    if state is not None and not operator:
+        state = replace(state, last_error=kind_of(state.last_error))
     summary = [_standing(alarm, workers, state, lease, now)]
     if fires:
         summary.append(_fire(fires[0]))
@@ -61,7 +80,7 @@ def explain(
     for fire in fires:
         facts.append(f"fire {fire.id}: {fire.status}" + (f" ({fire.reason})" if fire.reason else ""))
         facts += [f"  {_at(line.at)} attempt, {line.ms} ms: {line.said}" for line in fire.log]
-    facts += [f"worker {_name(worker)} last seen {_at(worker.seen_at)}" for worker in _serving(alarm, workers)]
+    facts += [f"{_name(worker, operator)} last seen {_at(worker.seen_at)}" for worker in _serving(alarm, workers)]
     return Why(" ".join(summary), tuple(facts), now)
 
 
@@ -156,8 +175,16 @@ def is_alive(worker: Worker, now: datetime) -> bool:
     return worker.stopped_at is None and now - worker.seen_at < SILENT_AFTER
 
 
-def _name(worker: Worker) -> str:
-    return f"{worker.host}:{worker.pid}" + (" (stopped)" if worker.stopped_at else "")
+def kind_of(error: str) -> str:
+    """The kind of a target's trouble, in no words but ours: it may quote somebody's wake, or name an address."""
+    if found := _STATUS.match(error):
+        return f"HTTP {found[1]}"
+    return next((kind for begin, kind in _KINDS.items() if error.startswith(begin)), "it does not take wakes")
+
+
+def _name(worker: Worker, operator: bool) -> str:
+    place = f"worker {worker.host}:{worker.pid}" if operator else "a worker was"
+    return place + (" (stopped)" if worker.stopped_at else "")
 
 
 def _by(event: Event) -> str:

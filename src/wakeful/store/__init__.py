@@ -15,9 +15,11 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Event, Fire
+from wakeful.store.pages import Found as Found
 from wakeful.store.tasks import TaskDoor
 
 BACKLOG_LIMIT: Final = 10_000
+Door = Literal["new", "closed", "open"]
 AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may be ahead of the store's
 
 
@@ -84,6 +86,7 @@ class AlarmQuery(Struct, frozen=True, kw_only=True):
     until: datetime | None = None  # created before
     cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
     limit: int = 100
+    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
 
 
 class FireQuery(Struct, frozen=True, kw_only=True):
@@ -97,6 +100,7 @@ class FireQuery(Struct, frozen=True, kw_only=True):
     until: datetime | None = None  # scheduled before
     cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
     limit: int = 100
+    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
 
 
 class Stats(Struct, frozen=True, kw_only=True):
@@ -119,6 +123,13 @@ class Stats(Struct, frozen=True, kw_only=True):
     timeout_unknown: int = 0
     skipped: int = 0
     avg_duration_ms: int | None = None
+
+
+class Usage(Struct, frozen=True):
+    """What an owner has here: alarms that are active or paused, and the bytes of all alarms' messages and payloads."""
+
+    alarms: int
+    bytes: int
 
 
 class Worker(Struct, frozen=True, kw_only=True):
@@ -162,6 +173,11 @@ class Token(Struct, frozen=True, kw_only=True):
 
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def door_of(kept: bytes) -> Door:
+    """What is on record of the door. Closed where it is in doubt."""
+    return "open" if kept == b"open" else "closed"
 
 
 class Store(Protocol):
@@ -263,12 +279,16 @@ class Store(Protocol):
         """The alarms of these ids, where they exist, whoever's they are: one read however many."""
         ...
 
-    async def find(self, query: AlarmQuery) -> list[Alarm]:
-        """Newest first by (created_at, id); a cursor continues strictly after what it names."""
+    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+        """Newest first by (created_at, id); a cursor continues strictly after what it names.
+
+        Where there may be more, `further` is the cursor to go on with. With a `text` a call looks through a bounded
+        amount and may find less than the limit, or nothing, and still have a `further`.
+        """
         ...
 
-    async def fires(self, query: FireQuery) -> list[Fire]:
-        """Latest first by (scheduled_for, alarm_id); a cursor continues strictly after what it names."""
+    async def fires(self, query: FireQuery) -> Found[Fire]:
+        """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
         ...
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
@@ -288,6 +308,10 @@ class Store(Protocol):
         ...
 
     async def stats(self, owner: str = "") -> Stats: ...
+
+    async def usage(self, owner: str) -> Usage:
+        """What a quota counts, also of alarms that have ended: one pass over the owner's alarms, and no fires."""
+        ...
 
     async def events(
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
@@ -317,8 +341,16 @@ class Store(Protocol):
 
     async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None: ...
 
+    async def door(self) -> Door:
+        """Whether tokens were ever made, whatever became of them, and whether the door was opened again since."""
+        ...
+
+    async def open_door(self, event: Event) -> None:
+        """Set the door to `open`, and put on record who did. The next `add_token` closes it."""
+        ...
+
     async def add_token(self, token: Token) -> bool:
-        """Keep a token; False, and nothing written, where its id is taken."""
+        """Keep a token and close the door; False, and nothing written, where its id is taken."""
         ...
 
     async def tokens(self) -> list[Token]:

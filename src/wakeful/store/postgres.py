@@ -23,14 +23,18 @@ from wakeful.store import (
     Changes,
     Claim,
     Claimed,
+    Door,
     FireQuery,
     Settled,
     Stats,
     TargetState,
     Token,
+    Usage,
     Worker,
+    door_of,
 )
 from wakeful.store.batching import Elbowroom, GroupCommit, Refused
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns
 from wakeful.store.postgres_claims import Claims
 from wakeful.store.postgres_database import Database
 from wakeful.store.postgres_hints import Hints
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
 
 _TICK: Final = timedelta(seconds=1)
+_WORDS: Final = ("label", "wake_message")
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
 
@@ -74,6 +79,8 @@ class PostgresStore:
         tick: timedelta = _TICK,
         pool_size: int = 8,
         pgbouncer: bool = False,
+        read_within: timedelta = READ_WITHIN,
+        reads_per_owner: int = READS_PER_OWNER,
     ) -> None:
         if pool_size < _FEWEST_CONNECTIONS:
             raise InvalidConfig(f"{pool_size} is too small", field="pool_size", fix=f"At least {_FEWEST_CONNECTIONS}.")
@@ -81,7 +88,9 @@ class PostgresStore:
         self._naming = naming
         self._clock = clock
         self._sql = queries("postgres", naming)
-        self._database = Database(dsn, pool_size=pool_size, pgbouncer=pgbouncer)
+        self._turns = Turns(reads_per_owner)
+        within = read_within.total_seconds()
+        self._database = Database(dsn, pool_size=pool_size, pgbouncer=pgbouncer, read_within=within)
         self._channel = f"wakeful:{naming.qualifier}alarms"
         self._hints = Hints(
             self._database,
@@ -175,30 +184,47 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []
         return {alarm.id: alarm for alarm in map(alarm_of, rows)}
 
-    async def find(self, query: AlarmQuery) -> list[Alarm]:
-        rows = await self._database.fetch(
-            self._sql["find"],
+    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+        page = await self._page(
+            "find",
+            query,
             *(query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id, query.root_id),
-            *(query.text, query.since, query.until, *_cursor(query.cursor), query.limit),
+            *(query.since, query.until, *_cursor(query.cursor)),
         )
-        return [alarm_of(row) for row in rows]
+        return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
         schedule = (alarm.kind, alarm.fire_at, alarm.cron_expr, alarm.timezone)
         values = (alarm.owner_did, among, uuid_of(alarm.id), alarm.target, *schedule, alarm.wake_message)
-        rows = await self._database.fetch(self._sql["similar"], *values)
+        rows = await self._looked("similar", *values, owner=alarm.owner_did)
         return alarm_of(rows[0]) if rows else None
 
-    async def fires(self, query: FireQuery) -> list[Fire]:
+    async def fires(self, query: FireQuery) -> Found[Fire]:
         alarm_id = uuid_of(query.alarm_id)
         if query.alarm_id and alarm_id is None:
-            return []
-        rows = await self._database.fetch(
-            self._sql["fires"],
+            return Found()
+        page = await self._page(
+            "fires",
+            query,
             *(query.owner, alarm_id, query.statuses, query.target, query.since, query.until),
-            *(*_cursor(query.cursor), query.limit),
+            *_cursor(query.cursor),
         )
-        return [fire_of(row) for row in rows]
+        return page.found(fire_of, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def _page(self, name: str, query: AlarmQuery | FireQuery, *args: Any) -> Page[Any]:
+        text = query.text if isinstance(query, AlarmQuery) else ""
+
+        def empty() -> Page[Any]:
+            return Page(query.limit, most=query.most, text=text, among=_WORDS)
+
+        async with self._turns.turn(query.owner):
+            if text or query.most:
+                limit = None if text else query.limit + 1
+                return await self._database.look_through(self._sql[name], *args, limit, page=empty)
+            page = empty()
+            rows = await self._database.look(self._sql[name], *args, query.limit + 1)
+        all(map(page.look, rows))  # until it is full
+        return page
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         ours = [key for key in keys if uuid_of(key[0])]
@@ -213,25 +239,30 @@ class PostgresStore:
         return [alarm_and_fire_of(row) for row in rows]
 
     async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        return [alarm_and_fire_of(row) for row in await self._database.fetch(self._sql["waiting"], owner, limit)]
+        return [alarm_and_fire_of(row) for row in await self._looked("waiting", owner, limit, owner=owner)]
 
     async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
-        return [alarm_of(row) for row in await self._database.fetch(self._sql["agenda"], owner, until, limit)]
+        return [alarm_of(row) for row in await self._looked("agenda", owner, until, limit, owner=owner)]
 
     async def stats(self, owner: str = "") -> Stats:
-        [row] = await self._database.fetch(self._sql["stats"], owner)
+        [row] = await self._looked("stats", owner, owner=owner)
         return Stats(**dict(row.items()))
+
+    async def usage(self, owner: str) -> Usage:
+        [row] = await self._looked("usage", owner, owner=owner)
+        return Usage(row["alarms"], row["bytes"])
 
     async def events(
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, Event]]:
-        return [event_of(row) for row in await self._database.fetch(self._sql["events"], owner, alarm_id, after, limit)]
+        rows = await self._looked("events", owner, alarm_id, after, limit, owner=owner)
+        return [event_of(row) for row in rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
         last = await self._value("last_event")
         ahead = first_uuid(await self.now() + AHEAD)
-        alarms = await self._database.fetch(self._sql["new_alarms"], first_uuid(since), since, owner, limit, ahead)
-        fires = await self._database.fetch(self._sql["changed_fires"], since, owner, limit)
+        alarms = await self._looked("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
+        fires = await self._looked("changed_fires", since, owner, limit, owner=owner)
         events = await self.events(owner=owner, after=after_event, limit=limit)
         return Changes([alarm_of(row) for row in alarms], [fire_of(row) for row in fires], events, last)
 
@@ -252,6 +283,13 @@ class PostgresStore:
         more = (state.breaker_opened_at, state.last_error, state.updated_at)
         events = event_columns([event] if event is not None else [])
         await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *values, *more, *events)
+
+    async def door(self) -> Door:
+        rows = await self._database.fetch(self._sql["door"])
+        return door_of(bytes(rows[0][0])) if rows else "new"
+
+    async def open_door(self, event: Event) -> None:
+        await self._database.fetch(self._sql["open_door"], LONG_LOCK_WAIT, *event_columns([event]))
 
     async def add_token(self, token: Token) -> bool:
         await self._database.fetch(self._sql["add_token"], LONG_LOCK_WAIT, *token_values(token))
@@ -278,6 +316,11 @@ class PostgresStore:
         for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
             gone += len(await self._database.fetch(self._sql[what], before, limit))
         return gone
+
+    async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:
+        """Read what may take long, when it is this owner's turn."""
+        async with self._turns.turn(owner):
+            return await self._database.look(self._sql[name], *args)
 
     async def _value(self, name: str, *args: Any) -> Any:
         [row] = await self._database.fetch(self._sql[name], *args)

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from wakeful.clock import SystemClock, stopwatch
 from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from wakeful.store.batching import Refused
+from wakeful.store.pages import Page, too_slow
 
 try:
     import asyncpg
@@ -38,6 +39,7 @@ ANSWER_WITHIN: Final = 8.0
 SUSPECT_AFTER: Final = 1.5  # seconds that work takes before its server is asked whether it is there
 _LOOK_EVERY: Final = 0.25
 _GIVE_UP_WITHIN: Final = 1.0  # on a connection whose statement was given up: then it is closed instead of kept
+_PREFETCH: Final = 20  # rows, each of which may be long
 _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something whose connection was lost
 _SETTINGS: Final = {
     "application_name": "wakeful",
@@ -52,6 +54,8 @@ _SETTINGS: Final = {
     "tcp_keepalives_count": "3",
 }
 _ARRAYS: Final = ("bigint", "boolean", "integer", "json", "text", "timestamptz", "uuid")  # of these we send arrays
+# Cardinality, data, constraints, checks of a view, limits (such as a value too long for its index), somebody's trigger.
+_CONTENT: Final = {"21", "22", "23", "44", "54", "P0"}
 _BUSY: Final = {"55P03", "40P01", "40001", "57014"}  # lock timeout, deadlock, serialization, cancelled
 # Too many connections, and 25006: it became a standby. The next connection may find the new primary.
 _LOST: Final = {"53300", "25006"}
@@ -84,7 +88,7 @@ def _from_server(state: str, said: str) -> StoreUnavailable:
         return StoreBusy(f"PostgreSQL is busy: {said}")
     if state in _LOST or state[:2] == "08" or state[:3] == "57P":
         return Lost(f"PostgreSQL is not reachable: {said}")
-    if state[:2] in ("21", "22", "23"):
+    if state[:2] in _CONTENT:
         return Refused(f"PostgreSQL does not take this: {said}")
     # Short of something, or broken: that may pass. A wrong password or a missing database stays until it is set right.
     passing = state[:2] in ("53", "58", "XX")
@@ -101,7 +105,7 @@ DRIVER_ERRORS: Final = (
 
 
 class Database:
-    def __init__(self, dsn: str, *, pool_size: int, pgbouncer: bool) -> None:
+    def __init__(self, dsn: str, *, pool_size: int, pgbouncer: bool, read_within: float = 5.0) -> None:
         self._dsn = dsn
         self._pool_size = pool_size
         self._pgbouncer = pgbouncer
@@ -112,6 +116,9 @@ class Database:
         self._hosts = Hosts(dsn, hide=self._password)
         self._begun: dict[object, float] = {}  # work under way: since when
         self._watching: asyncio.Task[None] | None = None
+        self._within = read_within
+        # Lists, searches and counts take no more than these: claiming, settling and signing in find one free.
+        self._lookers = asyncio.Semaphore(max(1, pool_size // 2 - 1))
 
     async def close(self) -> None:
         self._closed = True
@@ -130,6 +137,38 @@ class Database:
 
     async def fetch(self, sql: str, *args: Any) -> list[Record]:
         return await self.run(lambda connection, again: connection.fetch(sql, *args))
+
+    async def look(self, sql: str, *args: Any) -> list[Record]:
+        """Fetch what may take long: beside others of its kind only, and no longer than is fair."""
+
+        async def work(connection: Connection, again: bool) -> list[Record]:
+            return await connection.fetch(sql, *args)
+
+        return await self.run_looking(work)
+
+    async def look_through(self, sql: str, *args: Any, page: Callable[[], Page[Record]]) -> Page[Record]:
+        """The same, row by row, until the page is full."""
+
+        async def work(connection: Connection, again: bool) -> Page[Record]:
+            filled = page()
+            async with connection.transaction(readonly=True):
+                async for row in connection.cursor(sql, *args, prefetch=_PREFETCH):
+                    if not filled.look(row):
+                        break
+            return filled
+
+        return await self.run_looking(work)
+
+    async def run_looking(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
+        async def limited(connection: Connection, again: bool) -> T:
+            try:
+                async with asyncio.timeout(self._within):
+                    return await work(connection, again)
+            except TimeoutError:
+                raise too_slow(self._within) from None
+
+        async with self._lookers:
+            return await self.run(limited)
 
     async def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
         """Do it on a connection. `again` tells the work that an earlier try may have been done, unheard."""

@@ -13,11 +13,14 @@ from wakeful.store import Settled
 from wakeful.store.batching import Refused
 from wakeful.store.postgres_database import DRIVER_ERRORS, Database, translated
 from wakeful.store.postgres_hosts import Lost
-from wakeful.store.postgres_writes import LONG_LOCK_WAIT, Writes
+from wakeful.store.postgres_writes import LOCK_WAIT, Writes
 from wakeful.store.queries import Naming
 from wakeful.store.tasks import (
     ID_LENGTH,
+    MOVED,
+    WRITTEN,
     NotAsRead,
+    Planned,
     TaskTable,
     check_columns,
     check_mode,
@@ -128,10 +131,10 @@ class PostgresTasks:
 
         return await self._database.run(work)
 
-    async def news(self, *, limit: int) -> list[TaskNews]:
+    async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
         async def work(connection: Connection, again: bool) -> list[Record]:
             door = await self._known_door(connection)
-            return [] if door is None else await connection.fetch(door[1]["news"], limit)
+            return [] if door is None else await connection.fetch(door[1]["news"], limit, after)
 
         return [news_of(tuple(row)) for row in await self._database.run(work)]
 
@@ -166,26 +169,34 @@ class PostgresTasks:
         is_free = {news.task_id: held is None or news.task_id in held for news in found}
         return {news.alarm_id: news for news in found if news.task != news.seen or not is_free[news.task_id]}
 
-    async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
-        async def work(connection: Connection, again: bool) -> list[bool]:
+    async def plan(self, plans: Sequence[TaskPlan]) -> list[Planned]:
+        async def work(connection: Connection, again: bool) -> list[Planned]:
             door = await self._known_door(connection)
-            return [door is not None and await self._plan(connection, door[1], plan) for plan in plans]
+            return [MOVED if door is None else await self._plan(connection, door[1], plan) for plan in plans]
 
         return await self._database.run(work) if plans else []
 
-    async def _plan(self, connection: Connection, sql: _Sql, plan: TaskPlan) -> bool:
+    async def _plan(self, connection: Connection, sql: _Sql, plan: TaskPlan) -> Planned:
         try:
             async with connection.transaction():
-                await connection.execute(f"set local lock_timeout = '{LONG_LOCK_WAIT}'")
+                # Not long: whoever holds one row keeps the others from being planned, and it is tried again each tick.
+                await connection.execute(f"set local lock_timeout = '{LOCK_WAIT}'")
                 await self._write_plan(connection, sql, plan)
         except NotAsRead:
-            return False
-        return True
+            return MOVED
+        except DRIVER_ERRORS as error:
+            meaning = translated(error)
+            if isinstance(meaning, StoreBusy):
+                return MOVED
+            if isinstance(meaning, Refused):
+                return Planned("refused", meaning.message)
+            raise
+        return WRITTEN
 
     async def _write_plan(self, connection: Connection, sql: _Sql, plan: TaskPlan) -> None:
         news, id = plan.news, plan.news.task_id
         if news.alarm_id:
-            await connection.fetch(sql["hold_alarms"], LONG_LOCK_WAIT, [news.alarm_id])
+            await connection.fetch(sql["hold_alarms"], LOCK_WAIT, [news.alarm_id])
         row = await connection.fetchrow(sql["read"], id)
         link = await connection.fetchrow(sql["linked"], id)
         held = None if link is None else seen_of(link["seen"])

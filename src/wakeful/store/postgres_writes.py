@@ -160,6 +160,7 @@ class Writes:
         table = ".".join(map(_quoted, row.table.split(".")))
         try:
             types = self._types.get(table) or dict(map(tuple, await connection.fetch(_COLUMNS, table)))
+            row = row.fitted({name for name, kind in types.items() if kind.startswith(("text", "character"))})
             columns = ", ".join(map(_quoted, row.values))
             places = ", ".join(f"${n}::text::{types.get(name, 'text')}" for n, name in enumerate(row.values, 1))
             sql = f"insert into {table} ({columns}) values ({places}) on conflict ({_quoted(row.key)}) do nothing"

@@ -1,5 +1,7 @@
-"""The store on one SQLite file: a writer thread that commits in groups, and two readers beside it.
+"""The store on one SQLite file: a writer thread that commits in groups, and readers beside it.
 
+What dispatching and signing in need has readers of its own; what may take long (lists, searches, counts) has others, a
+limit, and is done for each owner in turn: whatever is asked for, no alarm waits for it.
 Across processes there is no hint: another process's dispatcher sees a new alarm at its next tick.
 """
 
@@ -9,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -29,9 +32,11 @@ from wakeful.store import (
     Settled,
     Stats,
     TargetState,
+    Usage,
     Worker,
 )
 from wakeful.store import sqlite_writes as writes
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
     Row,
@@ -63,6 +68,7 @@ from wakeful.store.sqlite_writer import Work, Writer
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
 _LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
+_WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", "wake_message"))
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
 
 
@@ -76,6 +82,8 @@ class SqliteStore(SqliteTokens):
         naming: Naming = Naming(),  # noqa: B008 - a frozen value
         clock: Clock = SystemClock(),  # noqa: B008 - stateless
         tick: timedelta = _TICK,
+        read_within: timedelta = READ_WITHIN,
+        reads_per_owner: int = READS_PER_OWNER,
     ) -> None:
         self.hints = asyncio.Event()
         self._path = os.path.abspath(path) if path not in ("", ":memory:") else path
@@ -86,8 +94,11 @@ class SqliteStore(SqliteTokens):
         self._original = Original(self._path)
         self._writer = Writer(self._path, self._original)
         self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
-        self._readers = Readers(self._path, self._original)
-        self.tasks = SqliteTasks(self._writer, self._read, self._sql, naming=naming, clock=clock)
+        self._readers = Readers(self._path, self._original, threads=2)
+        self._lookers = Readers(self._path, self._original, threads=4)
+        self._within = read_within.total_seconds()
+        self._turns = Turns(reads_per_owner)
+        self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
         self._make()
@@ -106,6 +117,7 @@ class SqliteStore(SqliteTokens):
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
+        self._lookers.close()
         self._readers.close()  # first: whoever closes last checkpoints, and that is the writer's work
         self._writer.close()
 
@@ -215,18 +227,34 @@ class SqliteStore(SqliteTokens):
 
         return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
 
-    async def find(self, query: AlarmQuery) -> list[Alarm]:
-        return [to_alarm(row) for row in await self._rows("find", **search_values(query))]
+    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+        page = await self._page("find", query, search_values(query))
+        return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
         names = ("id", "target", "kind", "cron_expr", "timezone", "wake_message")
         values = {name: getattr(alarm, name) for name in names}
         at = None if alarm.fire_at is None else to_ms(alarm.fire_at)
-        rows = await self._rows("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
+        rows = await self._looked("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
         return to_alarm(rows[0]) if rows else None
 
-    async def fires(self, query: FireQuery) -> list[Fire]:
-        return [to_fire(row) for row in await self._rows("fires", **search_values(query))]
+    async def fires(self, query: FireQuery) -> Found[Fire]:
+        page = await self._page("fires", query, search_values(query))
+        return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def _page(self, name: str, query: AlarmQuery | FireQuery, values: dict[str, Any]) -> Page[Row]:
+        text = query.text if isinstance(query, AlarmQuery) else ""
+        values["limit"] = -1 if text else query.limit + 1
+        sql = narrowed(self._sql[name], values)
+
+        def work(db: apsw.Connection) -> Page[Row]:
+            page: Page[Row] = Page(query.limit, most=query.most, text=text, among=_WORDS)
+            for row in db.execute(sql, values):
+                if not page.look(row):
+                    break
+            return page
+
+        return await self._look(work, query.owner)
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         asked = [(id, to_ms(at)) for id, at in keys if _storable(id)]
@@ -242,28 +270,32 @@ class SqliteStore(SqliteTokens):
         return [to_alarm_and_fire(row) for row in rows]
 
     async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        return [to_alarm_and_fire(row) for row in await self._rows("waiting", owner=owner, limit=limit)]
+        return [to_alarm_and_fire(row) for row in await self._looked("waiting", owner=owner, limit=limit)]
 
     async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
-        rows = await self._rows("agenda", owner=owner, until=to_ms(until), limit=limit)
+        rows = await self._looked("agenda", owner=owner, until=to_ms(until), limit=limit)
         return [to_alarm(row) for row in rows]
 
     async def stats(self, owner: str = "") -> Stats:
-        (row,) = await self._rows("stats", owner=owner)
+        (row,) = await self._looked("stats", owner=owner)
         return Stats(**dict(zip(Stats.__struct_fields__, row, strict=True)))
+
+    async def usage(self, owner: str) -> Usage:
+        [(alarms, size)] = await self._looked("usage", owner=owner)
+        return Usage(alarms, size)
 
     async def events(
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, Event]]:
-        rows = await self._rows("events", owner=owner, alarm_id=alarm_id, after=after, limit=limit)
+        rows = await self._looked("events", owner=owner, alarm_id=alarm_id, after=after, limit=limit)
         return [to_event(row) for row in rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
         moment = to_ms(since)
         last = await self._rows("last_event")
         ids = {"first_id": first_id(moment), "last_id": first_id(to_ms(self._clock.now() + AHEAD))}
-        alarms = await self._rows("new_alarms", owner=owner, since=moment, limit=limit, **ids)
-        fires = await self._rows("changed_fires", owner=owner, since=moment, limit=limit)
+        alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
+        fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
         events = await self.events(owner=owner, after=after_event, limit=limit)
         return Changes([to_alarm(row) for row in alarms], [to_fire(row) for row in fires], events, last[0][0])
 
@@ -293,7 +325,8 @@ class SqliteStore(SqliteTokens):
     async def purge(self, before: datetime, *, limit: int = 1000) -> int:
         gone = 0
         for what in ("fires", "alarms", "events", "tokens"):  # fires first: an alarm goes after the last of its fires
-            found = await self._rows(f"old_{what}", before=to_ms(before), limit=limit)
+            sql, values = self._sql[f"old_{what}"], {"before": to_ms(before), "limit": limit}
+            found = await self._lookers.read(partial(_fetched, sql, values))  # nobody waits for this
             for at in range(0, len(found), _CHUNK):
                 rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]
                 gone += await self._write(self._purge(what, rowids, to_ms(before)))
@@ -335,8 +368,20 @@ class SqliteStore(SqliteTokens):
         return await self._readers.read(work)
 
     async def _rows(self, name: str, **values: Any) -> list[Row]:
-        sql = narrowed(self._sql[name], values)
-        return await self._read(lambda db: db.execute(sql, values).fetchall())
+        return await self._read(partial(_fetched, narrowed(self._sql[name], values), values))
+
+    async def _look(self, work: Work[T], owner: str = "") -> T:
+        """Read what may take long, when it is this owner's turn."""
+        async with self._turns.turn(owner):
+            return await self._lookers.read(work, within=self._within)
+
+    async def _looked(self, name: str, *, owner: str, **values: Any) -> list[Row]:
+        values["owner"] = owner
+        return await self._look(partial(_fetched, narrowed(self._sql[name], values), values), owner)
+
+
+def _fetched(sql: str, values: Mapping[str, Any], db: apsw.Connection) -> list[Row]:
+    return db.execute(sql, values).fetchall()
 
 
 def _storable(*texts: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -75,16 +75,10 @@ def open_reader(path: str) -> apsw.Connection:
     try:
         _pragma(db, "query_only=1")
         _pragma(db, "wal_autocheckpoint=0")
-        db.create_scalar_function("wakeful_fold", _fold, 1, deterministic=True)
     except BaseException:
         db.close(force=True)
         raise
     return db
-
-
-def _fold(*texts: Any) -> str:
-    """SQLite's own `lower` knows the letters of English only."""
-    return str(texts[0]).casefold()
 
 
 # What is the same at the next try, until somebody does something.

@@ -1,45 +1,53 @@
-"""Two threads that read the SQLite file beside the one that writes to it."""
+"""Threads that read the SQLite file beside the one that writes to it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock, local
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import apsw
 
-from wakeful.clock import running_loop
+from wakeful.clock import running_loop, stopwatch
 from wakeful.errors import StoreUnavailable
+from wakeful.store.pages import too_slow
 from wakeful.store.sqlite_file import describe, open_reader
 from wakeful.store.sqlite_original import Original
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
+STEPS: Final = 2000  # of SQLite's machine, between two looks at the time: a few dozen rows
 
 
 class Readers:
-    """Two threads with a connection each. They never write and never checkpoint."""
+    """Threads with a connection each. They never write and never checkpoint."""
 
-    def __init__(self, path: str, original: Original) -> None:
+    def __init__(self, path: str, original: Original, *, threads: int) -> None:
         self._path = path
         self._original = original
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="wakeful-reader")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="wakeful-reader")
         self._mine = local()
         self._all: list[apsw.Connection] = []
         self._lock = Lock()
         self._closed = False
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, within: float = math.inf) -> T:
+        """Do it, but for no longer than so many seconds."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        return await running_loop().run_in_executor(self._threads, self._run, work)
+        return await running_loop().run_in_executor(self._threads, self._run, work, within)
 
-    def _run(self, work: Work[T]) -> T:
+    def _run(self, work: Work[T], within: float) -> T:
         try:
-            found = work(self._connection())
+            db = self._connection()
+            self._mine.ends = stopwatch() + within
+            found = work(db)
             self._original.check()  # what was read may be of a file that is nobody's any more
+        except apsw.InterruptError:
+            raise too_slow(within) from None
         except Exception as error:
             if isinstance(error, apsw.Error) and not isinstance(error, apsw.BusyError):
                 self._forget_mine()  # opened anew next time
@@ -56,10 +64,15 @@ class Readers:
             except BaseException:
                 db.close(force=True)  # of another file
                 raise
+            db.set_progress_handler(self._is_too_slow, STEPS)
             with self._lock:
                 self._all.append(db)
             self._mine.db = db
         return db
+
+    def _is_too_slow(self) -> bool:
+        ends: float = self._mine.ends
+        return stopwatch() > ends
 
     def _forget_mine(self) -> None:
         db: apsw.Connection | None = getattr(self._mine, "db", None)

@@ -31,6 +31,4 @@ def search_values(query: AlarmQuery | FireQuery) -> dict[str, Any]:
     values["cursor"], values["cursor_id"] = (None, "") if query.cursor is None else query.cursor
     if query.cursor is not None:
         values["cursor"] = to_ms(query.cursor[0])
-    if isinstance(query, AlarmQuery):
-        values["text"] = query.text.casefold()
     return values

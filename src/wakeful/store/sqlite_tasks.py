@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -14,15 +15,18 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.store import sqlite_writes
 from wakeful.store.queries import Naming
 from wakeful.store.rows import Row, from_alarm, to_ms
+from wakeful.store.sqlite_texts import Found, news_from, read_news, read_task, read_tasks, texts
 from wakeful.store.sqlite_writer import Work, Writer
 from wakeful.store.tasks import (
+    MOVED,
+    WRITTEN,
     NotAsRead,
+    Planned,
     TaskTable,
     check_columns,
     check_mode,
     check_name,
     filled,
-    news_of,
     seen_of,
     seen_text,
     task_of,
@@ -30,6 +34,8 @@ from wakeful.store.tasks import (
     together,
     unfit_id,
 )
+
+log = logging.getLogger("wakeful.store")
 
 T = TypeVar("T")
 _TRIGGERS: Final = 3
@@ -41,6 +47,7 @@ class SqliteTasks:
         self,
         writer: Writer,
         read: Callable[[Work[Any]], Awaitable[Any]],
+        look: Callable[[Work[Any], str], Awaitable[Any]],
         sql: Mapping[str, str],
         *,
         naming: Naming,
@@ -48,6 +55,7 @@ class SqliteTasks:
     ) -> None:
         self._writer = writer
         self._read = read
+        self._look = look  # what may take long
         self._store_sql = sql
         self._clock = clock
         self._sql = task_sql("sqlite", naming)
@@ -94,13 +102,13 @@ class SqliteTasks:
         await self._writer.submit(work)
 
     async def rows(self, table: str, *, limit: int) -> list[Task] | None:
-        def work(db: apsw.Connection) -> list[Row] | None:
+        def work(db: apsw.Connection) -> list[Task] | None:
             found = _fit(db, check_name(table))
             values = {"owner": "", "id": "", "limit": limit}
-            return None if found is None else db.execute(self._filled(found)["list"], values).fetchall()
+            return None if found is None else read_tasks(db, self._filled(found)["list"], values)
 
-        rows: list[Row] | None = await self._read(work)
-        return None if rows is None else [task for row in rows if (task := task_of(row)) is not None]
+        rows: list[Task] | None = await self._read(work)
+        return rows
 
     async def table(self) -> str:
         name: str = await self._read(self._connected)
@@ -122,13 +130,34 @@ class SqliteTasks:
 
         return await self._writer.submit(work)
 
-    async def news(self, *, limit: int) -> list[TaskNews]:
-        def work(db: apsw.Connection) -> list[Row]:
+    async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
+        def work(db: apsw.Connection) -> list[Found]:
             door = self._known_door(db)
-            return [] if door is None else db.execute(door[1]["news"], {"limit": limit}).fetchall()
+            return [] if door is None else read_news(db, door[1]["news"], {"limit": limit, "after": after})
 
-        rows: list[Row] = await self._read(work)
-        return [news_of(row) for row in rows]
+        found: list[Found] = await self._read(work)
+        for one in found:
+            if one.nameless:
+                await self._writer.submit(self._set_aside(one))
+        return [one.news for one in found if not one.nameless]
+
+    def _set_aside(self, found: Found) -> Work[None]:
+        """A row whose id no link and no alarm could name: it says so itself, and is not looked at again as it is."""
+        task = Task(id=found.news.task_id)
+        values = {"id": found.id, "status": "error", "note": "id: it is not text"}
+        as_text = "cast(:id as text)"
+
+        def work(db: apsw.Connection) -> None:
+            door = self._known_door(db)
+            if door is None:
+                return
+            # Bytes equal nothing but a BLOB: a row of the same name that was written since is not touched.
+            write = door[1]["write"].replace("= :id", "= :id" if found.is_text else f"in (:id, {as_text})")
+            write = write.replace(":next_run", "next_run")
+            self._quietly(db, door[1], lambda: db.execute(write, _named(write, values)).fetchone(), task)
+            db.execute(door[1]["done"].replace(":id", as_text), {"id": found.id, "upto": found.news.upto})
+
+        return work
 
     async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
         found: dict[str, TaskNews | None] = await self._read(lambda db: self.overtaken(db, alarm_ids))
@@ -148,31 +177,37 @@ class SqliteTasks:
     def _standing(self, db: apsw.Connection, sql: Mapping[str, str], alarm_id: str) -> TaskNews | None:
         try:
             row = db.execute(sql["standing"], {"alarm_id": alarm_id}).fetchone()
-        except (apsw.SQLError, UnicodeDecodeError):  # one row, or a table in the making, is nobody else's trouble
+            return None if row is None else news_from(db, row)
+        except (apsw.SQLError, ValueError):  # one row, or a table in the making, is nobody else's trouble
             self._door = None  # it may have been altered: look again
             return None
-        return None if row is None else news_of(row)
 
-    async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
-        def work(db: apsw.Connection) -> list[bool]:
+    async def plan(self, plans: Sequence[TaskPlan]) -> list[Planned]:
+        def work(db: apsw.Connection) -> list[Planned]:
             door = self._known_door(db)
-            return [door is not None and self._plan(db, door[1], plan) for plan in plans]
+            return [MOVED if door is None else self._plan(db, door[1], plan) for plan in plans]
 
         return await self._writer.submit(work)
 
-    def _plan(self, db: apsw.Connection, sql: Mapping[str, str], plan: TaskPlan) -> bool:
+    def _plan(self, db: apsw.Connection, sql: Mapping[str, str], plan: TaskPlan) -> Planned:
         try:
             with db:  # a savepoint
                 self._write_plan(db, sql, plan)
         except NotAsRead:
-            return False
-        return True
+            return MOVED
+        except sqlite_writes.BAD_VALUE as error:
+            return Planned("refused", str(error))
+        return WRITTEN
 
     def _write_plan(self, db: apsw.Connection, sql: Mapping[str, str], plan: TaskPlan) -> None:
         news, id = plan.news, plan.news.task_id
         link = db.execute(sql["linked"], {"id": id}).fetchone()
         held = None if link is None else seen_of(link[1])
-        if _read_task(db, sql, id) != news.task or held != news.seen or (link[0] if link else "") != news.alarm_id:
+        if (
+            read_task(db, sql["read"], id) != news.task
+            or held != news.seen
+            or (link[0] if link else "") != news.alarm_id
+        ):
             raise NotAsRead
         self._write_alarm(db, plan)
         if plan.task is None:
@@ -203,9 +238,14 @@ class SqliteTasks:
     def follow(self, db: apsw.Connection, changes: Sequence[Change]) -> None:
         """Bring the rows of tasks up to date with their alarms, which have just been settled."""
         door = self._known_door(db)
-        if door is not None:
-            for change in changes:
-                self._follow(db, door[1], change)
+        if door is None:
+            return
+        for change in changes:
+            try:
+                with db:
+                    self._follow(db, door[1], change)
+            except sqlite_writes.BAD_VALUE as error:  # the alarm is settled; its row, or what we kept of it, is not fit
+                log.warning("a task's row does not follow its alarm: %s", type(error).__name__, extra=_of(change))
 
     def _follow(self, db: apsw.Connection, sql: Mapping[str, str], change: Change) -> None:
         alarm = change.after
@@ -235,18 +275,18 @@ class SqliteTasks:
                 row = write()
                 db.execute(sql["forget_own"], {"last": last})
                 # Read again: the table may have triggers of its own, and what they left is what stands.
-                now = row and (_read_task(db, sql, before.id) or task_of(row))
-        except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError, UnicodeDecodeError) as error:
+                now = row and (read_task(db, sql["read"], before.id) or task_of(texts(db, row)))
+        except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError) as error:
             return before, f"the row could not be written: {error}"
         return now or before, ""
 
     async def find(self, *, owner: str = "", id: str = "", limit: int = 500) -> list[Task]:
-        def work(db: apsw.Connection) -> list[Row]:
+        def work(db: apsw.Connection) -> list[Task]:
             values = {"owner": owner, "id": id, "limit": limit}
-            return db.execute(self._must_door(db)[1]["list"], values).fetchall()
+            return read_tasks(db, self._must_door(db)[1]["list"], values)
 
-        rows: list[Row] = await self._read(work)
-        return [task for row in rows if (task := task_of(row)) is not None]
+        tasks: list[Task] = await self._look(work, owner)
+        return tasks
 
     async def insert(self, task: Task) -> bool:
         return await self._changed("insert", asdict(task), task)
@@ -302,7 +342,8 @@ class SqliteTasks:
         return door
 
     def _filled(self, table: TaskTable) -> dict[str, str]:
-        own = ", ".join(f"cast({name} as text)" if name in table.columns else "null" for name in Task.__struct_fields__)
+        # As bytes, and read here: what another program wrote need not be text at all.
+        own = ", ".join(f"cast({name} as blob)" if name in table.columns else "null" for name in Task.__struct_fields__)
         columns = own.replace("cast(", "cast(task.")
         parts = {"columns": columns, "own_columns": own, "mode": ":context_mode", "note": ":note"}
         return filled(self._sql, table, parts)
@@ -341,9 +382,8 @@ def _watched(db: apsw.Connection, table: TaskTable, sql: Mapping[str, str]) -> b
     return bool(db.execute(sql["watching"], {"table": table.name}).get == _TRIGGERS)
 
 
-def _read_task(db: apsw.Connection, sql: Mapping[str, str], id: str) -> Task | None:
-    row = db.execute(sql["read"], {"id": id}).fetchone()
-    return None if row is None else task_of(row)
+def _of(change: Change) -> dict[str, str]:
+    return {"alarm_id": change.after.id}
 
 
 def _named(sql: str, values: Mapping[str, Any]) -> dict[str, Any]:

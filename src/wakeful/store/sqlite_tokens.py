@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import apsw
 
-from wakeful.store import Token
-from wakeful.store.rows import Row, from_token, to_ms, to_token
+from wakeful.alarm import Event
+from wakeful.store import Door, Token, door_of
+from wakeful.store.rows import Row, from_event, from_token, to_ms, to_token
 from wakeful.store.sqlite_writer import Work
 from wakeful.store.sqlite_writes import write_rows
 
@@ -25,6 +26,17 @@ class _Host(Protocol):
 
 
 class SqliteTokens:
+    async def door(self: _Host) -> Door:
+        rows = await self._rows("door")
+        return door_of(rows[0][0]) if rows else "new"
+
+    async def open_door(self: _Host, event: Event) -> None:
+        def work(db: apsw.Connection) -> None:
+            db.execute(self._sql["open_door"])
+            write_rows(db, self._sql["add_events"], [from_event(event)])
+
+        await self._write(work)
+
     async def add_token(self: _Host, token: Token) -> bool:
         def work(db: apsw.Connection) -> bool:
             return write_rows(db, self._sql["add_token"], [from_token(token)]) == 1

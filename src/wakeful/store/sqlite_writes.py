@@ -173,8 +173,17 @@ def _not_ours(db: apsw.Connection, sql: Sql, change: Written) -> Settled:
     return Settled("edited" if row is not None and row[0] == change.claim else "lost")
 
 
+_TEXTS: Final = """
+select lower(name)
+  from pragma_table_info(?)
+ where type = '' or lower(type) like '%char%' or lower(type) like '%text%'
+"""
+
+
 def _put_row(db: apsw.Connection, row: TableRow, stamp: str) -> None:
     """Exactly one row per fire: its key says whether it is there."""
+    if row.optional:
+        row = row.fitted({name for (name,) in db.execute(_TEXTS, (row.table.rpartition(".")[2],))})
     table = ".".join(quoted(part) for part in row.table.split("."))
     columns = ", ".join(quoted(name) for name in row.values)
     marks = ", ".join("?" * len(row.values))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -63,8 +63,11 @@ class TaskDoor(Protocol):
         """Watch the table again where it was made anew (then True), and look at all of its rows."""
         ...
 
-    async def news(self, *, limit: int) -> list[TaskNews]:
-        """Tasks that were changed since they were last planned, first changed first. Their alarms are not read here."""
+    async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
+        """Tasks that were changed since they were last planned, first changed first. Their alarms are not read here.
+
+        `after`: the highest `upto` of those that were looked at before.
+        """
         ...
 
     async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
@@ -75,7 +78,7 @@ class TaskDoor(Protocol):
         """
         ...
 
-    async def plan(self, plans: Sequence[TaskPlan]) -> list[bool]:
+    async def plan(self, plans: Sequence[TaskPlan]) -> list[Planned]:
         """Write each plan whose task, link and alarm still are as its news says, all of it or nothing."""
         ...
 
@@ -96,6 +99,22 @@ class TaskDoor(Protocol):
     async def notes(self, *, limit: int = 100) -> dict[str, str]:
         """Why tasks do not run, or their rows could not be written."""
         ...
+
+
+class Planned(Struct, frozen=True):
+    """What became of a plan.
+
+    written   all of it is
+    moved     the task, its link or its alarm is no longer what was read, or somebody holds it: again at the next tick
+    refused   the database does not take it; nothing was written, and `error` says why
+    """
+
+    what: Literal["written", "moved", "refused"]
+    error: str = ""
+
+
+WRITTEN: Final = Planned("written")
+MOVED: Final = Planned("moved")
 
 
 class NotAsRead(Exception):

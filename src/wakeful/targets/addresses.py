@@ -31,8 +31,12 @@ _WRAPPED: Final = tuple(
 # What the standard library calls global, although nobody's public service lives there.
 _NOT_PUBLIC: Final = tuple(
     ipaddress.ip_network(network)
-    for network in ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "fec0::/10", "3fff::/20", "5f00::/16")
+    for network in (
+        *("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "fec0::/10", "3fff::/20", "5f00::/16"),
+        *("100:0:0:1::/64", "2001::/32"),
+    )
 )
+_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 # Where clouds answer with credentials. `allow_private = true` does not open these; naming them does.
 _METADATA: Final = tuple(
     ipaddress.ip_network(network)
@@ -66,13 +70,30 @@ def refusal(address: str, allowed: Allowed = False) -> str | None:
 
 def _kind(address: _Address) -> str | None:
     """What keeps an address from being public; None when nothing does."""
-    if any(address in network for network in _METADATA):
+    if any(one in network for one in (address, *_carried(address)) for network in _METADATA):
         return "private, link-local or a cloud's metadata"
     if address.is_multicast:
         return "not one machine's but multicast"
     if not address.is_global or any(address in network for network in _NOT_PUBLIC):
         return "private"
     return None
+
+
+def _carried(address: _Address) -> tuple[_Address, ...]:
+    """The IPv4 addresses that a tunnel or translator may make of a private one: it is no safer than they are."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return ()
+    if address.teredo is not None:
+        return address.teredo
+    if address in _LOCAL_NAT64:
+        # Its operator chooses where in it an IPv4 address stands: at the end, or around the 8 bits that are kept free.
+        bits = int(address)
+        return tuple(ipaddress.IPv4Address(part) for part in (bits & 0xFFFFFFFF, _around(bits)))
+    return ()
+
+
+def _around(bits: int) -> int:
+    return (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF
 
 
 def _unwrapped(address: _Address) -> _Address:

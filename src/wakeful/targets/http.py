@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import secrets as random
 import socket
 import ssl
@@ -21,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.connector import Connection
 from msgspec import Struct
 
 from wakeful.alarm import Failed
@@ -32,7 +34,10 @@ from wakeful.targets.text import one_line, without
 from wakeful.targets.threads import Threads
 from wakeful.targets.urls import check_url
 
+log = logging.getLogger("wakeful.targets")
+
 REPLY_LIMIT: Final = 64 * 1024
+INTERIM_LIMIT: Final = 20  # replies 1xx before the answer; a server that is slow sends one every few seconds
 _QUOTED: Final = 300  # bytes of an unfriendly reply that are kept
 _CONNECTIONS: Final = 3  # kept-alive ones that turn out dead, before a fresh failure counts
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
@@ -40,6 +45,10 @@ _UNTIL_ONE_IS_FREE: Final = 0.25  # seconds
 _tried: ContextVar[list[str | None]] = ContextVar(
     "tried"
 )  # one entry per socket asked for: why it was refused, or None
+
+
+class TooManyInterim(aiohttp.ClientError):
+    """It says that the answer is to come, and nothing else."""
 
 
 class AddressRefused(OSError):
@@ -102,7 +111,9 @@ class Sender:
             _tried.reset(token)
         refusals = [reason for reason in tried if reason]
         if reply.status == 0 and refusals and len(refusals) == len(tried):
-            reply.refused, reply.trouble = True, refusals[0]
+            # Where a target stands is the operator's to know: the log says it, the fire does not.
+            log.warning("not sent: %s", refusals[0])
+            reply.refused, reply.trouble = True, f"the target's address is {refusals[0].partition(' is ')[2]}"
         return reply
 
     async def close(self) -> None:
@@ -119,7 +130,8 @@ class Sender:
             return None
         error = f"{who}{reply.status}"
         if 300 <= reply.status < 400:
-            error += ": redirects are not followed" + _whither(reply.headers.get("location", ""))
+            error += ": redirects are not followed"
+            log.warning("%s%s", error, _whither(reply.headers.get("location", "")))
         elif quoted := reply.body[: 4 * _QUOTED].decode("utf-8", "replace").strip():
             # Secrets go before the cut: half a secret would not be recognised.
             error += f": {without(quoted, (*hide, *self._secrets))[:_QUOTED]}"
@@ -160,6 +172,7 @@ class Sender:
                 resolver=_Resolver(self._threads),
             )
             self._session = aiohttp.ClientSession(
+                response_class=_Response,
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # post() has the one deadline
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -179,6 +192,29 @@ class Sender:
 
     def _shown(self, text: str, hide: Sequence[str]) -> str:
         return one_line(without(text, (*hide, *self._secrets)), 2 * _QUOTED)
+
+
+class _Response(aiohttp.ClientResponse):
+    """An answer that interim replies (1xx) cannot put off for ever: reading them is work that others wait for."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        protocol = connection.protocol
+        assert protocol is not None
+        read, left = protocol.read, INTERIM_LIMIT + 1
+
+        async def counted() -> Any:
+            nonlocal left
+            if not left:
+                raise TooManyInterim
+            left -= 1
+            return await read()
+
+        # Leaky: the driver has no setting for it, and reads until there is something else.
+        protocol.read = counted  # type: ignore[method-assign]
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
 
 
 class _Resolver(AbstractResolver):
@@ -246,6 +282,8 @@ def _said(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorError():
             return _not_connected(error)
+        case TooManyInterim():
+            return f"it sent more than {INTERIM_LIMIT} interim replies (1xx)"
         case aiohttp.ServerDisconnectedError():
             return "the connection was closed before an answer came"
         case aiohttp.ClientPayloadError():

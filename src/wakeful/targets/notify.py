@@ -9,7 +9,7 @@ from typing import Any, Final
 from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.errors import InvalidConfig
-from wakeful.targets.text import described, without
+from wakeful.targets.text import described, one_line, without
 from wakeful.targets.threads import Threads
 
 # These reach whatever address or device they are given: for HTTP there is the webhook, which checks addresses.
@@ -19,6 +19,7 @@ UNSAFE: Final = (
     | {"file", "exec", "shell", "script"}
 )
 _AT_ONCE: Final = 4
+NAME_LIMIT: Final = 200
 
 
 class Notify:
@@ -42,7 +43,7 @@ class Notify:
     async def deliver(self, wake: Wake) -> Outcome:
         try:
             async with asyncio.timeout(self._timeout):
-                sent = await self._threads.run(self._send, wake.label or "wakeful", wake.message)
+                sent = await self._threads.run(self._send, wake.label or "wakeful", _signed(wake))
         except TimeoutError:
             return Failed(f"no answer within {self._timeout:g} s", unhealthy=True)
         except Exception as error:  # whatever one of apprise's 170 plugins raises
@@ -57,6 +58,12 @@ class Notify:
     def _send(self, title: str, body: str) -> bool:
         # A result that is true when every service took it; older apprises: True, False, or None for nobody to notify.
         return bool(self._services.notify(body=body, title=title))
+
+
+def _signed(wake: Wake) -> str:
+    """Who set it, then the message: services cut off the end of what is long, and a message may claim anything."""
+    owner, by = (one_line(name, NAME_LIMIT) for name in (wake.owner_did, wake.alarm.created_by))
+    return f"[{owner}, by {by}] {wake.message}" if by else f"[{owner}] {wake.message}"
 
 
 def _services(urls: Sequence[str], schemes: frozenset[str]) -> Any:

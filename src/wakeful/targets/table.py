@@ -22,6 +22,8 @@ MESSAGES: Final = {
     "content": "message",
     "timestamp": "delivered_at",
 }
+# Who set it, beside a sender that says what the gateway expects: where the table has columns of these names for text.
+SIGNATURE: Final = {"owner": "owner_did", "created_by": "created_by"}
 _FIELDS: Final[Mapping[str, Callable[[Wake], Any]]] = {
     "fire_id": lambda wake: wake.fire_id,
     "alarm_id": lambda wake: wake.alarm_id,
@@ -81,6 +83,8 @@ class Table:
     ) -> None:
         for name in (*table.split("."), *columns, key):
             _check_name(name)
+        # Whoever names the columns has all of them named.
+        self._optional = tuple(SIGNATURE) if columns is MESSAGES and key not in SIGNATURE else ()
         columns = columns if key in columns else {key: "fire_id", **columns}
         if columns[key] != "fire_id":
             raise InvalidConfig(f"the key column {key!r} must hold fire_id", field="columns")
@@ -91,6 +95,7 @@ class Table:
         self._clock = clock
         self._sender = sender
         self._isolated_sender = isolated_sender
+        columns = {**columns, **{column: SIGNATURE[column] for column in self._optional}}
         self._columns = {column: self._field(column, field) for column, field in columns.items()}
         self._stamped = tuple(column for column, field in columns.items() if field == "delivered_at")
         self._timeout = timeout
@@ -111,7 +116,7 @@ class Table:
 
     async def deliver(self, wake: Wake) -> Outcome:
         values = {column: value(wake) for column, value in self._columns.items()}
-        row = Row(self._table, values, self._key, self._stamped)
+        row = Row(self._table, values, self._key, self._stamped, self._optional)
         if self._writer is None:
             return Delivered(f"a row in {self._table}", row=row)
         return await self._writer.insert(row)
@@ -141,7 +146,7 @@ class Table:
         return self._sender
 
     def _writer_for(self, database: str) -> Writer:
-        columns = tuple(self._columns)
+        columns = tuple(column for column in self._columns if column not in self._optional)
         if database.startswith(("postgresql://", "postgres://")):
             try:
                 from wakeful.targets.table_postgres import PostgresWriter

@@ -41,7 +41,7 @@ class PostgresWriter:
         self._timeout = timeout
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
-        self._statement = ""
+        self._types: dict[str, str] = {}  # of the table's columns, as last seen
 
     async def check(self) -> None:
         try:
@@ -52,18 +52,18 @@ class PostgresWriter:
             raise InvalidConfig(_said(error), field="database") from None
 
     async def insert(self, row: Row) -> Outcome:
-        values = [None if value is None else str(value) for value in (row.values[column] for column in self._columns)]
         try:
             async with asyncio.timeout(self._timeout):
                 async with (await self._opened()).acquire() as connection:
-                    if not self._statement:
+                    if not self._types:
                         await self._prepare(connection)
-                    done = await connection.execute(self._statement, *values)
+                    done = await self._execute(connection, row)
         except TimeoutError:
             return not_inserted(f"not done within {self._timeout:g} s", unhealthy=True)
         except InvalidConfig as error:
             return not_inserted(str(error), unhealthy=True)
         except asyncpg.PostgresError as error:
+            self._types = {}  # it may have been altered: ask again
             ours = (error.sqlstate or "").startswith(_OUR_FAULT)
             return not_inserted(_said(error), unhealthy=not ours)
         except (asyncpg.InterfaceError, OSError, ValueError) as error:
@@ -89,17 +89,22 @@ class PostgresWriter:
             return self._pool
 
     async def _prepare(self, connection: asyncpg.pool.PoolConnectionProxy) -> None:
-        """The insert, with every text turned into its column's type by the database."""
         name = quoted(self._table)
         types = {row["attname"]: row["type"] for row in await connection.fetch(_COLUMNS, name)}
         verify_columns(self._table, self._columns, types)
         if not await connection.fetch(_UNIQUE_ON, name, self._key):
             raise no_unique_key(self._table, self._key)
-        columns = ", ".join(quoted(column) for column in self._columns)
-        values = ", ".join(f"${n}::text::{types[column]}" for n, column in enumerate(self._columns, 1))
-        self._statement = (
-            f"insert into {name} ({columns}) values ({values}) on conflict ({quoted(self._key)}) do nothing"
-        )
+        self._types = types
+
+    async def _execute(self, connection: asyncpg.pool.PoolConnectionProxy, row: Row) -> str:
+        """The insert, with every text turned into its column's type by the database."""
+        types = self._types
+        values = row.fitted({name for name, kind in types.items() if kind.startswith(("text", "character"))}).values
+        columns = ", ".join(map(quoted, values))
+        places = ", ".join(f"${n}::text::{types[column]}" for n, column in enumerate(values, 1))
+        into = f"insert into {quoted(self._table)} ({columns}) values ({places})"
+        texts = [None if value is None else str(value) for value in values.values()]
+        return await connection.execute(f"{into} on conflict ({quoted(self._key)}) do nothing", *texts)
 
 
 def _said(error: Exception) -> str:

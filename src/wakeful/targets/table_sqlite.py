@@ -22,6 +22,11 @@ select 1
  where list."unique" and not list.partial
    and (select group_concat(lower(name)) from pragma_index_info(list.name)) = lower(?2)
 """
+_TEXTS = """
+select lower(name)
+  from pragma_table_info(?)
+ where type = '' or lower(type) like '%char%' or lower(type) like '%text%'
+"""
 
 
 class SqliteWriter:
@@ -36,9 +41,6 @@ class SqliteWriter:
         self._table, self._columns, self._key = table, columns, key
         self._timeout = timeout
         self._clock = clock
-        names = ", ".join(quoted(column) for column in columns)
-        marks = ", ".join("?" * len(columns))
-        self._insert = f"insert into {quoted(table)} ({names}) values ({marks}) on conflict ({quoted(key)}) do nothing"
         self._threads = Threads(1, "wakeful-table")
         self._database: apsw.Connection | None = None
 
@@ -75,8 +77,11 @@ class SqliteWriter:
             database.execute("begin immediate")
             try:
                 # Stamped while nobody else can write: a reader that follows the stamps then misses none.
+                row = row.fitted({name for (name,) in database.execute(_TEXTS, (self._table,))})
                 values = row.values | dict.fromkeys(row.stamped, stamp(self._clock.now()))
-                database.execute(self._insert, tuple(values[column] for column in self._columns))
+                names, marks = ", ".join(map(quoted, values)), ", ".join("?" * len(values))
+                into = f"insert into {quoted(self._table)} ({names}) values ({marks})"
+                database.execute(f"{into} on conflict ({quoted(self._key)}) do nothing", tuple(values.values()))
                 changed = database.changes()
                 database.execute("commit")
                 return changed

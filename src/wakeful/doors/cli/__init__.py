@@ -50,7 +50,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Set up": {
         "target": ("house", "List, pause and resume targets."),
-        "token": ("tokens", "Make, list and revoke tokens."),
+        "token": ("tokens", "Make, list and revoke tokens, and do without them."),
         "db": ("house", "Look after the database."),
         "purge": ("house", "Delete what was finished long ago."),
     },

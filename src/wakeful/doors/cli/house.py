@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
@@ -11,11 +12,14 @@ import click
 import msgspec
 
 from wakeful.app import Wakeful, build, build_store
+from wakeful.config import exposed
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.doors.cli.output import utc
 from wakeful.doors.cli.tasks import scheduled_tasks
 from wakeful.schedule import duration
 from wakeful.store import TargetState, Worker
+
+log = logging.getLogger("wakeful.config")
 
 
 @click.command("serve", cls=Command)
@@ -53,6 +57,8 @@ def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: A
 
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
+    if file := exposed(asked().config):
+        log.warning("%s holds secrets, and everyone on this machine can read it: chmod o-r %s", file, file)
 
     async def staying() -> None:
         await stay(build(settings, via="cli"), run, create=create)

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from wakeful.alarm import Event
 from wakeful.app import build_store
 from wakeful.doors.auth import mint
 from wakeful.doors.cli.asking import Command, asked
 from wakeful.doors.cli.output import utc
-from wakeful.errors import NotFound
+from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.schedule import duration
 from wakeful.store import Store, Token
 
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 @click.group("token")
 def token_command() -> None:
-    """Make, list and revoke tokens."""
+    """Make, list and revoke tokens, and do without them."""
 
 
 @token_command.command("new", cls=Command)
@@ -103,6 +104,37 @@ def token_revoke(id: str) -> None:
     if not _on_store(do):
         raise NotFound(f"there is no token {id!r}", field="id", fix="`wakeful token ls` lists them.")
     asked().output.record({"id": id, "state": "revoked"}, {"id": id, "state": "revoked"})
+
+
+@token_command.command("open", cls=Command)
+@click.option("--yes", is_flag=True, help="Do it; without this, only say what it would do.")
+def token_open(yes: bool) -> None:
+    """Let everyone in who reaches the server on loopback, once no token is good any more.
+
+    A server that has ever had a token stays closed when the last one ends, and so does one with `public_url`. This
+    opens it again, until the next token is made. Whoever reaches it then acts as the owner in the settings, also
+    through a proxy in front of it.
+    """
+
+    async def do(store: Store) -> None:
+        now = await store.now()
+        live = [token.id for token in await store.tokens() if token.is_live(now)]
+        if live:
+            raise Conflict(
+                f"{len(live)} tokens are still good",
+                fix=f"Revoke each first: wakeful token revoke {live[0]}.",
+            )
+        if not yes:
+            raise InvalidRequest(
+                "everyone who reaches the server would act as its owner, without a token",
+                field="--yes",
+                fix="Say --yes if that is what you want.",
+            )
+        await store.open_door(Event(at=now, what="opened", by="cli", reason="no token is needed any more"))
+
+    _on_store(do)
+    asked().output.record({"state": "open"}, {"state": "open"})
+    click.echo("note: everyone who reaches the server is let in, until the next token is made", err=True)
 
 
 def _on_store(verb: Callable[[Store], Awaitable[T]]) -> T:

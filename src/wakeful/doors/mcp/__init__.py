@@ -157,7 +157,7 @@ async def _called(
             raise Forbidden("this token names no owner", field="Authorization")
         principal.need(entry.scope)
         asked = _read(arguments, entry.takes)
-        tools = entry.tools(service, settings, owner=principal.owner, guarded=not principal.local)
+        tools = entry.tools(service, settings, owner=principal.owner, guarded=not principal.local, by=principal.by)
         found = msgspec.to_builtins(await entry.run(tools, asked))
     except WakefulError as error:
         error.field = entry.names.get(error.field, error.field)

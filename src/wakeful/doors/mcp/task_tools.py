@@ -40,9 +40,12 @@ _FRAME: Final = 300  # bytes of an answer beside its tasks and its cursor
 
 
 class TaskTools:
-    """The tools for one caller: `owner` is whose tasks these are, `guarded` whether limits apply."""
+    """The tools for one caller: `owner` is whose tasks these are, `guarded` whether limits apply.
 
-    def __init__(self, service: Service, settings: Settings, *, owner: str, guarded: bool) -> None:
+    `by` is not noted: what is done to a task is done to its row, and the row has no place for it.
+    """
+
+    def __init__(self, service: Service, settings: Settings, *, owner: str, guarded: bool, by: str) -> None:
         self._service = service
         self._tasks = service.tasks
         self._settings = settings

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, coming, parse_fire_id
 from wakeful.config import Settings
-from wakeful.doors import wire
+from wakeful.doors import table, wire
 from wakeful.doors.mcp import views
 from wakeful.doors.mcp.schemas import (
     AlarmResult,
@@ -49,13 +49,14 @@ _PENDING: Final = ("active", "paused")
 
 
 class Tools:
-    """The tools for one caller: `owner` is whose alarms these are, `guarded` whether limits apply."""
+    """The tools for one caller: `owner` is whose alarms these are, `guarded` whether limits apply, `by` who did it."""
 
-    def __init__(self, service: Service, settings: Settings, *, owner: str, guarded: bool) -> None:
+    def __init__(self, service: Service, settings: Settings, *, owner: str, guarded: bool, by: str) -> None:
         self._service = service
         self._settings = settings
         self._owner = owner
         self._guarded = guarded
+        self._by = by
 
     async def set(self, asked: SetArguments) -> AlarmResult:
         fields = given(asked)
@@ -80,7 +81,7 @@ class Tools:
         )
         if asked.parent_fire is not UNSET:
             draft = replace(draft, parent_fire=asked.parent_fire)
-        added = await self._service.set(draft, on_conflict=on_conflict, guarded=self._guarded)
+        added = await self._service.set(draft, on_conflict=on_conflict, guarded=self._guarded, by=self._by)
         if not added.deduped:
             return await self._set(added.alarm)
         if on_conflict == "replace":
@@ -109,25 +110,28 @@ class Tools:
             target=asked.target,
             conversation_id=asked.conversation_id,
             cursor=views.cursor(asked.cursor),
-            limit=asked.limit + 1,
+            limit=asked.limit,
+            most=table.PAGE_SIZE,
         )
         found = await self._service.find(query)
         shown: list[AlarmView] = []
         room = BUDGET - 400
-        for alarm in found[: asked.limit]:
+        for alarm in found:
             line = views.brief(alarm)
             room -= len(msgspec.json.encode(line)) + 1
             if room < 0 and shown:
                 break
             shown.append(line)
-        more = len(shown) < len(found)
+        last = found[len(shown) - 1] if len(shown) < len(found) else None
+        further = found.further if last is None else (last.created_at, last.id)
+        more = further is not None
         what = f"{len(shown)} alarms, newest first" if len(shown) != 1 else "1 alarm"
         kind = "" if asked.status == "all" else f" ({asked.status})"
         return ListResult(
             summary=f"{what}{kind}." + (" There are more: call again with cursor." if more else ""),
             now=await self._now(),
             alarms=shown,
-            next_cursor=views.cursor_of(found[len(shown) - 1]) if more else "",
+            next_cursor="" if further is None else views.cursor_of(*further),
         )
 
     async def get(self, asked: GetArguments) -> GetResult:
@@ -141,7 +145,7 @@ class Tools:
         alarm = await self._service.get(alarm_id, owner=self._owner)
         if asked.part is not UNSET:
             return await self._part(alarm, asked.id, asked.part, asked.offset)
-        why = await self._service.why(asked.id, owner=self._owner)
+        why = await self._service.why(asked.id, owner=self._owner, operator=not self._guarded)
         one = [await self._service.fire_of(asked.id, owner=self._owner)] if "@" in asked.id else None
         fires = one or await self._service.fires(FireQuery(owner=self._owner, alarm_id=alarm.id, limit=3))
         room = Room()
@@ -157,7 +161,7 @@ class Tools:
 
     async def update(self, asked: UpdateArguments) -> AlarmResult:
         _check_action(asked)
-        who: dict[str, Any] = {"owner": self._owner, "by": self._owner}
+        who: dict[str, Any] = {"owner": self._owner, "by": self._by}
         match asked.action:
             case "pause":
                 reason = asked.reason if asked.reason is not UNSET else ""
@@ -180,7 +184,7 @@ class Tools:
         return await self._changed("Changed", changed)
 
     async def cancel(self, asked: CancelArguments) -> AlarmResult:
-        done = await self._service.cancel(asked.id, owner=self._owner, by=self._owner, reason=asked.reason)
+        done = await self._service.cancel(asked.id, owner=self._owner, by=self._by, reason=asked.reason)
         return await self._changed("Cancelled" if done.status == "cancelled" else "It had ended already", done)
 
     async def report(self, asked: ReportArguments) -> ReportResult:
@@ -205,7 +209,7 @@ class Tools:
         )
 
     async def inbox(self, asked: InboxArguments) -> InboxResult:
-        found = await self._service.inbox(owner=self._owner, limit=asked.limit, wait=asked.wait)
+        found = await self._service.inbox(owner=self._owner, limit=asked.limit, wait=asked.wait, guarded=self._guarded)
         room = Room()
         each = (BUDGET - 400) // max(1, len(found)) - NUMBERS
         wakes = [views.wake_view(taken, room, each=each) for taken in found]
@@ -242,7 +246,8 @@ class Tools:
 
     async def _text(self, alarm: Alarm, id: str, part: str) -> str:
         if part == "facts":
-            return "\n".join((await self._service.why(id, owner=self._owner)).facts)
+            why = await self._service.why(id, owner=self._owner, operator=not self._guarded)
+            return "\n".join(why.facts)
         if part == "result":
             if "@" not in id:
                 raise InvalidRequest("an alarm has no result", field="id", fix="Give a fire_id of alarm_get's fires.")

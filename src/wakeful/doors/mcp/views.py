@@ -174,8 +174,8 @@ def _utc(moment: datetime | None) -> str:
     return "" if moment is None else utc(moment)
 
 
-def cursor_of(alarm: Alarm) -> str:
-    return f"{unix_ms(alarm.created_at)}.{alarm.id}"
+def cursor_of(at: datetime, id: str) -> str:
+    return f"{unix_ms(at)}.{id}"
 
 
 def cursor(text: str) -> tuple[datetime, str] | None:

@@ -54,7 +54,7 @@ select task_id from {t}task_links;
 -- name: news
 with changed as (
     select task_id, max(seq) as upto
-      from (select task_id, seq from {t}task_changes order by seq limit $1) as first
+      from (select task_id, seq from {t}task_changes where seq > $2 order by seq limit $1) as first
      group by task_id)
 select changed.task_id,
        changed.upto,

@@ -29,15 +29,16 @@ insert into {t}task_tables (name, connected_at) values (:name, :now) on conflict
 
 -- name: watch
 -- Only the id is queued: whoever writes a task needs no more than the right to write here, and waits for nobody.
+-- As text, whatever it is: an id that is none must not fail the other program's own statement.
 create trigger if not exists {p}task_inserted after insert on {tasks} when new.id is not null begin
-    insert into {t}task_changes (task_id) values (new.id);
+    insert into {t}task_changes (task_id) values (cast(new.id as text));
 end;
 create trigger if not exists {p}task_updated after update on {tasks} begin
-    insert into {t}task_changes (task_id) select old.id where old.id is not null;
-    insert into {t}task_changes (task_id) select new.id where new.id is not null and new.id is not old.id;
+    insert into {t}task_changes (task_id) select cast(old.id as text) where old.id is not null;
+    insert into {t}task_changes (task_id) select cast(new.id as text) where new.id is not null and new.id is not old.id;
 end;
 create trigger if not exists {p}task_deleted after delete on {tasks} when old.id is not null begin
-    insert into {t}task_changes (task_id) values (old.id);
+    insert into {t}task_changes (task_id) values (cast(old.id as text));
 end;
 
 -- name: unwatch
@@ -55,16 +56,17 @@ select count(*)
 -- name: queue_all
 -- Every row, and every task whose row is gone.
 insert into {t}task_changes (task_id)
-select id from {tasks} where id is not null
+select cast(id as text) from {tasks} where id is not null
  union
 select task_id from {t}task_links;
 
 -- name: news
+-- Whatever others put into their table is read as bytes: a text that is none must not fail the rows beside it.
 with changed as (
     select task_id, max(seq) as upto
-      from (select task_id, seq from {t}task_changes order by seq limit :limit)
+      from (select task_id, seq from {t}task_changes where seq > :after order by seq limit :limit)
      group by task_id)
-select changed.task_id,
+select cast(changed.task_id as blob),
        changed.upto,
        link.alarm_id,
        link.seen,

@@ -28,11 +28,20 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
 from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
-from wakeful.testing.conformance.finding import TestFinding, TestFires, TestInbox, TestOverdue, TestOwners, TestStats
+from wakeful.testing.conformance.finding import (
+    TestFinding,
+    TestFires,
+    TestInbox,
+    TestOverdue,
+    TestOwners,
+    TestPages,
+    TestStats,
+    TestUsage,
+)
 from wakeful.testing.conformance.following import TestFollowing
 from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
-from wakeful.testing.conformance.owning import TestSimilar, TestTokens
+from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
 from wakeful.testing.conformance.upkeep import (
     TestClosing,
@@ -49,6 +58,7 @@ __all__ = [
     "TestBacklog",
     "TestClaiming",
     "TestClosing",
+    "TestDoor",
     "TestEditing",
     "TestEvents",
     "TestFinding",
@@ -61,6 +71,7 @@ __all__ = [
     "TestNextDue",
     "TestOverdue",
     "TestOwners",
+    "TestPages",
     "TestPurging",
     "TestRows",
     "TestSchema",
@@ -70,6 +81,7 @@ __all__ = [
     "TestSuspects",
     "TestTargets",
     "TestTokens",
+    "TestUsage",
     "TestWhatIsKept",
     "TestWorkers",
 ]

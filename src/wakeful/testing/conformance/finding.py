@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.store import AlarmQuery, FireQuery, Stats, Store
+from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Usage
+from wakeful.store.pages import SEARCHED
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
     MS,
@@ -31,6 +32,67 @@ async def found(store: Store, **query: Any) -> list[str]:
 async def with_fires(store: Store, alarm: Alarm, *fires: Fire) -> None:
     await added(store, alarm)
     await settled(store, change(alarm, *fires))
+
+
+class TestPages:
+    async def test_further_is_where_to_go_on_and_none_at_the_end(self, store: Store, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock, label=str(number)) for number in range(5)]
+        await added(store, *alarms)
+        seen, query = [], AlarmQuery(limit=2)
+        while True:
+            page = await store.find(query)
+            seen += [alarm.label for alarm in page]
+            if page.further is None:
+                break
+            query = AlarmQuery(limit=2, cursor=page.further)
+        assert sorted(seen) == ["0", "1", "2", "3", "4"]
+        assert (await store.find(AlarmQuery(limit=5))).further is None
+
+    async def test_a_page_ends_where_it_is_heavy_enough(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, wake_message="x" * 10_000) for _ in range(6)))
+        page = await store.find(AlarmQuery(most=25_000))
+        assert len(page) == 3
+        assert page.further == (page[-1].created_at, page[-1].id)
+        assert len(await store.find(AlarmQuery(most=1))) == 1  # one goes always
+        rest = await store.find(AlarmQuery(most=100_000, cursor=page.further))
+        assert (len(rest), rest.further) == (3, None)
+
+    async def test_a_page_of_fires_too(self, store: Store, clock: ManualClock) -> None:
+        for _ in range(4):
+            alarm = an_alarm(clock)
+            await with_fires(store, alarm, a_fire(alarm, result="x" * 10_000))
+        page = await store.fires(FireQuery(most=15_000))
+        assert len(page) == 2
+        rest = await store.fires(FireQuery(most=100_000, cursor=page.further))
+        assert (len(rest), rest.further) == (2, None)
+
+    async def test_a_search_looks_through_so_much_and_says_where_to_go_on(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await added(store, an_alarm(clock, label="Straße"))
+        await clock.advance(1)
+        long = "x" * (SEARCHED // 40)
+        for _ in range(5):
+            await added(store, *(an_alarm(clock, wake_message=long) for _ in range(10)))
+        first = await store.find(AlarmQuery(text="STRASSE"))
+        assert first == []
+        assert first.further is not None
+        second = await store.find(AlarmQuery(text="STRASSE", cursor=first.further))
+        assert [alarm.label for alarm in second] == ["Straße"]
+        assert second.further is None
+
+
+class TestUsage:
+    async def test_counts_what_is_active_or_paused_and_weighs_all(self, store: Store, clock: ManualClock) -> None:
+        assert await store.usage("ada") == Usage(0, 0)
+        words = "".join(chr(33 + number * number * 7919 % 90) for number in range(4000))
+        kept = [an_alarm(clock, status=status) for status in ("active", "paused", "cancelled", "fired")]
+        await added(store, *kept, an_alarm(clock, owner_did="bob", wake_message=words))
+        before = await store.usage("ada")
+        assert before.alarms == 2
+        await added(store, an_alarm(clock, status="fired", wake_message=words))
+        after = await store.usage("ada")
+        assert (after.alarms, after.bytes > before.bytes) == (2, True)
 
 
 class TestFinding:

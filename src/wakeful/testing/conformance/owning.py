@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from wakeful.alarm import Event
 from wakeful.clock import Clock
 from wakeful.store import Store, Token
 from wakeful.testing.clock import ManualClock
@@ -90,6 +91,32 @@ class TestTokens:
             await store.add_token(token)
         assert await store.purge(now) == len(gone)
         assert await store.tokens() == kept
+
+
+class TestDoor:
+    async def test_it_is_closed_from_the_first_token_on_whatever_becomes_of_it(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        assert await store.door() == "new"
+        await store.add_token(a_token(clock, expires_at=clock.now() + SECOND))
+        assert await store.door() == "closed"
+        await store.revoke_token("aa11", clock.now())
+        assert await store.purge(clock.now() + DAY) == 1
+        assert await store.tokens() == []
+        assert await store.door() == "closed"
+
+    async def test_it_is_opened_on_record_and_closed_by_the_next_token(self, store: Store, clock: ManualClock) -> None:
+        await store.add_token(a_token(clock, revoked_at=clock.now()))
+        opened = Event(at=clock.now(), what="opened", by="ops")
+        await store.open_door(opened)
+        assert await store.door() == "open"
+        assert [event for _, event in await store.events()] == [opened]
+        await store.add_token(a_token(clock, "bb22"))
+        assert await store.door() == "closed"
+
+    async def test_it_can_be_opened_before_there_is_a_token(self, store: Store, clock: ManualClock) -> None:
+        await store.open_door(Event(at=clock.now(), what="opened"))
+        assert await store.door() == "open"
 
 
 class TestSimilar:

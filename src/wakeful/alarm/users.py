@@ -1,0 +1,98 @@
+"""Who may use a target, and which chats their words may go to. Pure.
+
+A wake to a webhook, a router, a handler or the inbox says whose it is, and only a program reads it. A row in a table or
+a notification is read as words, by people and by other people's agents: it is for the operator alone until `owners`
+says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from wakeful.alarm.model import TASKS, Alarm
+from wakeful.config import EVERYONE, Settings
+from wakeful.errors import InvalidConfig, InvalidRequest
+
+ANYONE: Final = frozenset({EVERYONE})
+READ_AS_WORDS: Final = ("table", "notify")
+NOT_YOURS: Final = "its owner may not use this target"
+
+
+class Users(Struct, frozen=True, kw_only=True):
+    """The users of one target."""
+
+    owners: frozenset[str] = ANYONE
+    task_owners: frozenset[str] = ANYONE  # whose tasks of `scheduled_tasks` may go there
+    operator: str = ""
+    chats: Mapping[str, Sequence[str]] = {}  # of each owner; empty: nobody is kept from any
+    is_chat: bool = False  # whether the conversation of every wake is a chat, not only that of a task
+
+    def may_use(self, owner: str, *, via: str = "") -> bool:
+        owners = self.task_owners if via == TASKS else self.owners
+        return owner in owners or EVERYONE in owners
+
+    def may_write(self, owner: str, chat: str, *, via: str = "") -> bool:
+        """Whether an owner's words may go into a chat. What names no chat, or goes to no chat, may go anywhere."""
+        if not self.chats or not chat or not (self.is_chat or via == TASKS):
+            return True
+        if owner == self.operator and owner not in self.chats:
+            return True
+        return any(_fits(chat, pattern) for name in (owner, EVERYONE) for pattern in self.chats.get(name, ()))
+
+    def check_chat(self, owner: str, chat: str, *, via: str = "") -> None:
+        if not self.may_write(owner, chat, via=via):
+            raise InvalidRequest(
+                f"this owner may not write to the chat {chat[:60]!r}", field="conversation_id", fix=CHAT_FIX
+            )
+
+    def refusal(self, alarm: Alarm) -> str:
+        """Why a due alarm must not be delivered, or nothing: the settings may be others than when it was set."""
+        if not self.may_use(alarm.owner_did, via=alarm.created_via):
+            return f"not delivered: {NOT_YOURS}"
+        if not self.may_write(alarm.owner_did, alarm.conversation_id, via=alarm.created_via):
+            return "not delivered: its owner may not write to this chat"
+        return ""
+
+
+CHAT_FIX: Final = "Name a chat of this owner's; the operator lists them in the setting `chats`."
+
+
+def users_of(settings: Settings, name: str, kind: str, owners: Any = None) -> Users:
+    """The users of a target as the settings have them; `owners` is what its own table says."""
+    given = None if owners is None else _owners(owners, f"targets.{name}.owners")
+    by_kind = frozenset({settings.owner}) if kind in READ_AS_WORDS else ANYONE
+    # Whoever connects a table of tasks has opened the way to where tasks go, for tasks and nothing else.
+    of_tasks = ANYONE if name == settings.tasks_target else by_kind
+    return Users(
+        owners=by_kind if given is None else given,
+        task_owners=of_tasks if given is None else given,
+        operator=settings.owner,
+        chats=settings.chats,
+        is_chat=kind == "table",
+    )
+
+
+def task_users(settings: Settings) -> Users:
+    """Those of the target that tasks go to, for tasks."""
+    name = settings.tasks_target
+    target = settings.targets.get(name, {})
+    return users_of(settings, name, str(target.get("kind", "")), target.get("owners"))
+
+
+def _owners(given: Any, field: str) -> frozenset[str]:
+    fix = f'Give a list of names, such as ["ada", "bob"]; ["{EVERYONE}"] stands for everyone.'
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(one, str) and one for one in given):
+        raise InvalidConfig(f"{given!r} is not a list of owners", field=field, fix=fix)
+    if odd := next((one for one in given if EVERYONE in one and one != EVERYONE), ""):
+        raise InvalidConfig(f"{odd!r} is not a name: {EVERYONE!r} stands alone, for everyone", field=field, fix=fix)
+    return frozenset(given)
+
+
+def _fits(chat: str, pattern: str) -> bool:
+    head, star, tail = pattern.partition(EVERYONE)
+    if not star:
+        return chat == pattern
+    return len(chat) >= len(head) + len(tail) and chat.startswith(head) and chat.endswith(tail)

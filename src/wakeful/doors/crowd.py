@@ -1,0 +1,106 @@
+"""How many connections a process takes, in all and from one address, so that descriptors are left to deliver with.
+
+Where it is full, whoever has said nothing for the longest makes room: a silent socket never keeps out one that speaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import resource
+from typing import Final
+
+from msgspec import Struct
+
+from wakeful.config import Settings
+
+log = logging.getLogger("wakeful.http")
+
+MOST_FILES: Final = 65_536  # what a process asks for, where it may have as many
+OWN_FILES: Final = 64  # the database, its log, standard streams, the listener
+
+
+def raise_limit() -> int:
+    """As many descriptors as this process may have; how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):
+            pass  # then with what there is
+    return MOST_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def room(settings: Settings, descriptors: int) -> int:
+    """The most connections to take: what deliveries may need stays free, or half of all where there are few."""
+    kept = min(settings.total_concurrency + OWN_FILES, descriptors // 2)
+    return max(1, min(settings.connections, descriptors - kept))
+
+
+class _Guest(Struct):
+    address: str
+    silent_since: float | None
+
+
+class Crowd:
+    """Who is connected. Connections that became WebSockets stay counted until their transport is closed."""
+
+    def __init__(self, most: int, per_address: int) -> None:
+        self._most = most
+        self._per_address = per_address
+        self._guests: dict[asyncio.Transport, _Guest] = {}
+
+    def __len__(self) -> int:
+        return len(self._guests)
+
+    def let_in(self, transport: asyncio.Transport, address: str, now: float) -> bool:
+        """Count a new connection; False, and it is to be closed, where there is no room even without silent ones."""
+        near = _is_near(address)  # a proxy here speaks for everybody
+        there = 0 if near else sum(guest.address == address for guest in self._guests.values())
+        if there >= self._per_address and not self._made_room(address):
+            log.warning("%s has %d connections open, and gets no more", address, there)
+            return False
+        if len(self._guests) >= self._most and not self._made_room():
+            log.warning("%d connections are open, and all of them busy: another is refused", len(self._guests))
+            return False
+        self._guests[transport] = _Guest(address, now)
+        return True
+
+    def speaks(self, transport: asyncio.Transport) -> None:
+        """A request has begun: it is not put out for another."""
+        if (guest := self._guests.get(transport)) is not None:
+            guest.silent_since = None
+
+    def is_silent(self, transport: asyncio.Transport, now: float) -> None:
+        if (guest := self._guests.get(transport)) is not None and guest.silent_since is None:
+            guest.silent_since = now
+
+    def leaves(self, transport: asyncio.Transport) -> None:
+        self._guests.pop(transport, None)
+
+    def _made_room(self, address: str | None = None) -> bool:
+        for transport in [one for one in self._guests if one.is_closing()]:
+            del self._guests[transport]
+        silent = [
+            (guest.silent_since, at, transport)
+            for at, (transport, guest) in enumerate(self._guests.items())
+            if guest.silent_since is not None and address in (None, guest.address)
+        ]
+        if silent:
+            _, _, transport = min(silent)
+            del self._guests[transport]
+            transport.abort()
+            return True
+        if address is None:
+            return len(self._guests) < self._most
+        return sum(guest.address == address for guest in self._guests.values()) < self._per_address
+
+
+def _is_near(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True  # a Unix socket, or nothing that has an address

@@ -1,0 +1,140 @@
+"""How many may be connected: silent sockets keep nobody out, and descriptors are left to deliver with."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+from tests.doors.test_owner_limits import streaming
+from tests.doors.world import Visitor, serving
+from wakeful.config import Settings
+from wakeful.doors.crowd import Crowd, room
+
+FAR, FARTHER = "192.0.2.1", "192.0.2.2"
+
+
+class Line(asyncio.Transport):
+    """A transport that only knows whether it was put down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = False
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def entered(crowd: Crowd, address: str, now: float = 0) -> Line | None:
+    line = Line()
+    return line if crowd.let_in(line, address, now) else None
+
+
+def test_one_address_has_so_many_and_another_as_many() -> None:
+    crowd = Crowd(10, per_address=2)
+    for _ in range(2):
+        line = entered(crowd, FAR)
+        assert line is not None
+        crowd.speaks(line)
+    assert entered(crowd, FAR) is None
+    assert entered(crowd, FARTHER) is not None
+    assert all(entered(crowd, "127.0.0.1") for _ in range(5))  # a proxy here speaks for everybody
+
+
+def test_the_one_that_is_silent_for_longest_makes_room() -> None:
+    crowd = Crowd(3, per_address=3)
+    first, second, third = (entered(crowd, FAR, now) for now in range(3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    crowd.speaks(first)
+    assert entered(crowd, FARTHER, 3) is not None
+    assert [line.closed for line in (first, second, third)] == [False, True, False]
+    crowd.is_silent(first, 4)
+    assert entered(crowd, FARTHER, 5) is not None
+    assert [line.closed for line in (first, third)] == [False, True]
+    assert len(crowd) == 3
+
+
+def test_one_address_makes_room_among_its_own() -> None:
+    crowd = Crowd(10, per_address=1)
+    other, mine = entered(crowd, FARTHER, 0), entered(crowd, FAR, 1)
+    assert other is not None
+    assert mine is not None
+    assert entered(crowd, FAR, 2) is not None
+    assert (other.closed, mine.closed) == (False, True)
+
+
+def test_what_became_a_socket_counts_until_it_is_closed() -> None:
+    crowd = Crowd(1, per_address=9)
+    socket = entered(crowd, FAR)
+    assert socket is not None
+    crowd.speaks(socket)
+    assert entered(crowd, FAR) is None
+    socket.closed = True  # nobody says so: it has another protocol by now
+    assert entered(crowd, FAR) is not None
+
+
+def test_descriptors_are_kept_for_deliveries() -> None:
+    settings = Settings(connections=4096, total_concurrency=512)
+    assert room(settings, 65_536) == 4096
+    assert room(settings, 2048) == 2048 - 512 - 64
+    assert room(settings, 256) == 128
+
+
+def test_a_process_raises_its_limit_as_far_as_it_may() -> None:
+    script = (
+        "import resource; from wakeful.doors.crowd import raise_limit;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 400));"
+        "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.split() == ["400", "400", "400"]
+
+
+async def silent(visit: Visitor) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", int(visit.url.rpartition(":")[2]))
+
+
+async def test_silent_sockets_keep_nobody_out_of_a_server(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db"), connections=4) as visit:
+        lines = [await silent(visit) for _ in range(8)]
+        assert (await visit("GET", "/v1/stats")).status == 200
+        async with asyncio.timeout(10):
+            for reader, _ in lines[:4]:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""  # put out
+        for _, writer in lines:
+            writer.close()
+
+
+async def test_where_all_are_busy_one_more_is_not_taken(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db"), connections=2) as visit, AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(streaming(visit, {}))
+        reader, writer = await silent(visit)
+        async with asyncio.timeout(10):
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_wait_at_the_inbox_takes_a_seat(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db"), live_per_owner=1, did_auth=True) as visit:
+        ada, eve = await visit.token("ada"), await visit.token("eve")
+        waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=60", headers=ada))
+        async with asyncio.timeout(10):
+            while not visit.clock.service.seats._taken["ada"]:
+                await visit("GET", "/healthz")
+        answer = await visit("GET", "/v1/inbox?wait=60", headers=ada)
+        assert answer.told == (429, "too_many", "live_per_owner")
+        assert (await visit("GET", "/v1/inbox", headers=ada)).status == 200  # one that does not wait
+        assert (await visit("GET", "/v1/inbox?wait=0.01", headers=eve)).status == 200
+        visit.clock.service.bell.stop()
+        assert (await waiting).status == 200
+        assert not visit.clock.service.seats._taken

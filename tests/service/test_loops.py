@@ -1,0 +1,101 @@
+"""Loops: nobody's receiver or agent can have the same wake again and again, and a cancel ends any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.dispatcher.conftest import World, clock, outbox, place, store, world
+from wakeful.alarm import Change, Delivered, Edit, Failed, Policy, Report, Snoozed
+from wakeful.errors import InvalidRequest, TooMany
+from wakeful.service import Service
+from wakeful.store import Settled, Store
+
+__all__ = ["clock", "outbox", "place", "store", "world"]
+
+SOON = timedelta(milliseconds=1)
+
+
+async def test_a_receiver_that_snoozes_for_a_millisecond_waits_a_second(world: World) -> None:
+    world.desk.answer(*[Snoozed(SOON)] * 50)
+    alarm = await world.set(1)
+    await world.run_due(1)
+    assert len(world.desk.wakes) == 1
+    assert (await world.read(alarm)).next_fire_at == world.clock.now() + timedelta(seconds=1)
+    await world.run_due(0.999)
+    assert len(world.desk.wakes) == 1
+    await world.run_due(0.001)
+    assert len(world.desk.wakes) == 2
+
+
+async def test_a_report_that_snoozes_for_a_millisecond_waits_a_second(world: World) -> None:
+    world.desk.answer(Delivered(awaits_report=True))
+    alarm = await world.set(1, policy={"report_within": 600.0})
+    await world.run_due(1)
+    await world.service.report(alarm.fire_id, Report("snooze", wait=SOON), owner="ada")
+    assert (await world.read(alarm)).next_fire_at == world.clock.now() + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("policy", [{"backoff_base": 0.0}, {"backoff_cap": 0.0}, {"backoff_base": 0.999}], ids=str)
+async def test_an_owner_who_is_limited_cannot_have_retries_without_a_pause(
+    world: World, policy: dict[str, Any]
+) -> None:
+    from tests.service.test_guards import a_draft
+
+    [name] = policy
+    await world.service.set(a_draft(policy=msgspec.convert(policy, Policy), target="desk"))  # who owns the machine may
+    with pytest.raises(InvalidRequest, match="at least 1 s") as refused:
+        await world.service.set(a_draft(policy=msgspec.convert(policy, Policy), target="desk"), guarded=True)
+    assert refused.value.field == f"policy.{name}"
+    alarm = (await world.service.set(a_draft(target="desk"), guarded=True)).alarm
+    edit = Edit(policy=msgspec.convert(policy, Policy))
+    with pytest.raises(InvalidRequest, match="at least 1 s"):
+        await world.service.update(alarm.id, edit, owner="ada", guarded=True)
+
+
+async def test_retries_count_as_creates_do(world: World) -> None:
+    settings = replace(world.settings, creates_per_minute=3)
+    service = Service(world.store, clock=world.clock, settings=settings, targets=lambda: world.served)
+    world.desk.answer(*[Failed("no", retryable=False)] * 10)
+    alarm = await world.set(1)
+    for _ in range(3):
+        await world.run_due(1)
+        await service.retry(alarm.fire_id, owner="ada", guarded=True)
+    await world.run_due(1)
+    with pytest.raises(TooMany) as refused:
+        await service.retry(alarm.fire_id, owner="ada", guarded=True)
+    assert refused.value.field == "creates_per_minute"
+    await service.retry(alarm.fire_id, owner="ada")
+
+
+class Contested:
+    """A store in which a dispatcher is always faster, so many times."""
+
+    def __init__(self, store: Store, times: int) -> None:
+        self._store = store
+        self._left = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        if self._left:
+            self._left -= 1
+            alarm = await self._store.get(changes[0].after.id)
+            assert alarm is not None
+            moved = replace(alarm, claim=alarm.claim + 1)
+            await self._store.settle([Change(claim=alarm.claim, version=alarm.version, after=moved)])
+        return await self._store.settle(changes)
+
+
+async def test_a_cancel_wins_against_a_loop(world: World) -> None:
+    alarm = await world.set(60)
+    store: Any = Contested(world.store, 200)
+    service = Service(store, clock=world.clock, settings=world.settings, targets=lambda: world.served)
+    assert (await service.cancel(alarm.id, owner="ada")).status == "cancelled"
+    assert (await world.read(alarm)).status == "cancelled"
