@@ -38,14 +38,16 @@ def server(tmp_path: Path, environ: dict[str, str], agent_port: int) -> Iterator
     """The address of a `wakeful serve` with the example's settings, but for the port of the agent."""
     config = (EXAMPLES / "agent" / "wakeful.toml").read_text()
     assert ":8787" in config
-    (tmp_path / "wakeful.toml").write_text(config.replace(":8787", f":{agent_port}"))
+    settings = tmp_path / "wakeful.toml"
+    settings.write_text(config.replace(":8787", f":{agent_port}"))
+    settings.chmod(0o600)  # it holds a secret, and what others can read is warned about first
     command = [sys.executable, "-m", "wakeful.doors.cli", "serve", "--port", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r" on (http://127\.0\.0\.1:\d+), ", said)
-        assert found is not None, said + process.stderr.read()
+        assert found is not None, said
         yield found[1]
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=WITHIN)
