@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Change, Edit
 from wakeful.clock import SystemClock
+from wakeful.dispatcher import Dispatcher
 from wakeful.errors import StoreUnavailable
 from wakeful.store import Claim, Claimed, Settled
 from wakeful.testing.conformance.making import an_alarm
@@ -221,17 +222,41 @@ async def test_who_stood_still_leaves_what_others_hold_alone_for_a_moment(world:
     [theirs] = (await world.store.claim({"tells": 1}, lease=world.settings.lease)).alarms
     dispatcher = world.another()
     dispatcher._event_loop = asyncio.get_running_loop()
-    dispatcher._stepped = world.clock.monotonic()
-    await dispatcher._step()  # step by step: what is asserted is what one step does
+    dispatcher._awake_at = world.clock.monotonic()
+    await step(dispatcher, world)  # step by step: what is asserted is what one step does
     await world.clock.stand_still(2 * world.settings.lease)
     for _ in range(2):
-        await dispatcher._step()
+        await step(dispatcher, world)
         await world.clock.advance(world.settings.tick / 2)
     assert await world.store.renew([Claim(theirs.id, theirs.claim)]) == []
     for _ in range(2):
         await world.clock.advance(world.settings.lease / 3)
-        await dispatcher._step()
+        await step(dispatcher, world)
     assert tells.wakes == []
     await world.clock.advance(world.settings.lease / 3)  # by now nobody has said anything for a whole lease
-    await dispatcher._step()
+    await step(dispatcher, world)
+    await asyncio.wait_for(tells.enough.wait(), 60)
+
+
+async def step(dispatcher: Dispatcher, world: World) -> None:
+    """One round of its loop, and the clock where the next one is to begin."""
+    pause = await dispatcher._step()
+    dispatcher._awake_at = world.clock.monotonic() + pause
+
+
+async def test_who_only_slept_has_not_stood_still(world: World) -> None:
+    """With a lease of two ticks an idle dispatcher sleeps half a lease, and still takes over what nobody holds."""
+    tells = Tells(1)
+    world.serve("tells", tells)
+    lease = 2 * world.settings.tick
+    await world.store.add([an_alarm(world.clock, due=-1, target="tells")])
+    await world.store.claim({"tells": 1}, lease=lease)
+    dispatcher = world.another(lease=lease)
+    dispatcher._event_loop = asyncio.get_running_loop()
+    dispatcher._awake_at = world.clock.monotonic()
+    for _ in range(5):
+        await step(dispatcher, world)
+        if dispatcher.pulse.in_flight:
+            break
+        await world.clock.advance(world.settings.tick * 1.01)
     await asyncio.wait_for(tells.enough.wait(), 60)

@@ -77,7 +77,7 @@ class Dispatcher:
         self._busy = False
         self.on_busy: Callable[[bool], None] | None = None  # told when deliveries begin, and when all is quiet again
         self._looked = 0.0  # when the loop last got through, by the stopwatch
-        self._stepped = 0.0  # when it last began, by the clock that nobody sets
+        self._awake_at = 0.0  # when the loop is to go on, by the clock that nobody sets
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
         self._metrics = metrics or Metrics()
         self._store_clock = StoreClock(self._clock, self._metrics)
@@ -92,7 +92,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Dispatch until cancelled or told to stop; then finish or hand back what is in flight."""
         self._event_loop = asyncio.get_running_loop()
-        self._state, self._looked, self._stepped = "running", stopwatch(), self._clock.monotonic()
+        self._state, self._looked, self._awake_at = "running", stopwatch(), self._clock.monotonic()
         self._upkeep.heard = self._looked
         try:
             await self._run()
@@ -165,6 +165,7 @@ class Dispatcher:
                 log.warning("the store is away, trying again in %.2f s: %s", wait, error)
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             self._tell_busy(pause <= 0 or len(self._flights) > 0)
+            self._awake_at = self._clock.monotonic() + max(0.0, pause)
             if pause > 0 and not self._stopping:
                 await self._nap(pause)
 
@@ -175,8 +176,7 @@ class Dispatcher:
 
     async def _after_a_stall(self) -> None:
         """This process stood still: leases that nobody took meanwhile are ours to keep, and others' theirs."""
-        before, self._stepped = self._stepped, self._clock.monotonic()
-        if self._stepped - before > self._settings.lease.total_seconds() / 2:
+        if self._clock.monotonic() - self._awake_at > self._settings.lease.total_seconds() / 2:
             await self._upkeep.renew(self._now())
             self._suspects.leave_alone()
 
