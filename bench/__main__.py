@@ -1,4 +1,5 @@
-"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [when] [--store sqlite|postgres] [--alarms 100000]
+"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [--store sqlite|postgres]
+                [--alarms 100000]
 
 Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
 """
@@ -10,17 +11,22 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench import create, drain, http, live, punctual
+from bench import create, drain, hostile, http, live, punctual, turns
 from bench.worlds import World, worlds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    names = ["create", "drain", "punctual", "scale", "http", "live", "when"]
+    names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when"]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
     parser.add_argument("--store", choices=["sqlite", "postgres"])
     parser.add_argument("--alarms", type=int, default=100_000, help="how many are drained")
-    parser.add_argument("--pending", type=int, default=1_000_000, help="how many wait beside them in `scale`")
+    parser.add_argument(
+        "--pending",
+        type=int,
+        default=1_000_000,
+        help="how many wait beside them in `scale`, or are one owner's and due in `turns`",
+    )
     args = parser.parse_args()
     wanted = args.what or names
     runs: dict[str, Callable[[World], Iterator[dict[str, Any]]]] = {
@@ -30,6 +36,8 @@ def main() -> None:
         "scale": lambda world: drain.scale(world, alarms=args.alarms, pending=args.pending),
         "http": http.run,
         "live": live.run,
+        "hostile": hostile.run,
+        "turns": lambda world: turns.run(world, due=args.pending),
     }
     if "when" in wanted:
         from bench.when import run as when

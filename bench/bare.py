@@ -158,6 +158,16 @@ def fill(place: dict[str, Any], n: int, *, due: bool) -> None:
     db.close()
 
 
+def part(place: dict[str, Any]) -> None:
+    """Each alarm that is not due yet belongs to an owner of its own."""
+    if _is_lite(place):
+        db = _lite(place)
+        db.execute("update alarms set owner_did = printf('o%08d', rowid) where next_fire_at >= ?", (FAR_MS,))
+        db.close()
+    else:
+        _pg_run(place, f"update {place['schema']}.alarms set owner_did = 'o' || id where next_fire_at >= '2040-01-01'")
+
+
 def analyze(place: dict[str, Any]) -> None:
     if _is_lite(place):
         db = _lite(place)

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from wakeful.config import Settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -59,3 +62,16 @@ def test_every_link_between_pages_leads_somewhere(page: str) -> None:
 def test_the_readme_s_links_lead_somewhere() -> None:
     for link in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / link).exists(), link
+
+
+def test_the_security_page_names_settings_that_exist() -> None:
+    """An operator who looks for one must find it."""
+    targets = {"owners", "secret", "previous_secret", "allow_private", "table", "notify"}
+    known = (
+        {field.name for field in msgspec.structs.fields(Settings)}
+        | targets
+        | {"why", "serve", "worker", "admin", "scheduled_tasks"}
+    )
+    named = set(re.findall(r"`([a-z_]+)`", (ROOT / "docs/security.md").read_text()))
+    assert named - known == set()
+    assert {"public_url", "owners", "quota_bytes", "allow_private", "schema"} <= named

@@ -79,6 +79,19 @@ async def test_lateness_lands_in_the_bucket_of_the_first_attempt(world: World) -
     assert read(metrics, "wakeful_lateness_seconds_count") == 1
 
 
+async def test_what_waited_for_a_target_is_late_from_when_it_was_due(world: World) -> None:
+    metrics = counted(world)
+    world.desk.answer(Failed("HTTP 503", unhealthy=True, answered=True, retry_after=60))
+    await world.set(1)
+    await world.set(2)
+    await world.run_due(1)
+    await world.run_due(1)
+    await world.run_due(70)  # the first is tried again, and the other waits for how that goes
+    await world.run_due(2)
+    assert len(world.desk.wakes) == 3
+    assert read(metrics, "wakeful_lateness_seconds_sum") == 72
+
+
 async def test_an_alarm_on_time_is_in_the_smallest_bucket(world: World) -> None:
     metrics = counted(world)
     await world.set(1)
@@ -175,6 +188,20 @@ async def test_a_breaker_that_opened_is_told(world: World) -> None:
     assert read(metrics, "wakeful_breaker_open", target="sick") == 1
     assert read(metrics, "wakeful_breaker_open", target="desk") == 0
     assert read(metrics, "wakeful_inflight") == 0
+
+
+async def test_owners_whose_wakes_wait_are_counted_and_not_named(world: World) -> None:
+    metrics = counted(world)
+    sick = RecordingTarget(*(Failed("HTTP 500", unhealthy=True, answered=True) for _ in range(20)))
+    world.served["sick"] = Served(sick, 64)
+    for _ in range(6):
+        await world.set(1, target="sick")
+    await world.run_due(1)
+    pulse = world.dispatcher.pulse
+    metrics.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
+    assert read(metrics, "wakeful_owners_held", target="sick") == 1
+    assert read(metrics, "wakeful_owners_held", target="desk") == 0
+    assert read(metrics, "wakeful_breaker_open", target="sick") == 0
 
 
 def test_what_callers_write_never_becomes_a_label() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.doors.mcp_world import Agent, door
 from tests.doors.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import DEFAULT_POLICY, Policy, default_policy
+from wakeful.app import build_targets
 from wakeful.config import FOREVER, Settings, load
 from wakeful.doors.cli import main
 from wakeful.errors import InvalidConfig
@@ -132,3 +134,31 @@ def test_forever_is_said_in_every_place_a_setting_is(tmp_path: Path) -> None:
     assert load(environ={"WAKEFUL_RETENTION": "forever"}).retention == FOREVER
     with pytest.raises(InvalidConfig, match="or forever"):
         load(environ={"WAKEFUL_RETENTION": "always"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "port = " + "9" * 5000,
+        "port = " + "[" * 5000,
+        "[targets.hook]\nkind = 'webhook'\nurl = 1",
+        "[targets.hook]\nkind = 'webhook'\nurl = 'http://127.0.0.1:1/'\nheaders = 'x'",
+        "[targets.hook]\nkind = 'router'\nurl = 'http://127.0.0.1:1/'\ntoken = 5",
+    ],
+    ids=["digits", "brackets", "url", "headers", "token"],
+)
+def test_a_settings_file_with_nonsense_in_it_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wakeful.toml").write_text(text)
+    with pytest.raises(InvalidConfig) as refused:
+        build_targets(load(tmp_path / "wakeful.toml", environ={}))
+    assert refused.value.field in ("config", "targets.hook", "targets.hook.url")
+
+
+@pytest.mark.parametrize("name", ["pgbouncer", "port", "lease", "owner", "timezone"])
+def test_a_variable_that_is_not_utf_8_is_refused_by_name(name: str) -> None:
+    """Python hands such bytes over as halves of characters, which nothing can be made of."""
+    value = os.fsdecode(b"\xff\xfe")
+    with pytest.raises(InvalidConfig) as refused:
+        load(environ={f"WAKEFUL_{name.upper()}": value})
+    assert refused.value.field == name
+    str(refused.value).encode()

@@ -128,7 +128,7 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         target: Target = made(**given)
     except InvalidRequest as error:
         raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None
-    except TypeError as error:
+    except (TypeError, AttributeError, ValueError) as error:  # a file can hold anything where a text belongs
         raise InvalidConfig(
             f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists what {kind} takes."
         ) from None

@@ -89,6 +89,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     creates_per_minute: Annotated[
         int, _about("Alarms an owner may set, and fires one may retry, in a minute, at one process.")
     ] = 600
+    fires_per_minute: Annotated[
+        int, _about("How often one alarm is delivered within a minute, at one process; what comes sooner waits.")
+    ] = 120
     requests_per_minute: Annotated[int, _about("Requests an owner may make in a minute, at one process.")] = 6000
     reads_per_owner: Annotated[
         int, _about("Lists, searches and counts of one owner that run at once, at one process; more of them wait.")
@@ -222,7 +225,7 @@ def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
     try:
         text = file.read_text()
         raw = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # not only TOML's own: a number of thousands of digits
         raise InvalidConfig(f"{file}: {error}", field="config") from None
     values: dict[str, Any] = {}
     for name, value in raw.items():
@@ -259,10 +262,12 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
     if name == "retention" and value == "forever":
         return FOREVER
     try:
+        if isinstance(value, str):
+            value.encode()  # a variable may hold any bytes: those that are no text come as halves of characters
         if kind is timedelta:
             return value if isinstance(value, timedelta) else duration(value)
         return msgspec.convert(value, kind, strict=not isinstance(value, str) or kind is str)
-    except (msgspec.ValidationError, InvalidRequest) as error:
+    except (msgspec.ValidationError, InvalidRequest, UnicodeEncodeError) as error:
         accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
         accepted = 'lists of chats by owner, such as ada = ["123@g.us"]' if name == "chats" else accepted
         accepted += ", or forever" if name == "retention" else ""
@@ -305,6 +310,7 @@ def _check_numbers(settings: Settings) -> None:
         "unread_per_owner": 1,
         "reads_per_owner": 1,
         "creates_per_minute": 1,
+        "fires_per_minute": 1,
         "chain_depth": 0,
         "metrics_port": 0,
     }

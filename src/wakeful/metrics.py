@@ -54,6 +54,7 @@ GAUGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "wakeful_due_oldest_seconds": (("target",), "How long the oldest of them has been due"),
     "wakeful_inflight": ((), "Alarms this process has leased and not settled"),
     "wakeful_breaker_open": (("target",), "1 while this process sends to the target only to probe it"),
+    "wakeful_owners_held": (("target",), "Owners whose wakes to the target wait, as it answers them with trouble"),
     "wakeful_build_info": (("version", "python", "store"), "1"),
 }
 
@@ -190,9 +191,12 @@ class Metrics:
         self._gauges["wakeful_due_backlog"] = {}
         self._gauges["wakeful_due_oldest_seconds"] = {}
 
-    def dispatching(self, in_flight: int, open_breakers: Mapping[str, bool]) -> None:
+    def dispatching(
+        self, in_flight: int, open_breakers: Mapping[str, bool], owners_held: Mapping[str, int] = {}
+    ) -> None:
         self._gauges["wakeful_inflight"] = {(): float(in_flight)}
         self._gauges["wakeful_breaker_open"] = {(target,): float(is_open) for target, is_open in open_breakers.items()}
+        self._gauges["wakeful_owners_held"] = {(target,): float(owners_held.get(target, 0)) for target in open_breakers}
 
     # The exposition
 

@@ -48,6 +48,7 @@ log = logging.getLogger("wakeful.serving")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 TURN: Final = 0.00005
+ACCEPTED_AT_ONCE: Final = 32  # connections before the crowd is counted again
 SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
 LATER: Final = (
     "encodings.idna",
@@ -260,20 +261,27 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
 
 
 class _Listener(socket.socket):
-    """Says once, not thousands of times, that there is no descriptor for another connection.
+    """Takes a few connections at a time, and says once, not thousands of times, that there is no descriptor for more.
 
-    asyncio then looks again after a second, but asks for the rest of its backlog first (up to Python 3.13): a line in
-    the log and a timer for each.
+    asyncio takes as many as wait before the first is counted: they would have the descriptors that deliveries need. And
+    without one it looks again after a second, but asks for the rest of its backlog first (up to Python 3.13): a line
+    in the log and a timer for each.
     """
 
     _told = False
+    _taken = 0  # since the loop last had its turn
 
     def accept(self) -> tuple[socket.socket, Any]:
-        if self._told:
-            self._told = False
+        if self._told or self._taken == ACCEPTED_AT_ONCE:
+            self._told, self._taken = False, 0
             raise BlockingIOError
         try:
-            return super().accept()
+            taken = super().accept()
+            self._taken += 1
+            return taken
+        except BlockingIOError:
+            self._taken = 0
+            raise
         except OSError as error:
             self._told = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
             raise

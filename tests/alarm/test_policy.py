@@ -185,7 +185,7 @@ def test_a_run_too_long_to_count_is_counted_up_to_a_limit_and_still_covers_all()
     world = World(alarm(cron_expr="@every 1s"))
     world.attempt(ARRIVED, at(8, 0, 1) + 2 * DAY, took=SECOND)
     run = world.fires[at(8, 0, 2)]
-    assert run.count == 10_000
+    assert run.count == 1_000
     assert run.through == at(8, 0, 1) + 2 * DAY
     assert world.alarm.occurrence_at == at(8, 0, 3) + 2 * DAY
 

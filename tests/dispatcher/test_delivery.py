@@ -223,6 +223,7 @@ async def test_an_alarm_that_can_no_longer_be_planned_is_set_aside(world: World)
     after = await world.read(bad)
     assert after.status == "failed"
     assert "Nowhere/Land" in after.last_error
+    assert after.last_error.startswith("set aside: what follows its delivery cannot be planned: InvalidSchedule: ")
     assert (await world.read(good)).status == "fired"
 
 

@@ -83,3 +83,13 @@ def test_a_server_is_opened_again_only_on_purpose_and_without_live_tokens(run: R
     run("token", "revoke", made["id"])
     assert "--yes" in run("token", "open", code=2).stderr
     assert fields(run("token", "open", "--yes")) == {"state": "open"}
+
+
+def test_the_key_of_report_tokens_is_changed_and_not_shown(run: Run) -> None:
+    for earlier in (1, 2, 2):
+        changed = run("token", "rotate-reports", "--json")
+        answer = json.loads(changed.stdout)
+        assert set(answer) == {"rotated_at", "good_until", "earlier_keys"}
+        assert answer["earlier_keys"] == earlier
+        assert "good until then" in changed.stderr
+    assert set(fields(run("token", "rotate-reports"))) == {"rotated", "good until", "earlier keys"}

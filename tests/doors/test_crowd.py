@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 from tests.doors.test_owner_limits import streaming
 from tests.doors.world import Visitor, serving
 from wakeful.config import Settings
 from wakeful.doors.crowd import Crowd, room
+from wakeful.serving import ACCEPTED_AT_ONCE, _Listener
 
 FAR, FARTHER = "192.0.2.1", "192.0.2.2"
 
@@ -80,6 +82,42 @@ def test_what_became_a_socket_counts_until_it_is_closed() -> None:
     assert entered(crowd, FAR) is not None
 
 
+def test_a_flood_puts_out_its_own_not_who_was_silent_before_it() -> None:
+    crowd = Crowd(8, per_address=8)
+    quiet = entered(crowd, FAR, 0)
+    assert quiet is not None
+    crowd.belongs(quiet, "ada")
+    flood = [entered(crowd, FAR, now) for now in range(1, 6)]
+    for owner in ("", "eve"):  # strangers, then somebody with a token
+        for line in flood:
+            assert line is not None
+            crowd.belongs(line, owner)
+        flood += [entered(crowd, FAR, now) for now in range(6, 16)]
+        flood = [line for line in flood if line is not None and not line.closed]
+        assert len(flood) == 7
+    assert not quiet.closed
+
+
+def test_a_few_connections_are_taken_at_a_time() -> None:
+    """Before they are counted, each has a descriptor already."""
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as made, ExitStack() as waiting:
+        listener = waiting.enter_context(_Listener(fileno=made.detach()))
+        listener.setblocking(False)
+        for _ in range(ACCEPTED_AT_ONCE + 10):
+            waiting.enter_context(socket.create_connection(listener.getsockname()))
+
+        def turn() -> int:
+            """As asyncio does: as often as the backlog is long, or until there is none."""
+            for number in range(200):
+                try:
+                    waiting.enter_context(listener.accept()[0])
+                except BlockingIOError:
+                    return number
+            return 200
+
+        assert [turn(), turn(), turn()] == [ACCEPTED_AT_ONCE, 10, 0]
+
+
 def test_descriptors_are_kept_for_deliveries() -> None:
     settings = Settings(connections=4096, total_concurrency=512)
     assert room(settings, 65_536) == 4096
@@ -110,6 +148,28 @@ async def test_silent_sockets_keep_nobody_out_of_a_server(tmp_path: Path) -> Non
                 with suppress(ConnectionResetError):
                     assert await reader.read() == b""  # put out
         for _, writer in lines:
+            writer.close()
+
+
+async def test_requests_that_stop_in_their_body_keep_nobody_out(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "w.db"), connections=4, did_auth=True) as visit:
+        eve, ada = await visit.token("eve"), await visit.token("ada")
+        mine, line = await silent(visit)
+        asks = f"HEAD /v1/stats HTTP/1.1\r\nhost: localhost\r\nauthorization: {ada['authorization']}\r\n\r\n".encode()
+        line.write(asks)
+        assert (await mine.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        head = f"POST /v1/alarms HTTP/1.1\r\nhost: localhost\r\nauthorization: {eve['authorization']}\r\n"
+        lines = []
+        for _ in range(8):
+            lines.append(await silent(visit))
+            lines[-1][1].write(f"{head}content-type: application/json\r\ncontent-length: 99\r\n\r\n{{".encode())
+        ends = asyncio.as_completed([reader.read() for reader, _ in lines], timeout=30)
+        for _, end in zip(range(len(lines) - 3), ends, strict=False):  # room for three is left beside hers
+            with suppress(ConnectionResetError):
+                assert await end == b""  # put out, whichever it was
+        line.write(asks)  # hers was silent for longer than any of them
+        assert (await mine.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        for _, writer in [*lines, (mine, line)]:
             writer.close()
 
 

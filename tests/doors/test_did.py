@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from tests.doors.world import serving
+from wakeful.alarm import Event
 from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.doors import did
@@ -112,6 +113,17 @@ async def test_a_nonce_ends_after_two_minutes(proof: Proof, clock: ManualClock) 
     with pytest.raises(Unauthorized) as refusal:
         await proof.verify(agent.answer(late))
     assert refusal.value.field == "nonce"
+
+
+async def test_a_change_of_the_key_between_the_two_steps_is_nobodys_fault(
+    proof: Proof, store: Store, clock: ManualClock
+) -> None:
+    agent = Agent()
+    challenge = await proof.challenge(agent.did)
+    await store.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
+    elsewhere = a_proof(store, clock)  # a process that has never seen the old one
+    assert (await elsewhere.verify(agent.answer(challenge))).owner == agent.did
+    assert await proof.verify(agent.answer(await elsewhere.challenge(agent.did)))
 
 
 async def test_a_nonce_is_bound_to_its_did(proof: Proof) -> None:

@@ -13,7 +13,7 @@ from starlette.types import Message
 
 import wakeful
 from tests.doors.world import Visitor, serving
-from wakeful.alarm import report_token
+from wakeful.alarm import Event, report_token
 from wakeful.app import build
 from wakeful.config import Settings
 
@@ -177,7 +177,7 @@ async def test_the_token_in_a_wake_reports_at_the_address_in_it_whoever_owns_the
 
 async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None:
     one, other = await visit.fired(), await visit.fired()
-    secret = await visit.clock._store.secret()
+    secret = (await visit.clock._store.report_keys()).current
     for token in (report_token(secret, other.fire_id), report_token(b"", one.fire_id), "", "é"):
         answer = await visit(
             "POST",
@@ -188,6 +188,17 @@ async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None
         assert answer.told == (401, "unauthorized", "Authorization")
         assert answer.headers["www-authenticate"] == "Bearer"
     assert (await visit("GET", f"/v1/fires/{one.fire_id}")).json["status"] == "delivered"
+
+
+async def test_a_token_from_before_the_key_was_changed_still_reports(visit: Visitor) -> None:
+    store, wake = visit.clock._store, await visit.fired()
+    now = await store.now()
+    await store.rotate_report_key(now, Event(at=now, what="rotated"))
+    later = await visit.fired()
+    for one in (wake, later):
+        said = {"authorization": f"Bearer {one.report_token}"}
+        answer = await visit("POST", f"/v1/fires/{one.fire_id}/report", {"outcome": "completed"}, headers=said)
+        assert (answer.status, answer.json["status"]) == (200, "completed")
 
 
 async def test_health_names_the_version(visit: Visitor) -> None:

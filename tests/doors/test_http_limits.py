@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doors.world import Visitor, serving
+from wakeful.alarm import Policy
 from wakeful.clock import turn
 from wakeful.doors import connection, endpoint, wire
 from wakeful.doors.endpoint import operations_of
@@ -115,3 +116,18 @@ async def test_a_batch_of_a_thousand_refusals_lets_others_have_their_turn(
     other.cancel()
     assert answer.json["refused"] == 1000
     assert 0 < most <= READ_AT_ONCE * 2
+
+
+@pytest.mark.parametrize("name", ["backoff_base", "backoff_cap"])
+async def test_nobody_asks_for_retries_without_a_pause_over_http_token_or_not(visit: Visitor, name: str) -> None:
+    """Whoever owns the machine still may: in Python and on the command line."""
+    policy = {"policy": {name: 0}}
+    asked = {"wake_message": "x", "when": "in 1 hour"} | policy
+    id = (await visit.set(policy={"backoff_base": "1s", "backoff_cap": "1s"}))["id"]
+    for _ in range(2):
+        assert (await visit("POST", "/v1/alarms", asked)).told == (400, "invalid_request", f"policy.{name}")
+        many = (await visit("POST", "/v1/alarms/batch", {"alarms": [asked]})).json
+        assert (many["created"], many["refused"]) == (0, 1)
+        assert (await visit("PATCH", f"/v1/alarms/{id}", policy)).told == (400, "invalid_request", f"policy.{name}")
+        visit._session.headers.update(await visit.token("local"))
+    assert (await visit.clock.set("in 1 hour", "x", policy={name: 0})).policy != Policy()

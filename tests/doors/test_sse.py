@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,45 @@ async def test_who_does_not_even_read_the_last_word_is_hung_up_on(
         with pytest.raises(aiohttp.ClientError):
             await reader.response.content.read()
     assert "without completing" not in caplog.text
+
+
+@asynccontextmanager
+async def silent(visit: Visitor) -> AsyncIterator[asyncio.StreamReader]:
+    """A stream nobody reads, and for which the kernel keeps next to nothing."""
+    host, port = visit.url.removeprefix("http://").split(":")
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(line, (host, int(port)))
+    reader, writer = await asyncio.open_connection(sock=line, limit=1024)
+    writer.write(f"GET /v1/events HTTP/1.1\r\nhost: {host}:{port}\r\n\r\n".encode())
+    await reader.readuntil(b"retry: 2000\n\n")
+    try:
+        yield reader
+    finally:
+        writer.transport.abort()
+
+
+async def test_of_fifty_who_do_not_read_all_are_hung_up_on(
+    few: None, visit: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "LAST_WORD_WITHIN", 0.1)
+    live, seats = Kept.made, visit.clock.service.seats
+    async with AsyncExitStack() as stack, stream(visit) as one_who_reads:
+        lines = [await stack.enter_async_context(silent(visit)) for _ in range(50)]
+        assert (live.subscribers, seats._taken.total()) == (51, 51)
+        async with asyncio.timeout(60):
+            while live.subscribers > 1:
+                await live._tell([large()] * CHUNK)
+                for _ in range(CHUNK):
+                    await one_who_reads.event()
+            while seats._taken.total() > 1:  # with it goes all that was kept for them
+                await visit("GET", "/healthz")
+        for line in lines:
+            with suppress(ConnectionError):
+                assert not (await line.read()).endswith(b"0\r\n\r\n")  # it broke off
+        await visit.set()
+        assert (await one_who_reads.event())[0] == "created"  # who reads stays
 
 
 async def test_an_event_is_put_into_words_once_however_many_listen(

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from . import kinds_pg, kinds_sqlite
+from . import kinds_neighbour, kinds_pg, kinds_sqlite
 from .checker import Verdict, judge, only_receivers, worst
 from .ground import DISPATCHERS, LEASE, TICK, Ground, Stopped
 from .kinds import KINDS, Hit, Kind
@@ -23,7 +23,7 @@ from .world import versions
 
 OLDER: Final = "5c35f4d"  # the version whose databases must stay usable
 KEPT: Final = 6  # folders of rounds that went wrong, per run: more would fill the disk
-__all__ = ["OLDER", "Plan", "Result", "kinds_pg", "kinds_sqlite", "plans", "run_round"]
+__all__ = ["OLDER", "Plan", "Result", "kinds_neighbour", "kinds_pg", "kinds_sqlite", "plans", "run_round"]
 
 
 class Plan(Struct, frozen=True, kw_only=True):

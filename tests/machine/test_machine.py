@@ -163,11 +163,11 @@ class Alarms(Acting):
         self.write_the_old_decision(self.flights[nr % len(self.flights)], outcome)
 
     @precondition(lambda self: self.flights)
-    @rule(nr=which)
-    def a_worker_hands_back(self, nr: int) -> None:
+    @rule(nr=which, wait=st.one_of(st.just(timedelta(0)), waits))
+    def a_worker_hands_back(self, nr: int, wait: timedelta) -> None:
         flight = self.flights.pop(nr % len(self.flights))
         holds = self.known[flight.alarm.id].holds(flight.alarm.claim)
-        flight.change = release(flight.alarm, now=self.now)
+        flight.change = release(flight.alarm, now=self.now, wait=wait)
         self.write(flight)
         if holds:
             self.known[flight.alarm.id].settled(tried=False)

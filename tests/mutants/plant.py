@@ -38,7 +38,7 @@ class Source(Struct, frozen=True):
 
 Fault = Sql | Source
 _SETTLING = ("settle", "settle_edited")
-_CLAIMING = ("claim", "due", "suspect")
+_CLAIMING = ("claim", "due", "suspect", "in_turn", "claim_in_turn")
 
 FAULTS: Final[dict[str, Fault]] = {
     "the end of the last token opens the server": Source("wakeful.doors.auth", 'if door == "closed" or (', "if ("),
@@ -109,6 +109,11 @@ FAULTS: Final[dict[str, Fault]] = {
         "overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)",
         "overtaken: dict[str, timedelta] = {}",
     ),
+    "all of one owner before anyone else": Source(
+        "wakeful.dispatcher",
+        "turns = self._turns.wanted(slots, probes=self._flights.on_probe())",
+        "turns: dict[str, object] = {}",
+    ),
     "a claim before the tasks are planned": Source(
         "wakeful.dispatcher",
         "        await self._upkeep.catch_up()\n        await self._after_a_stall()",
@@ -132,6 +137,15 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "a suspect's delivery is not counted": Source(
         "wakeful.alarm.suspect", "unsettled=alarm.unsettled + 1", "unsettled=alarm.unsettled"
+    ),
+    "an answer to one owner counts for all": Source(
+        "wakeful.dispatcher.holds", "return alarm.target, alarm.owner_did", 'return alarm.target, ""'
+    ),
+    "an answer counts against the target": Source(
+        "wakeful.dispatcher.flights", "            if failed.answered:\n", "            if False:\n"
+    ),
+    "put back past the next instant": Source(
+        "wakeful.alarm.plan", "        at = min(at, upcoming - _MS)\n", "        pass\n"
     ),
     "a target is for everyone": Source(
         "wakeful.service.places", "may_use(name) if name in configured", "True if name in configured"

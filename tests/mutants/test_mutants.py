@@ -80,9 +80,19 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a task's row is not asked before it is sent": [
         STANDING + "test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted[sqlite]",
     ],
+    "all of one owner before anyone else": [
+        "tests/dispatcher/test_turns.py::test_a_quiet_owner_starts_within_a_batch_of_anothers_flood[sqlite]"
+    ],
     "a claim before the tasks are planned": [
         STANDING + "test_tasks_are_planned_and_targets_looked_at_before_the_first_claim[sqlite]",
     ],
+    "an answer to one owner counts for all": [
+        "tests/dispatcher/test_owners_apart.py::test_five_bad_answers_to_one_owner_do_not_delay_another[sqlite]"
+    ],
+    "an answer counts against the target": [
+        "tests/dispatcher/test_owners_apart.py::test_five_bad_answers_to_one_owner_do_not_delay_another[sqlite]"
+    ],
+    "put back past the next instant": ["tests/alarm/test_put_back.py"],
     "a target is for everyone": [USERS + "test_many_at_once_are_refused_for_one[sqlite]"],
     "who may use a target is not asked at delivery": [
         USERS + "test_what_is_no_longer_theirs_ends_refused_and_undelivered[sqlite-timing0]"

@@ -293,8 +293,8 @@ def test_a_failure_reported_during_the_attempt_and_an_alarm_set_aside_say_it_in_
         world.claim(at(9))
         assert world.report(at(9), Report("failed", "no disk"), at(9, 0, 1))
         assert world.fires[at(9)].result == told
-    [aside] = quarantine(once().alarm, None, "KeyError", now=at(9)).fires
-    assert aside.result == "FAILED: set aside, it cannot be planned: KeyError (after 1 attempts)"
+    [aside] = quarantine(once().alarm, None, "it cannot be planned: KeyError", now=at(9)).fires
+    assert aside.result == "FAILED: set aside: it cannot be planned: KeyError (after 1 attempts)"
 
 
 async def test_only_a_word_brings_a_retry_and_silence_does_not(

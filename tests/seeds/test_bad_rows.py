@@ -30,9 +30,18 @@ async def neighbour_goes_on(gateway: Gateway, id: str = "fine") -> None:
         ({"cron": "0" * 5000}, "cron"),
         ({"next_run": "9999-12-31T23:59:59-12:00"}, "next_run"),
         ({"next_run": "0001-01-01T00:00:00+12:00"}, "next_run"),
+        ({"next_run": "9999-12-31T23:59:59Z"}, "next_run"),
         ({"cron": "@daily", "next_run": "9999-12-31T23:59:59-12:00"}, "next_run"),
     ],
-    ids=["5000 digits", "400 digits", "no interval", "year 10000", "year 0", "daily from year 10000"],
+    ids=[
+        "5000 digits",
+        "400 digits",
+        "no interval",
+        "year 10000",
+        "year 0",
+        "the last second",
+        "daily from year 10000",
+    ],
 )
 async def test_a_time_out_of_reach_is_an_error_of_its_row(
     gateway: Gateway, columns: dict[str, str], column: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Change, Delivered, Edit, Failed, Policy, Report, Snoozed
-from wakeful.errors import InvalidRequest, TooMany
+from wakeful.alarm import Alarm, Change, Delivered, Edit, Failed, Policy, Report, Snoozed
+from wakeful.errors import Conflict, InvalidRequest, TooMany
 from wakeful.service import Service
-from wakeful.store import Settled, Store
+from wakeful.store import FireQuery, Settled, Store
 
 __all__ = ["clock", "outbox", "place", "store", "world"]
 
@@ -99,3 +100,67 @@ async def test_a_cancel_wins_against_a_loop(world: World) -> None:
     service = Service(store, clock=world.clock, settings=world.settings, targets=lambda: world.served)
     assert (await service.cancel(alarm.id, owner="ada")).status == "cancelled"
     assert (await world.read(alarm)).status == "cancelled"
+
+
+async def spin(world: World, alarm: Alarm, seconds: int) -> list[int]:
+    """Deliver what is due every quarter of a second; how many wakes each second brought."""
+    brought = []
+    for _ in range(seconds):
+        before = len(world.desk.wakes)
+        for _ in range(4):
+            await world.run_due(0.25)
+        brought.append(len(world.desk.wakes) - before)
+    return brought
+
+
+async def test_a_loop_of_retries_is_held_back_and_goes_on_when_its_minute_is_over(world: World) -> None:
+    """Whoever owns the machine may ask for retries without a pause; even so the receiver has its peace."""
+    world.settings = replace(world.settings, fires_per_minute=20)
+    world.desk.answer(*[Failed("no")] * 1000)
+    alarm = await world.set(1, max_failures=900, policy={"backoff_base": 0.001, "backoff_cap": 0.001})
+    brought = await spin(world, alarm, 130)
+    for at in range(70):
+        assert sum(brought[at : at + 60]) <= 21  # its first delivery is not counted yet
+    assert sum(brought) >= 60
+    after = await world.read(alarm)
+    assert (after.status, after.occurrence_at) == ("active", alarm.occurrence_at)
+    why = (await world.service.why(alarm.id, owner="ada")).summary
+    assert "delivered 20 times within a minute, and fires_per_minute allows no more" in why
+    assert (await world.service.cancel(alarm.id, owner="ada")).status == "cancelled"
+
+
+@pytest.mark.parametrize("by", ["answer", "report"])
+async def test_a_loop_of_snoozes_is_held_back_too(world: World, by: str) -> None:
+    world.settings = replace(world.settings, fires_per_minute=5)
+    world.desk.answer(*[Snoozed(SOON) if by == "answer" else Delivered(awaits_report=True)] * 100)
+    await world.set(1, policy={"report_within": 600.0})
+    for _ in range(55):
+        if await world.run_due(1) and by == "report":
+            with suppress(Conflict):  # it was held back: there is nothing to report on yet
+                await world.service.report(world.desk.wakes[-1].fire_id, Report("snooze", wait=SOON), owner="ada")
+    assert len(world.desk.wakes) == 6  # its first delivery is not counted yet
+    await world.run_due(10)
+    assert len(world.desk.wakes) == 7
+
+
+async def test_a_series_that_fires_every_second_is_not_held_back(world: World) -> None:
+    alarm = await world.set(cron="@every 1s")
+    for _ in range(150):
+        await world.run_due(1)
+    assert len(world.desk.wakes) == 150
+    assert "held back" not in " ".join((await world.service.why(alarm.id, owner="ada")).facts)
+
+
+async def test_what_a_series_passes_over_while_it_is_held_back_is_on_record(world: World) -> None:
+    world.settings = replace(world.settings, fires_per_minute=10)
+    alarm = await world.set(cron="@every 1s")
+    for _ in range(120):
+        await world.run_due(1)
+    assert 11 <= len(world.desk.wakes) <= 22
+    instants: set[Any] = set()
+    for fire in await world.store.fires(FireQuery(alarm_id=alarm.id, limit=500)):
+        first = fire.scheduled_for
+        instants |= {first + timedelta(seconds=at) for at in range(fire.count)}
+    after = await world.read(alarm)
+    due = {alarm.occurrence_at + timedelta(seconds=at) for at in range(120)}
+    assert due - instants <= {after.occurrence_at}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Event, Row
 from wakeful.errors import StoreBusy, StoreUnavailable
-from wakeful.store import AlarmQuery, Claim, FireQuery, Settled
+from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, Turn
 from wakeful.store import postgres_writes as writes
 from wakeful.store.postgres import PostgresStore
 
@@ -208,6 +208,17 @@ async def test_a_row_locked_by_someone_else_is_not_waited_for_by_a_claim(world: 
         await holder.fetch(f"select from {world.alarms} where id = $1 for update", older.id)
         async with asyncio.timeout(2):
             assert [alarm.id for alarm in await claim_all(store)] == [newer.id]
+
+
+async def test_nor_by_one_that_takes_owners_in_turn(world: World, store: PostgresStore) -> None:
+    held, free = new_alarm(due_in=-20, owner_did="a"), new_alarm(due_in=-10, owner_did="b")
+    await store.add([held, free])
+    holder = await world.connect()
+    async with holder.transaction():
+        await holder.fetch(f"select from {world.alarms} where id = $1 for update", held.id)
+        async with asyncio.timeout(2):
+            answer = await store.claim({"t": 4}, lease=LEASE, turns={"t": Turn(2)})
+            assert [alarm.id for alarm in answer.alarms] == [free.id]
 
 
 async def test_many_workers_never_claim_the_same_alarm(world: World, store: PostgresStore) -> None:

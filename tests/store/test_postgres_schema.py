@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Event
 from wakeful.errors import InvalidConfig
-from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, TargetState, Worker
+from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, TargetState, Turn, Worker
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.postgres_migrate import Migrator
 from wakeful.store.queries import Naming, migrations, queries
@@ -52,10 +52,14 @@ async def backlog(world: World, store: PostgresStore) -> World:
     return world
 
 
+_CLAIM = (None, LEASE, ["quiet", "other"], [10, 64], True, uuid4(), uuid4())
+
+
 @pytest.mark.parametrize(
     ("name", "args"),
     [
-        ("claim", (None, LEASE, ["quiet", "other"], [10, 64], True, uuid4(), uuid4())),
+        ("claim", _CLAIM),
+        ("claim_in_turn", (*_CLAIM, [5, 0], [2, 0], ["", ""], 128)),
         ("next_due", (["quiet", "other", "loud"],)),
     ],
 )
@@ -69,6 +73,34 @@ async def test_looking_for_due_alarms_reads_the_due_index_and_little_of_it(
     assert "Seq Scan" not in plan, plan
     touched = sum(int(part.split("=")[1]) for part in rows[0:12][0][0].split() if part.startswith(("hit=", "read=")))
     assert touched < 300, plan
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_owners_in_turn_are_found_by_their_index(world: World, store: PostgresStore, analyzed: bool) -> None:
+    """A flood of one owner, and many who wait; with statistics or without."""
+    much = "'did:much', now() - interval '1 hour' + n * interval '1 ms'"
+    for count, what in ((30000, much), (5000, "'o' || n, now() + interval '1 hour'"), (5, "'z' || n, now()")):
+        await world.sql(
+            f"insert into {world.alarms} (id, user_id, kind, created_at, updated_at, occurrence_at, target, owner_did,"
+            f" next_fire_at) select gen_random_uuid(), 'x', 'once', now(), now(), now(), 't', {what}"
+            f" from generate_series(1, {count}) as n"
+        )
+    if analyzed:
+        await world.sql(f"analyze {world.alarms}")
+    sql = queries("postgres", Naming(schema=world.schema))["claim_in_turn"]
+    for after in ("", "o3", "o9999"):
+        args = (None, LEASE, ["t"], [10], True, uuid4(), uuid4(), [5], [2], [after], 128)
+        rows = await world.sql(f"explain (analyze, buffers, costs off, timing off) {sql}", *args)
+        plan = "\n".join(row[0] for row in rows)
+        assert plan.count("alarms_turns_idx") == 3, plan
+        assert "Seq Scan" not in plan, plan
+        assert _buffers(plan) < 2500, plan
+
+
+def _buffers(plan: str) -> int:
+    """The most blocks that a part of the plan looked at."""
+    lines = [line for line in plan.splitlines() if "Buffers:" in line]
+    return max(sum(int(part.split("=")[1]) for part in line.split() if part[:4] in ("hit=", "read")) for line in lines)
 
 
 async def test_claims_are_oldest_first_in_a_backlog(backlog: World, store: PostgresStore) -> None:
@@ -115,11 +147,12 @@ async def use_every_verb(store: PostgresStore) -> None:
     """Each statement at least once; what they mean is the conformance suite's business."""
     await store.add([new_alarm(), new_alarm(idempotency_key="k"), new_alarm(idempotency_key="k")])
     now = await store.now()
-    assert await store.secret() == await store.secret()
+    assert await store.report_keys() == await store.report_keys()
     due = await store.next_due(["t", "u"])
     assert due is not None
     assert due <= now
-    first, second = (await store.claim({"t": 10}, lease=LEASE)).alarms
+    first, second = (await store.claim({"t": 10}, lease=LEASE, turns={"t": Turn(5)})).alarms
+    assert (await store.claim({"t": 10}, lease=LEASE)).alarms == []
     assert await store.renew([Claim(first.id, 1), Claim(second.id, 7), Claim("nobody", 1)]) == [
         Claim(second.id, 7),
         Claim("nobody", 1),

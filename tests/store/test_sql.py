@@ -12,6 +12,7 @@ ONLY_SQLITE = {
     "put_fires": "one statement cannot write two tables, as PostgreSQL's can",
     "add_events": "see put_fires",
     "suspect": "see due",
+    "in_turn": "see due",
     "old_fires": "found by a reader first, so that the write lock is held only for the deletion",
     "old_alarms": "see old_fires",
     "old_events": "see old_fires",
@@ -19,6 +20,7 @@ ONLY_SQLITE = {
 }
 ONLY_POSTGRES = {
     "claimed_unheard": "inside a process no answer gets lost",
+    "claim_in_turn": "where SQLite's claim in pieces has one more",
     "now": "the database's clock judges",
     "notify": "a hint to other processes",
     "tables": "the catalogue, for the migration's check",

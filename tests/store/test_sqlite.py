@@ -219,7 +219,7 @@ class TestGroupCommit:
                 file.add([an_alarm(clock)]),
                 file.settle([done(leased[0])]),
                 file.claim({"none": 1}, lease=LEASE),
-                file.secret(),
+                file.renew([]),
             )
         ]
         await asyncio.wait(calls[:1], timeout=0)
@@ -334,6 +334,15 @@ class TestPlans:
         assert "USING INDEX alarms_due_idx (target=?" in told
         assert not re.search(r"SCAN (?!LIST|\(subquery)", told)
         assert "TEMP B-TREE" not in told or name == "suspect"  # of the few that were looked at
+
+    async def test_owners_in_turn_are_found_by_their_index(self, file: SqliteStore, path: str) -> None:
+        values = {"now": 1, "target": "x", "lease": 1, "share": 1, "each": 1, "after": "", "owners": 1}
+        with other_program(path) as db:
+            plan = db.execute(f"explain query plan {queries('sqlite', Naming())['in_turn']}", values).fetchall()
+        told = [str(step[3]) for step in plan if "alarms" in str(step[3])]
+        index = "SEARCH alarms USING {}INDEX alarms_turns_idx (target=? AND owner_did"
+        assert sum(step.startswith((index.format(""), index.format("COVERING "))) for step in told) == 3, told
+        assert [step for step in told if step.startswith("SCAN")] == []
 
     @pytest.mark.parametrize(("name", "index"), [("overdue", "fires_report_idx"), ("waiting", "fires_waiting_idx")])
     async def test_pending_fires_are_found_by_their_index(

@@ -180,7 +180,7 @@ class TestAtTheNextStart:
         with pytest.raises(StoreUnavailable):
             await file.stats()
         with pytest.raises(StoreUnavailable):
-            await file.secret()
+            await added(file, an_alarm(clock))
         with pytest.raises(StoreUnavailable, match=r"Put it back, or begin with an empty one"):  # the log is empty now
             await migrated(path)
         assert not Path(path).exists()  # noqa: ASYNC240 - nobody waits for this loop

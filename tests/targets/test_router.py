@@ -79,7 +79,7 @@ async def test_an_error_quotes_the_first_300_bytes(router: Router, receiver: Rec
 
 async def test_gone_ends_it(router: Router, receiver: Receiver) -> None:
     receiver.answer(410)
-    assert await router.deliver(a_wake()) == Failed("router returned 410", retryable=False)
+    assert await router.deliver(a_wake()) == Failed("router returned 410", retryable=False, answered=True)
 
 
 async def test_the_token_never_turns_up_in_an_error(router: Router, receiver: Receiver) -> None:

@@ -102,8 +102,8 @@ class TestAnswers:
             ('{"outcome": "completed"}', Completed()),
             ('{"outcome": "completed", "result": {"n": 3}}', Completed('{"n":3}')),
             ('{"outcome": "completed", "result": "a\\u0000b"}', Completed("a\\x00b")),
-            ('{"outcome": "failed", "reason": "portal\\nclosed"}', Failed("portal\\nclosed")),
-            ('{"outcome": "failed"}', Failed("the receiver answered: failed")),
+            ('{"outcome": "failed", "reason": "portal\\nclosed"}', Failed("portal\\nclosed", answered=True)),
+            ('{"outcome": "failed"}', Failed("the receiver answered: failed", answered=True)),
             ('{"snooze": "15m"}', Snoozed(timedelta(minutes=15))),
             ('{"snooze": 90}', Snoozed(timedelta(seconds=90))),
             ('{"ok": true}', Delivered("HTTP 200")),
@@ -142,13 +142,14 @@ class TestAnswers:
 
     async def test_gone_ends_it_at_once(self, webhook: Open, receiver: Receiver) -> None:
         receiver.answer(410, body="unsubscribed")
-        assert await webhook(receiver.url).deliver(a_wake()) == Failed("HTTP 410: unsubscribed", retryable=False)
+        outcome = await webhook(receiver.url).deliver(a_wake())
+        assert outcome == Failed("HTTP 410: unsubscribed", retryable=False, answered=True)
 
     @pytest.mark.parametrize("status", [429, 503])
     async def test_retry_after_in_seconds_is_honoured(self, webhook: Open, receiver: Receiver, status: int) -> None:
         receiver.answer(status, headers={"retry-after": "120"})
         outcome = await webhook(receiver.url).deliver(a_wake())
-        assert outcome == Failed(f"HTTP {status}", retry_after=120.0, unhealthy=True)
+        assert outcome == Failed(f"HTTP {status}", retry_after=120.0, unhealthy=True, answered=True)
 
     async def test_retry_after_as_a_date_is_honoured(self, webhook: Open, receiver: Receiver) -> None:
         class Noon:
@@ -160,13 +161,13 @@ class TestAnswers:
         date = format_datetime(datetime(2030, 1, 1, 12, 5, tzinfo=UTC), usegmt=True)
         receiver.answer(503, headers={"retry-after": date})
         outcome = await webhook(receiver.url, clock=Noon()).deliver(a_wake())
-        assert outcome == Failed("HTTP 503", retry_after=300.0, unhealthy=True)
+        assert outcome == Failed("HTTP 503", retry_after=300.0, unhealthy=True, answered=True)
 
     @pytest.mark.parametrize("value", ["soon", "-5", "1e9", "9" * 30, "Mon, 99 Foo 2030 99:99:99 GMT", "²"])
     async def test_a_strange_retry_after_is_ignored(self, webhook: Open, raw: RawServer, value: str) -> None:
         raw.reply = f"HTTP/1.1 503 No\r\nretry-after: {value}\r\ncontent-length: 0\r\n\r\n".encode()
         outcome = await webhook(raw.url).deliver(a_wake())
-        assert outcome == Failed("HTTP 503", unhealthy=True)
+        assert outcome == Failed("HTTP 503", unhealthy=True, answered=True)
 
     @pytest.mark.parametrize(("status", "unhealthy"), [(400, False), (404, False), (500, True), (502, True)])
     async def test_everything_else_failed_and_is_quoted_in_one_line(
@@ -179,6 +180,7 @@ class TestAnswers:
         assert len(outcome.error) < 330
         assert outcome.retryable
         assert outcome.unhealthy is unhealthy
+        assert outcome.answered
 
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
     async def test_a_redirect_is_not_followed(

@@ -9,7 +9,8 @@ import tracemalloc
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed
+from wakeful.alarm import Delivered, Failed, Snoozed
+from wakeful.targets.reading import INTERIM_LIMIT
 from wakeful.testing.receiver import Receiver
 from wakeful.testing.targets import a_wake
 
@@ -31,7 +32,7 @@ class TestHostileReplies:
     ) -> None:
         receiver.drip(pause=0.02)
         outcome = await webhook(receiver.url, timeout=0.3).deliver(a_wake())
-        assert outcome == Failed("HTTP 200, but the reply did not end within 0.3 s", unhealthy=True)
+        assert outcome == Failed("HTTP 200, but the reply did not end within 0.3 s", unhealthy=True, answered=True)
 
     async def test_any_other_reply_that_drips_is_a_yes_at_the_deadline(self, webhook: Open, receiver: Receiver) -> None:
         receiver.drip(pause=0.02, content_type="text/event-stream")
@@ -43,6 +44,17 @@ class TestHostileReplies:
         outcome = await webhook(receiver.url).deliver(a_wake())
         assert outcome == Delivered("HTTP 200; the reply was longer than 65536 bytes and not read")
 
+    async def test_a_reply_in_a_million_pieces_is_not_read_to_its_end(self, webhook: Open, raw: RawServer) -> None:
+        async def crumble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            while True:
+                writer.write(b"1\r\nx\r\n" * 50_000)
+                await writer.drain()
+
+        raw.talk = crumble
+        outcome = await webhook(raw.url, timeout=20).deliver(a_wake())
+        assert outcome == Delivered("HTTP 200; the reply was in too many pieces and not read")
+
     async def test_interim_replies_without_end_are_cut_short(self, webhook: Open, raw: RawServer) -> None:
         async def promise(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while True:
@@ -52,6 +64,12 @@ class TestHostileReplies:
         raw.talk = promise
         outcome = await webhook(raw.url, timeout=20).deliver(a_wake())
         assert outcome == Failed("it sent more than 20 interim replies (1xx)", unhealthy=True)
+
+    async def test_an_answer_after_interim_replies_may_arrive_with_them(self, webhook: Open, raw: RawServer) -> None:
+        body = b'{"snooze": 60, "more": "' + b"x" * 50_000 + b'"}'
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+        raw.reply = b"HTTP/1.1 102 Processing\r\n\r\n" * INTERIM_LIMIT + head + body
+        assert isinstance(await webhook(raw.url).deliver(a_wake()), Snoozed)
 
     async def test_a_few_interim_replies_are_read_over(self, webhook: Open, raw: RawServer) -> None:
         raw.reply = b"HTTP/1.1 102 Processing\r\n\r\n" * 20 + raw.reply
@@ -150,6 +168,7 @@ class TestHostileReplies:
             outcome = await webhook(f"http://127.0.0.1:{closed.getsockname()[1]}/").deliver(a_wake())
         assert isinstance(outcome, Failed)
         assert outcome.unhealthy
+        assert not outcome.answered
         assert "could not connect" in outcome.error
 
     async def test_speaking_plain_http_to_us_in_tls_fails_in_words(self, webhook: Open, raw: RawServer) -> None:

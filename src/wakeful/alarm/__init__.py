@@ -26,20 +26,23 @@ from wakeful.alarm.model import (
     whole_ms,
 )
 from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
-from wakeful.alarm.plan import coming, following, missed_before
+from wakeful.alarm.pace import HELD_BACK, hold_back
+from wakeful.alarm.plan import coming, first_due, following, missed_before
 from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import fetch, report, retry, sweep
 from wakeful.alarm.settle import begin, note, release, retry_at, settle, skip
 from wakeful.alarm.suspect import put_on_trial
 from wakeful.alarm.task import Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
 from wakeful.alarm.users import Users, task_users, users_of
-from wakeful.alarm.wake import Wake, report_token
+from wakeful.alarm.wake import KEY_GRACE, Wake, report_token, reports_under
 
 __all__ = [
     "ALARM_STATUSES",
     "DEFAULT_POLICY",
     "FIRE_STATUSES",
+    "HELD_BACK",
     "INBOX",
+    "KEY_GRACE",
     "TASKS",
     "Alarm",
     "Attempt",
@@ -75,8 +78,10 @@ __all__ = [
     "fetch",
     "fire_id",
     "fire_now",
+    "first_due",
     "following",
     "from_unix_ms",
+    "hold_back",
     "in_hand",
     "missed_before",
     "note",
@@ -88,6 +93,7 @@ __all__ = [
     "replace_with",
     "report",
     "report_token",
+    "reports_under",
     "resume",
     "retry",
     "retry_at",

@@ -17,7 +17,7 @@ from wakeful.alarm.create import Draft, check, planned, understand
 from wakeful.alarm.inbox import no_longer_awaited, retract
 from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason, whole_ms
 from wakeful.alarm.outcome import failed_result
-from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run
+from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion
 from wakeful.schedule import zone
 
@@ -228,15 +228,14 @@ def _left_behind(
     alarm: Alarm, fire: Fire | None, reason: SkipReason, now: datetime, *, closed: str = ""
 ) -> tuple[Fire, ...]:
     """What was due but not done when its owner moved the alarm on stays on record."""
-    rows: tuple[Fire, ...] = ()
-    first: datetime | None = alarm.occurrence_at
     if fire is not None and fire.status not in ("skipped", "snoozed"):
         rows = _closed(fire, closed or reason, now)
-        first = following(alarm, alarm.next_fire_at)
     elif alarm.claimed_at is not None:
         # Under way just now: a row of its own, which the worker's word will correct.
         rows = _some(skipped_run(alarm, alarm.occurrence_at, alarm.occurrence_at, reason, now=now))
-        first = following(alarm, alarm.next_fire_at)
+    else:
+        return undone(alarm, now, reason, now=now)
+    first = following(alarm, alarm.next_fire_at)
     return (*rows, *_some(skipped_run(alarm, first, now, reason, now=now)))
 
 

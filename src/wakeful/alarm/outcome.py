@@ -28,12 +28,16 @@ class Completed(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The attempt failed. `unhealthy`: the target itself seems down, not just this wake unwelcome."""
+    """The attempt failed. `unhealthy`: the target itself seems down, not just this wake unwelcome.
+
+    `answered`: the receiver was there and said so itself: its trouble may be with this owner's wakes only.
+    """
 
     error: str
     retryable: bool = True
     retry_after: float | None = None
     unhealthy: bool = False
+    answered: bool = False
 
 
 class Snoozed(Struct, frozen=True):

@@ -19,7 +19,10 @@ from wakeful.schedule import Schedule, schedule
 
 _MS: Final = timedelta(milliseconds=1)
 _TICK: Final = timedelta(microseconds=1)
-COUNT_LIMIT: Final = 10_000  # a skipped run is counted exactly up to here; beyond it `count` says at least this many
+_AS_GOOD_AS_OVER: Final = timedelta(seconds=1)  # an alarm is put back for at least this long, or it would go round
+# A skipped run is counted exactly up to here; beyond it `count` says at least this many. Counting is work that others
+# wait for: a series that was away for a year costs no more than this.
+COUNT_LIMIT: Final = 1_000
 
 
 def timetable(alarm: Alarm) -> Schedule:
@@ -53,6 +56,11 @@ def due_at(alarm: Alarm, occurrence: datetime) -> datetime:
     return whole_ms(occurrence + room * fraction(fire_id(alarm.id, occurrence)))
 
 
+def first_due(alarm: Alarm) -> datetime:
+    """When the current occurrence was due, however often it was put back since."""
+    return min(alarm.next_fire_at, due_at(alarm, alarm.occurrence_at))
+
+
 def at_occurrence(alarm: Alarm, occurrence: datetime) -> Alarm:
     """The alarm waiting for an occurrence, its ladder at the bottom; a paused one waits on."""
     return replace(alarm, occurrence_at=occurrence, next_fire_at=due_at(alarm, occurrence), failure_count=0)
@@ -72,14 +80,7 @@ def skipped_run(
     """One row for every instant of the series from `first` to `last`, both included, that is passed over."""
     if first is None or first > last:
         return None
-    through, count = first, 1
-    upcoming = following(alarm, first)
-    while upcoming is not None and upcoming <= last:
-        if count >= COUNT_LIMIT:
-            through = last
-            break
-        through, count = upcoming, count + 1
-        upcoming = following(alarm, upcoming)
+    through, count = _run(alarm, first, last)
     return Fire(
         alarm_id=alarm.id,
         scheduled_for=first,
@@ -93,10 +94,52 @@ def skipped_run(
     )
 
 
+def _run(alarm: Alarm, first: datetime, last: datetime) -> tuple[datetime, int]:
+    """The last instant of a run, and how many there are."""
+    through, count = first, 1
+    upcoming = following(alarm, first)
+    if upcoming is None:
+        return through, count
+    # Asked of the schedule itself from here on: within a run the policy's bounds change nothing but the end.
+    after, end = timetable(alarm).after, min(last, alarm.policy.ends_at or last)
+    while upcoming is not None and upcoming <= end:
+        if count >= COUNT_LIMIT:
+            return last, count
+        through, count = upcoming, count + 1
+        upcoming = after(upcoming)
+    return through, count
+
+
 def undecided(alarm: Alarm) -> datetime | None:
     """The first instant after the current occurrence that is not on record yet: where the series goes on."""
     counted = replace(alarm, fire_count=alarm.fire_count + 1)  # the current one may be the last one allowed
     return following(counted, alarm.next_fire_at)
+
+
+def put_back(alarm: Alarm, at: datetime, *, now: datetime) -> tuple[datetime, tuple[Fire, ...]]:
+    """How far towards a moment an undelivered alarm may wait, and the instants of its series that this passes over.
+
+    It comes up again before its series does: only what is over by then, or as good as over, goes on record as missed.
+    """
+    counted = replace(alarm, fire_count=alarm.fire_count + 1)
+    upcoming = following(counted, max(alarm.next_fire_at, min(at, whole_ms(now + _AS_GOOD_AS_OVER))))
+    if upcoming is not None:
+        at = min(at, upcoming - _MS)
+    at = max(alarm.next_fire_at, at)
+    return at, passed_over(alarm, started=at, now=at)
+
+
+def undone(alarm: Alarm, last: datetime, reason: SkipReason, *, now: datetime) -> tuple[Fire, ...]:
+    """Rows for the current occurrence, never tried, and for what came after it up to `last` and is not on record."""
+    after = following(alarm, alarm.occurrence_at)
+    if after is None or after > alarm.next_fire_at:
+        runs = [(alarm.occurrence_at, last)]
+    else:  # it was put back, and what that passed over has its rows
+        runs = [(alarm.occurrence_at, min(last, alarm.occurrence_at))]
+        if (onwards := following(alarm, alarm.next_fire_at)) is not None:
+            runs.append((onwards, last))
+    rows = (skipped_run(alarm, first, through, reason, now=now) for first, through in runs)
+    return tuple(row for row in rows if row is not None)
 
 
 def coming(alarm: Alarm) -> Iterator[datetime]:

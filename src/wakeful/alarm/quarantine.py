@@ -11,10 +11,10 @@ from wakeful.alarm.model import ERROR_LIMIT, Alarm, Change, Fire, whole_ms
 from wakeful.alarm.outcome import failed_result
 
 
-def quarantine(alarm: Alarm, fire: Fire | None, error: str, *, now: datetime) -> Change:
-    """End it as `failed`: its schedule, zone or policy no longer means anything to this version of wakeful."""
+def quarantine(alarm: Alarm, fire: Fire | None, why: str, *, now: datetime) -> Change:
+    """End it as `failed`. `why`: what could not be done with it, and the error that came of trying."""
     now = whole_ms(now)
-    said = f"set aside, it cannot be planned: {error}"[:ERROR_LIMIT]
+    said = f"set aside: {why}"[:ERROR_LIMIT]
     known = fire or open_fire(alarm, now)
     kept = replace(
         known,

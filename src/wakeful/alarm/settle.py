@@ -32,7 +32,16 @@ from wakeful.alarm.outcome import (
     failed_result,
     retry_result,
 )
-from wakeful.alarm.plan import advance, at_occurrence, following, passed_over, skipped_run, undecided
+from wakeful.alarm.plan import (
+    advance,
+    at_occurrence,
+    first_due,
+    following,
+    passed_over,
+    put_back,
+    undecided,
+    undone,
+)
 from wakeful.alarm.suspect import deaths, is_poison
 from wakeful.retry import backoff, spread
 
@@ -74,7 +83,7 @@ def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
         return _late_retry(alarm, fire, expired=expired, now=now)
     if policy.expires is not None and expired:
         return skip(alarm, "expired", now=now, tolerance=policy.expires)
-    if policy.catch_up == "skip" and now > alarm.next_fire_at + timedelta(seconds=policy.grace):
+    if policy.catch_up == "skip" and now > first_due(alarm) + timedelta(seconds=policy.grace):
         return skip(alarm, "missed", now=now, tolerance=policy.grace)
     if policy.overlap == "skip" and alarm.awaiting is not None and alarm.awaiting != alarm.occurrence_at:
         return skip(alarm, "overlap", now=now)
@@ -106,14 +115,14 @@ def skip(alarm: Alarm, reason: SkipReason, *, now: datetime, tolerance: float = 
     """Pass over the current occurrence, and every other one that is overdue by more than the tolerance, undelivered."""
     now = whole_ms(now)
     last = max(alarm.next_fire_at, now if not tolerance else whole_ms(now - timedelta(seconds=tolerance)) - _MS)
-    run = skipped_run(alarm, alarm.occurrence_at, last, reason, now=now)
+    runs = undone(alarm, last, reason, now=now)
     after = _released(alarm, now)
     if alarm.kind == "once":
-        late = (now - alarm.next_fire_at).total_seconds()
+        late = (now - first_due(alarm)).total_seconds()
         after = replace(after, status="failed", last_error=f"not delivered: {reason}, {late:.0f} s after it was due")
     else:
         after = advance(after, last)
-    return _change(alarm, after, *((run,) if run else ()))
+    return _change(alarm, after, *runs)
 
 
 def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> Change:
@@ -145,10 +154,12 @@ def release(alarm: Alarm, *, now: datetime, wait: timedelta = timedelta(0)) -> C
 
     A suspect stays one, with what was against it when it was claimed.
     """
-    after = replace(_released(alarm, whole_ms(now)), unsettled=alarm.unsettled if alarm.is_suspect else 0)
-    if wait:
-        after = replace(after, next_fire_at=max(alarm.next_fire_at, whole_ms(now + wait)))
-    return _change(alarm, after)
+    now = whole_ms(now)
+    after = replace(_released(alarm, now), unsettled=alarm.unsettled if alarm.is_suspect else 0)
+    if not wait:
+        return _change(alarm, after)
+    at, runs = put_back(alarm, whole_ms(now + wait), now=now)
+    return _change(alarm, replace(after, next_fire_at=at), *runs)
 
 
 def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome, attempt: Try) -> Change:

@@ -6,7 +6,7 @@ was changed by the other program and counts; what does not may lag behind the al
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -32,6 +32,8 @@ _COLUMNS: Final = {  # what an alarm's field is called in the row
     "label": "id",
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# A day from the end of the calendar, as at the other doors: in whatever zone it is shown, it is still a date.
+_LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -230,7 +232,7 @@ def moment_of(next_run: str) -> datetime:
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):  # 9999-12-31T23:00-05:00 is in the year 10000
         found = None
-    if found is None or found < _EPOCH:
+    if found is None or not _EPOCH <= found <= _LAST:
         raise InvalidSchedule(f"{next_run[:60]!r} is no moment", field="next_run")
     return whole_ms(found)
 

@@ -1,18 +1,22 @@
-"""What is delivered to a target for one fire: the same bytes on every attempt unless the owner edited the alarm."""
+"""What is delivered to a target for one fire: the same bytes on every attempt unless the owner edited the alarm,
+or the key of report tokens was changed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
-from wakeful.alarm.model import Alarm
+from wakeful.alarm.model import Alarm, Fire
 
 ORIGIN: Final = "wakeful"
+HEARD_WITHIN: Final = timedelta(minutes=1)  # of a new key of report tokens, by every process
+KEY_GRACE: Final = timedelta(hours=1)
 
 
 class Wake:
@@ -115,6 +119,21 @@ class Wake:
     @cached_property
     def body(self) -> bytes:
         return msgspec.json.encode(self.fields)
+
+
+def reports_under(retired_at: datetime, fire: Fire | None, *, now: datetime) -> bool:
+    """Whether a report token is still good whose key was retired at a moment.
+
+    Only for a fire that began before that, give or take the time in which every process has heard of it, and while
+    its report is awaited; for an hour in any case, since an attempt may be under way that is not on record yet.
+    """
+    if fire is not None:
+        began = fire.started_at or fire.scheduled_for
+        if began >= retired_at + HEARD_WITHIN:
+            return False
+        if fire.report_by is not None and now < fire.report_by:
+            return True
+    return now < retired_at + KEY_GRACE
 
 
 def report_token(secret: bytes, fire_id: str) -> str:

@@ -26,6 +26,7 @@ from wakeful.alarm import (
     Wake,
     attempt_number,
     begin,
+    hold_back,
     missed_before,
     put_on_trial,
     quarantine,
@@ -37,10 +38,13 @@ from wakeful.clock import Clock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import telling
 from wakeful.dispatcher.flights import Flight, Flights, Served
+from wakeful.dispatcher.pace import Pace
+from wakeful.dispatcher.report_key import ReportKey
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.dispatcher.suspects import Suspects
 from wakeful.dispatcher.telling import Pulse, Teller
+from wakeful.dispatcher.turns import Turns
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
@@ -71,7 +75,7 @@ class Dispatcher:
         self._settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._report_url = report_url
-        self._secret = b""
+        self._report_key = ReportKey(store, self._clock, every=self._settings.tick.total_seconds())
         self._stopping = False
         self._state = "idle"
         self._busy = False
@@ -79,6 +83,8 @@ class Dispatcher:
         self._looked = 0.0  # when the loop last got through, by the stopwatch
         self._awake_at = 0.0  # when the loop is to go on, by the clock that nobody sets
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
+        self._pace = Pace(self._settings.fires_per_minute)
+        self._turns = Turns()
         self._metrics = metrics or Metrics()
         self._store_clock = StoreClock(self._clock, self._metrics)
         self._now = self._store_clock.now
@@ -106,7 +112,8 @@ class Dispatcher:
         breakers = {name: breaker.opened_at is not None for name, breaker in self._flights.breakers.items()}
         everyone = {name: False for name, served in self._flights.served.items() if served.breaks}
         age = stopwatch() - min(self._looked, self._upkeep.heard)
-        return Pulse(state, age, len(self._flights), everyone | breakers, self._settler.stalled)
+        held = self._flights.holds.owners(self._now())
+        return Pulse(state, age, len(self._flights), everyone | breakers, self._settler.stalled, held)
 
     async def _run(self) -> None:
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
@@ -214,8 +221,7 @@ class Dispatcher:
     # One alarm
 
     async def _claim(self, slots: Mapping[str, int] | None = None) -> list[Alarm]:
-        if not self._secret:
-            self._secret = await self._store.secret()
+        await self._report_key.look()
         if slots is None:
             slots = self._flights.slots(self._now())
         if not slots:
@@ -223,7 +229,9 @@ class Dispatcher:
         suspects = self._suspects.wanted()
         taken = self._clock.monotonic()
         self._store_clock.ask()
-        claimed = await self._store.claim(slots, lease=self._settings.lease, suspects=suspects)
+        turns = self._turns.wanted(slots, probes=self._flights.on_probe())
+        claimed = await self._store.claim(slots, lease=self._settings.lease, suspects=suspects, turns=turns)
+        self._turns.claimed(slots, claimed)
         self._store_clock.heard(claimed.now)
         self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms], ahead=claimed.ahead)
         if suspects:
@@ -232,7 +240,9 @@ class Dispatcher:
         overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)
         for alarm in claimed.alarms:
             if alarm.id in overtaken:
-                self._put_back(alarm, overtaken[alarm.id])
+                self._put_back(alarm, release(alarm, now=self._now(), wait=overtaken[alarm.id]))
+            elif wait := self._pace.wait(alarm, claimed.now):
+                self._put_back(alarm, hold_back(alarm, self._pace.most, wait, now=claimed.now))
             else:
                 self._start(Flight(alarm, fires.get((alarm.id, alarm.occurrence_at)), taken=taken), claimed.now)
         return claimed.alarms
@@ -249,15 +259,20 @@ class Dispatcher:
         self._flights.take_off(flight)
         try:
             refused = self._flights.served[alarm.target].users.refusal(alarm)
-            flight.change = begin(alarm, flight.fire, now=now, refused=refused)
+            flight.change = begin(alarm, flight.fire, now=now, refused=refused) or self._held(flight)
         except Exception as error:  # a row this version cannot plan must not wedge the queue
-            flight.change = self._set_aside(flight, error)
+            flight.change = self._set_aside(flight, "it cannot be planned", error)
         if flight.change is not None:
-            self._settler.add(flight)
+            self._came_back(flight)
         else:
             if alarm.is_suspect:
                 self._suspects.tries(flight)
             flight.task = self._event_loop.create_task(self._deliver(flight))
+
+    def _held(self, flight: Flight) -> Change | None:
+        """Put back, where the target answers its owner with trouble: what nobody waits behind can wait itself."""
+        wait = self._flights.holds.wait(flight, now=self._now())
+        return None if wait is None else release(flight.alarm, now=self._now(), wait=wait)
 
     def _adopt(self, flight: Flight, alarm: Alarm) -> None:
         """Claimed again though we are still at it (the lease ran out in a stall): it is not sent again.
@@ -267,12 +282,12 @@ class Dispatcher:
         flight.alarm = replace(alarm, unsettled=flight.alarm.unsettled)  # no worker died of it: it was ours all along
         flight.lost, flight.taken = False, self._clock.monotonic()
 
-    def _put_back(self, alarm: Alarm, wait: timedelta) -> None:
+    def _put_back(self, alarm: Alarm, change: Change) -> None:
         """Claimed, but not to be delivered as it is."""
         if (held := self._flights.holding(alarm)) is not None:
             self._adopt(held, alarm)  # it is on its way as it was: its settlement asks the row again
             return
-        flight = Flight(alarm, None, change=release(alarm, now=self._now(), wait=wait))
+        flight = Flight(alarm, None, change=change)
         self._flights.take_off(flight)
         self._came_back(flight)
 
@@ -308,6 +323,7 @@ class Dispatcher:
         alarm = flight.alarm
         started = flight.started = self._now()
         served = self._flights.served[alarm.target]
+        self._pace.begun(alarm, started)
         self._teller.begun(flight, started)
         try:
             outcome: Outcome = await served.target.deliver(self._wake(flight, started))
@@ -315,7 +331,7 @@ class Dispatcher:
             # A target's own bug is a failed attempt like any other, not the end of the dispatcher.
             telling.broke("the target broke", alarm, error)
             outcome = Failed(f"the target broke: {type(error).__name__}: {error}")
-        self._judge(flight, outcome)
+        self._flights.judge(flight, outcome, now=self._now())
         self._settle(flight, outcome, started)
 
     def _settle(self, flight: Flight, outcome: Outcome, started: datetime) -> None:
@@ -324,7 +340,7 @@ class Dispatcher:
         try:
             flight.change = settle(flight.alarm, flight.fire, outcome, flight.attempt)
         except Exception as error:  # as above
-            flight.change = self._set_aside(flight, error)
+            flight.change = self._set_aside(flight, "what follows its delivery cannot be planned", error)
         self._came_back(flight)
 
     def _came_back(self, flight: Flight) -> None:
@@ -334,9 +350,9 @@ class Dispatcher:
         self._flights.come_back(flight)
         self._bell.set()
 
-    def _set_aside(self, flight: Flight, error: Exception) -> Change:
-        telling.broke("it cannot be planned", flight.alarm, error)
-        return quarantine(flight.alarm, flight.fire, f"{type(error).__name__}: {error}", now=self._now())
+    def _set_aside(self, flight: Flight, what: str, error: Exception) -> Change:
+        telling.broke(what, flight.alarm, error)
+        return quarantine(flight.alarm, flight.fire, f"{what}: {type(error).__name__}: {error}", now=self._now())
 
     def _wake(self, flight: Flight, started: datetime) -> Wake:
         alarm, fire = flight.alarm, flight.fire
@@ -346,14 +362,8 @@ class Dispatcher:
             late_ms=max(0, unix_ms(started) - unix_ms(alarm.occurrence_at)),
             missed=missed_before(alarm, started) if alarm.kind == "cron" else 0,
             report_url=self._report_url,
-            secret=self._secret,
+            secret=self._report_key.key,
         )
-
-    def _judge(self, flight: Flight, outcome: Outcome) -> None:
-        if not isinstance(outcome, Failed):
-            self._flights.landed_well(flight)
-        elif outcome.unhealthy:
-            self._flights.landed_badly(flight, outcome.error, now=self._now())
 
     def _interrupted(self, flight: Flight) -> None:
         """A delivery was cancelled: the process is stopping and hands the alarm back, or the target did so itself."""

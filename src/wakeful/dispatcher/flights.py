@@ -13,8 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Fire, Outcome, Try, Users
+from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome, Try, Users
 from wakeful.dispatcher.breaker import Breaker
+from wakeful.dispatcher.holds import Holds
 from wakeful.targets import Target
 
 RESERVED: Final = 4
@@ -57,6 +58,7 @@ class Flights:
         self.served = served
         self.paused: frozenset[str] = frozenset()
         self.breakers: dict[str, Breaker] = {}
+        self.holds = Holds()
         self.hungry: set[str] = set()
         self._total = total
         self._batch = batch
@@ -143,14 +145,23 @@ class Flights:
         breaker = self.breakers.get(name)
         return free if breaker is None else breaker.room(free, flying, now=now)
 
-    def landed_well(self, flight: Flight) -> None:
-        if breaker := self.breakers.get(flight.alarm.target):
+    def judge(self, flight: Flight, outcome: Outcome, *, now: datetime) -> None:
+        """Whom an outcome speaks of: a bad answer of its owner there, no answer at all of the target."""
+        alarm = flight.alarm
+        failed = outcome if isinstance(outcome, Failed) else None
+        if failed is None:
+            self.holds.succeeded(alarm)
+        if (failed is None or failed.answered) and (breaker := self.breakers.get(alarm.target)):
             breaker.succeeded()
+        if failed is not None and failed.unhealthy and self.served[alarm.target].breaks:
+            if failed.answered:
+                self.holds.failed(alarm, failed, now=now)
+            else:
+                self.breakers.setdefault(alarm.target, Breaker()).failed(failed.error, now=now)
 
-    def landed_badly(self, flight: Flight, error: str, *, now: datetime) -> None:
-        name = flight.alarm.target
-        if self.served[name].breaks:
-            self.breakers.setdefault(name, Breaker()).failed(error, now=now)
+    def on_probe(self) -> list[str]:
+        """The targets that get one wake at a time, to see whether they can be reached: it need not be the oldest."""
+        return [name for name, breaker in self.breakers.items() if breaker.is_open]
 
     def next_probe(self) -> datetime | None:
         return min((b.probe_at for b in self.breakers.values() if b.probe_at is not None), default=None)

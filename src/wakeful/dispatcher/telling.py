@@ -9,14 +9,14 @@ import logging
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting
+from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting, first_due
 from wakeful.dispatcher.flights import Flight
 from wakeful.metrics import Metrics
 from wakeful.targets.table import NOT_INSERTED
@@ -45,6 +45,7 @@ class Pulse(Struct, frozen=True):
     in_flight: int = 0
     breakers: dict[str, bool] = {}  # target → open
     stalled: float = 0.0  # seconds since anything was settled, while something waits to be
+    held: Mapping[str, int] = {}  # target → owners whose wakes to it wait
 
 
 class Teller:
@@ -59,7 +60,7 @@ class Teller:
         """The first attempt of a fire: how late it is. Retries are late on purpose."""
         alarm, fire = flight.alarm, flight.fire
         if alarm.failure_count == 0 and (fire is None or fire.attempts == 0):
-            self._late(started - alarm.next_fire_at)
+            self._late(started - first_due(alarm))
 
     def attempted(self, flight: Flight, outcome: Outcome, attempt: Try) -> None:
         key = flight.alarm.target, type(outcome)

@@ -244,11 +244,13 @@ class WhyAnswer(_Shape, frozen=True, kw_only=True):
 class HistoryAnswer(_Shape, frozen=True, kw_only=True):
     history: list[Entry]
     now: datetime
+    more: bool = False
 
 
 class FailedAnswer(_Shape, frozen=True, kw_only=True):
     failed: list[Entry]
     now: datetime
+    more: bool = False
 
 
 class Coming(_Shape, frozen=True, kw_only=True):
@@ -261,6 +263,7 @@ class AgendaAnswer(_Shape, frozen=True, kw_only=True):
 
     agenda: list[Coming]
     now: datetime
+    more: bool = False
 
 
 class StatsAnswer(Stats, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from wakeful.alarm import whole_ms
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
+from wakeful.doors.crowd import BELONGS
 from wakeful.doors.guard import OUTGOING, refuse_pages, refused
 from wakeful.doors.limits import Outgoing, Rate
 from wakeful.errors import Forbidden, InvalidRequest, StoreUnavailable, Unauthorized, WakefulError
@@ -247,6 +248,8 @@ class AuthMiddleware:
         if not _GUARDED.fullmatch(path) or _is_open(scope, path, authorization):
             return None
         principal = await self._auth.principal(authorization)
+        if (belongs := scope.get("state", {}).get(BELONGS)) is not None:
+            belongs(principal.owner)
         if principal.local:
             refuse_pages(scope)
         self._auth.admit(principal)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final, cast
 
 import h11
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from wakeful.doors.crowd import Crowd
+from wakeful.doors.crowd import BELONGS, Crowd
 
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
 JOINED: Final = 64 * 1024
@@ -34,6 +35,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self._joined = Joined(transport, self.loop)
         self.app_state = {**self.app_state, HANG_UP: transport.abort}
+        if self.crowd is not None:
+            self.app_state[BELONGS] = partial(self.crowd.belongs, transport)
         super().connection_made(cast(asyncio.Transport, self._joined))
         self._wire = transport
         address = self.client[0] if self.client else ""
@@ -51,10 +54,15 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
             self._wait_for_head()
+            return
+        self._waiting_since = None
+        if self.crowd is None:
+            return
+        if self.conn.their_state is h11.SEND_BODY:
+            # It owes us the rest: one that stops in the middle is as silent as one that never began.
+            self.crowd.is_silent(self._wire, self.loop.time())
         else:
-            self._waiting_since = None
-            if self.crowd is not None:
-                self.crowd.speaks(self._wire)
+            self.crowd.speaks(self._wire)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

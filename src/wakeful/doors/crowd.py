@@ -1,6 +1,7 @@
 """How many connections a process takes, in all and from one address, so that descriptors are left to deliver with.
 
-Where it is full, whoever has said nothing for the longest makes room: a silent socket never keeps out one that speaks.
+Where it is full, one that owes us a request makes room: of the owner who has the most, the one that has been silent for
+the longest. So a silent socket never keeps out one that speaks, and a flood puts out its own.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import resource
+from collections import Counter
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +19,7 @@ from wakeful.config import Settings
 
 log = logging.getLogger("wakeful.http")
 
+BELONGS: Final = "wakeful.belongs"  # in a scope's state: takes the owner whose token a connection brought
 MOST_FILES: Final = 65_536  # what a process asks for, where it may have as many
 OWN_FILES: Final = 64  # the database, its log, standard streams, the listener
 
@@ -42,7 +45,8 @@ def room(settings: Settings, descriptors: int) -> int:
 
 class _Guest(Struct):
     address: str
-    silent_since: float | None
+    silent_since: float | None  # None: a request is complete and not answered yet
+    owner: str = ""  # whose token it brought last; strangers are one crowd
 
 
 class Crowd:
@@ -75,8 +79,13 @@ class Crowd:
             guest.silent_since = None
 
     def is_silent(self, transport: asyncio.Transport, now: float) -> None:
-        if (guest := self._guests.get(transport)) is not None and guest.silent_since is None:
+        """It owes us something from here on: a request, or the rest of one."""
+        if (guest := self._guests.get(transport)) is not None:
             guest.silent_since = now
+
+    def belongs(self, transport: asyncio.Transport, owner: str) -> None:
+        if (guest := self._guests.get(transport)) is not None:
+            guest.owner = owner
 
     def leaves(self, transport: asyncio.Transport) -> None:
         self._guests.pop(transport, None)
@@ -84,13 +93,15 @@ class Crowd:
     def _made_room(self, address: str | None = None) -> bool:
         for transport in [one for one in self._guests if one.is_closing()]:
             del self._guests[transport]
+        # Whoever has the most gives way first: else a flood of new ones would put out those who were silent before it.
+        crowds = Counter(guest.owner for guest in self._guests.values())
         silent = [
-            (guest.silent_since, at, transport)
+            (-crowds[guest.owner], guest.silent_since, at, transport)
             for at, (transport, guest) in enumerate(self._guests.items())
             if guest.silent_since is not None and address in (None, guest.address)
         ]
         if silent:
-            _, _, transport = min(silent)
+            *_, transport = min(silent)
             del self._guests[transport]
             transport.abort()
             return True

@@ -118,13 +118,16 @@ class Proof:
         self._verify = verify
         self._server = server
         self._newcomers = newcomers
-        self._secret = b""
 
     async def challenge(self, did: str) -> Challenge:
         _parts(did)
         end = unix_ms(self._clock.now() + NONCE_LASTS).to_bytes(8)
         stem = end + secrets.token_bytes(_RANDOM) + self._server.encode()
-        nonce = base64.urlsafe_b64encode(stem + await self._mac(did, stem)).decode().rstrip("=")
+        nonce = (
+            base64.urlsafe_b64encode(stem + _mac((await self._store.report_keys()).current, did, stem))
+            .decode()
+            .rstrip("=")
+        )
         message = _message(self._server, did, nonce)
         return Challenge(did=did, server=self._server, nonce=nonce, message=message, expires_in=_seconds(NONCE_LASTS))
 
@@ -167,14 +170,19 @@ class Proof:
         except (binascii.Error, ValueError):
             raise _spent() from None
         stem, mac = raw[:-_MAC], raw[-_MAC:]
-        known = hmac.compare_digest(mac, await self._mac(did, stem))
+        keys = await self._store.report_keys()  # a change of key between the two steps is nobody's fault
+        known = [key for key in (keys.current, *(old.key for old in keys.retired)) if _is_ours(mac, key, did, stem)]
         if not known or unix_ms(now) >= int.from_bytes(stem[:8]):
             raise _spent()
         return stem[8 + _RANDOM :].decode(), hashlib.sha256(raw).hexdigest()[:32]
 
-    async def _mac(self, did: str, stem: bytes) -> bytes:
-        self._secret = self._secret or await self._store.secret()
-        return hmac.new(self._secret, b"did-nonce:" + stem + b"\0" + did.encode(), hashlib.sha256).digest()
+
+def _is_ours(mac: bytes, key: bytes, did: str, stem: bytes) -> bool:
+    return hmac.compare_digest(mac, _mac(key, did, stem))
+
+
+def _mac(key: bytes, did: str, stem: bytes) -> bytes:
+    return hmac.new(key, b"did-nonce:" + stem + b"\0" + did.encode(), hashlib.sha256).digest()
 
 
 def _parts(did: str) -> tuple[str, str]:

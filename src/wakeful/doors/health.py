@@ -63,7 +63,7 @@ async def metrics(watch: Watch, ask: Ask) -> Response:
     told, store = watch.metrics, watch.store
     pulse = watch.heartbeat()
     if pulse is not None:
-        told.dispatching(pulse.in_flight, pulse.breakers)
+        told.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
             told.backlog(await store.backlog(lease=watch.lease), watch.targets, now=await store.now())

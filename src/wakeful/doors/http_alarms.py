@@ -20,6 +20,7 @@ from wakeful.doors.hall import Hall
 from wakeful.doors.table import CURSOR, PAGE, Ask, Header, Operation
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.service import Kept
+from wakeful.service.guards import check_backoff
 from wakeful.store import AlarmQuery
 
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
@@ -75,6 +76,7 @@ async def _set(hall: Hall, ask: Ask, given: wire.CreateBody) -> Kept:
         via="http",
         by=ask.owner,
     )
+    _check_pace(given.policy, draft.policy)
     return await hall.service.set(draft, on_conflict=given.on_conflict, guarded=ask.guarded, by=ask.by)
 
 
@@ -187,7 +189,15 @@ def _edit(given: shape.EditBody, default: Policy) -> Edit:
         fields["delay"] = wire.span(given.delay_seconds, "delay_seconds")
     if not fields:
         raise InvalidRequest("nothing is to be changed", field="body", fix="Name at least one field.")
-    return wire.edit(fields, default)
+    change = wire.edit(fields, default)
+    _check_pace(given.policy, change.policy)
+    return change
+
+
+def _check_pace(said: wire.PolicyBody | None, meant: Policy | None) -> None:
+    """What is asked for here comes over the network, also where no token is needed: a loop harms everyone."""
+    if said is not None and meant is not None:
+        check_backoff(meant, [name for name in ("backoff_base", "backoff_cap") if getattr(said, name) is not None])
 
 
 async def cancel(hall: Hall, ask: Ask) -> Response:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import FIRE_STATUSES, Fire, Wake, report_token
+from wakeful.alarm import FIRE_STATUSES, Fire, Wake, parse_fire_id, report_token, reports_under
 from wakeful.doors import answers as shape
 from wakeful.doors import table, wire
 from wakeful.doors.auth import PREFIX, bearer
@@ -83,11 +83,27 @@ async def _reporter(hall: Hall, ask: Ask) -> str:
     token = bearer(header)
     if ask.owner and (scheme != "bearer" or token.startswith(PREFIX)):
         return ask.owner
-    expected = report_token(await hall.store.secret(), ask.fire_id)
-    if not hmac.compare_digest(token.encode(), expected.encode()):
+    if not await _speaks_for(hall, ask.fire_id, token):
         what = "this is not the report token of this fire"
         raise Unauthorized(what, field="Authorization", fix="Use report.token of its wake.")
     return ""
+
+
+async def _speaks_for(hall: Hall, fire_id: str, token: str) -> bool:
+    """Whether a report token is this fire's, made with the key there is now or with one it took the place of."""
+    keys = await hall.store.report_keys()
+    if _is_made_with(keys.current, fire_id, token):
+        return True
+    for old in keys.retired:
+        if _is_made_with(old.key, fire_id, token):
+            key = parse_fire_id(fire_id)
+            fire = (await hall.store.fires_at([key])).get(key)
+            return reports_under(old.retired_at, fire, now=await hall.store.now())
+    return False
+
+
+def _is_made_with(key: bytes, fire_id: str, token: str) -> bool:
+    return hmac.compare_digest(token.encode(), report_token(key, fire_id).encode())
 
 
 async def retry(hall: Hall, ask: Ask) -> Response:
@@ -127,7 +143,7 @@ async def inbox(hall: Hall, ask: Ask) -> Response:
 
 async def take(hall: Hall, ask: Ask) -> Response:
     handed = await hall.service.inbox(owner=ask.owner, limit=ask["limit"], wait=ask["wait"], guarded=ask.guarded)
-    secret = await hall.store.secret()
+    secret = (await hall.store.report_keys()).current
     base = hall.settings.public_url or str(ask.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     return await hall.answer({"wakes": [_wake(taken, url, secret) for taken in handed]})
@@ -148,7 +164,7 @@ _INBOX: Final = Operation(
     scope="write",
     query=(
         table.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
-        table.whole("limit", 1, INBOX_LIMIT, 10, "At most so many."),
+        table.whole("limit", 1, INBOX_LIMIT, 10, "At most so many; fewer where they are long."),
     ),
     answers={200: shape.InboxAnswer},
     waits=True,

@@ -15,24 +15,37 @@ from wakeful.doors.table import LIMIT, PAGE, Ask, Operation
 from wakeful.doors.wire import view
 from wakeful.schedule import parse, zone
 from wakeful.service.history import STATUSES
+from wakeful.store import Found
 
 LONGEST_AGENDA: Final = 24 * 366.0
+_LIMIT: Final = "At most so many; fewer where they are long."
 
 
 async def history(hall: Hall, ask: Ask) -> Response:
     found = await hall.service.history(
-        owner=ask.owner, status=ask["status"], target=ask["target"], since=ask["since"], limit=ask["limit"]
+        owner=ask.owner,
+        status=ask["status"],
+        target=ask["target"],
+        since=ask["since"],
+        limit=ask["limit"],
+        most=table.PAGE_SIZE,
     )
-    return await hall.answer({"history": found})
+    return await hall.answer({"history": found} | _more(found))
 
 
 async def failed(hall: Hall, ask: Ask) -> Response:
-    return await hall.answer({"failed": await hall.service.failed(owner=ask.owner, limit=ask["limit"])})
+    found = await hall.service.failed(owner=ask.owner, limit=ask["limit"], most=table.PAGE_SIZE)
+    return await hall.answer({"failed": found} | _more(found))
 
 
 async def agenda(hall: Hall, ask: Ask) -> Response:
-    found = await hall.service.agenda(owner=ask.owner, hours=ask["hours"], limit=ask["limit"])
-    return await hall.answer({"agenda": [{"at": at, "alarm": view(alarm)} for at, alarm in found]})
+    found = await hall.service.agenda(owner=ask.owner, hours=ask["hours"], limit=ask["limit"], most=table.PAGE_SIZE)
+    return await hall.answer({"agenda": [{"at": at, "alarm": view(alarm)} for at, alarm in found]} | _more(found))
+
+
+def _more(found: Found[Any]) -> dict[str, bool]:
+    """Said where the answer ends at its limit or at its weight, and there may be more."""
+    return {} if found.further is None else {"more": True}
 
 
 async def stats(hall: Hall, ask: Ask) -> Response:
@@ -70,7 +83,7 @@ OPERATIONS: Final = (
             table.choice("status", STATUSES, "Only what stands so."),
             table.text("target", "Only what went or goes there."),
             table.moment("since", "Fires scheduled, and alarms created, at or after."),
-            table.whole("limit", 1, LIMIT, 50, "At most so many."),
+            table.whole("limit", 1, LIMIT, 50, _LIMIT),
         ),
         answers={200: shape.HistoryAnswer},
     ),
@@ -80,7 +93,7 @@ OPERATIONS: Final = (
         run=failed,
         says="The latest fires that failed or fell silent",
         scope="read",
-        query=(table.whole("limit", 1, LIMIT, 20, "At most so many."),),
+        query=(table.whole("limit", 1, LIMIT, 20, _LIMIT),),
         answers={200: shape.FailedAnswer},
     ),
     Operation(

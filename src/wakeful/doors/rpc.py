@@ -20,7 +20,7 @@ from wakeful.errors import InvalidRequest, TooMany, WakefulError
 from wakeful.service import Past
 from wakeful.service.history import offset
 from wakeful.service.live import WHATS
-from wakeful.store import FireQuery
+from wakeful.store import FireQuery, Found
 
 log = logging.getLogger("wakeful.rpc")
 
@@ -156,12 +156,16 @@ class Desk:
 
 def _check_room(left: int) -> None:
     if left < 0:
-        error = TooMany(
-            f"the answer to a message has at most {ANSWER_LIMIT} bytes, and this would be more",
-            field="limit",
-            fix="Ask with a smaller limit, or for less in one batch.",
-        )
+        error = _too_long()
         raise Fault(REFUSED, str(error), wire.problem(error))
+
+
+def _too_long() -> TooMany:
+    return TooMany(
+        f"the answer to a message has at most {ANSWER_LIMIT} bytes, and this would be more",
+        field="limit",
+        fix="Ask with a smaller limit, or for less in one batch.",
+    )
 
 
 def _read(message: str | bytes) -> Any:
@@ -222,7 +226,8 @@ class Looking:
     async def list(self, given: dict[str, Any]) -> Any:
         """Pending alarms, soonest first."""
         params = params_of(given, ListParams)
-        return [_pending(alarm) for alarm in await Past(self._hall.store).active(self._owner, params.limit)]
+        found = await Past(self._hall.store, most=ANSWER_LIMIT).active(self._owner, params.limit)
+        return [_pending(alarm) for alarm in _whole(found, params.limit)]
 
     async def count(self, given: dict[str, Any]) -> Any:
         params_of(given, Nothing)
@@ -233,13 +238,15 @@ class Looking:
         if params.process and params.target not in ("", params.process):
             raise InvalidRequest("it is another word for target", field="process", fix="Give one of them.")
         since = None if params.since is None else wire.moment(params.since, "since")
-        return await self._hall.service.history(
+        found = await self._hall.service.history(
             owner=self._owner,
             status=params.status,
             target=params.target or params.process,
             since=since,
             limit=params.limit,
+            most=ANSWER_LIMIT,
         )
+        return _whole(found, params.limit)
 
     async def stats(self, given: dict[str, Any]) -> Any:
         params_of(given, Nothing)
@@ -247,7 +254,8 @@ class Looking:
 
     async def failed(self, given: dict[str, Any]) -> Any:
         params = params_of(given, FailedParams)
-        return await self._hall.service.failed(owner=self._owner, limit=params.limit)
+        found = await self._hall.service.failed(owner=self._owner, limit=params.limit, most=ANSWER_LIMIT)
+        return _whole(found, params.limit)
 
     async def get(self, given: dict[str, Any]) -> Any:
         """One alarm, and what became of its latest fires: their `result` is where the outcome stands."""
@@ -255,6 +263,13 @@ class Looking:
         alarm = await self._hall.service.get(params.id, owner=self._owner)
         fires = await self._hall.service.fires(FireQuery(owner=self._owner, alarm_id=alarm.id, limit=FIRES_SHOWN))
         return wire.view(alarm) | {"fires": [wire.fire_view(fire) for fire in fires]}
+
+
+def _whole(found: Found[T], limit: int) -> Found[T]:
+    """What was found, unless it was cut for its weight: these answers are plain lists, and cannot say so."""
+    if found.further is not None and len(found) < limit:
+        raise _too_long()
+    return found
 
 
 def _pending(alarm: Alarm) -> dict[str, Any]:

@@ -36,13 +36,15 @@ from wakeful.service.places import Places
 from wakeful.service.seats import Seats
 from wakeful.service.taken import Taken, may_have_missed, missed
 from wakeful.service.tasks import Tasks
-from wakeful.service.why import Why, explain
+from wakeful.service.why import LATELY, Why, explain, is_put_back
 from wakeful.store import Added, AlarmQuery, FireQuery, Found, Stats, Store, TargetState, Worker
 
 __all__ = ["Changed", "Entry", "Kept", "OnConflict", "Past", "Service", "Taken", "Why"]
 
 OnConflict = Literal["return", "replace", "error"]
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
+HANDED_OUT: Final = 4_000_000  # characters of wakes taken from an inbox at once, but always one wake
+EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
 OFFSET_GOOD_FOR: Final = timedelta(seconds=30)
 OFFSET_DRIFT: Final = timedelta(milliseconds=100)  # by which two clocks that nobody sets may differ in that time
 
@@ -166,24 +168,31 @@ class Service(Acting):
         return await self._store.fires(query)
 
     async def history(
-        self, *, owner: str, status: str = "", target: str = "", since: datetime | None = None, limit: int = 50
-    ) -> list[Entry]:
-        """What happened and what is to come, newest first."""
-        return await Past(self._store).entries(owner=owner, status=status, target=target, since=since, limit=limit)
+        self,
+        *,
+        owner: str,
+        status: str = "",
+        target: str = "",
+        since: datetime | None = None,
+        limit: int = 50,
+        most: int = 0,
+    ) -> Found[Entry]:
+        """What happened and what is to come, newest first. `most`: see history.py."""
+        past = Past(self._store, most=most)
+        return await past.entries(owner=owner, status=status, target=target, since=since, limit=limit)
 
-    async def failed(self, *, owner: str, limit: int = 20) -> list[Entry]:
+    async def failed(self, *, owner: str, limit: int = 20, most: int = 0) -> Found[Entry]:
         """The latest fires that failed or fell silent."""
-        return await Past(self._store).failed(owner=owner, limit=limit)
+        return await Past(self._store, most=most).failed(owner=owner, limit=limit)
 
     async def stats(self, *, owner: str) -> Stats:
         return await self._store.stats(owner)
 
-    async def agenda(self, *, owner: str, hours: float = 24, limit: int = 100) -> list[tuple[datetime, Alarm]]:
+    async def agenda(
+        self, *, owner: str, hours: float = 24, limit: int = 100, most: int = 0
+    ) -> Found[tuple[datetime, Alarm]]:
         """The next fires of all alarms, merged, soonest first."""
-        now = await self._store.now()
-        until = now + timedelta(hours=hours)
-        alarms = await self._store.agenda(owner=owner, until=until, limit=limit)
-        return Past.merged(alarms, until=until, limit=limit)
+        return await Past(self._store, most=most).agenda(owner=owner, hours=hours, limit=limit)
 
     async def why(self, id: str, *, owner: str, operator: bool = False) -> Why:
         """Why an alarm (or one of its fires) fired late, did not fire, or when it will: words and facts.
@@ -195,17 +204,24 @@ class Service(Acting):
         fires = (
             [await self.fire_of(id, owner=owner)]
             if "@" in id
-            else await self._store.fires(FireQuery(alarm_id=alarm_id, limit=10))
+            else await self._store.fires(FireQuery(alarm_id=alarm_id, limit=10, most=EVIDENCE))
         )
+        now = await self._store.now()
+        lately: Sequence[Fire] = ()
+        if is_put_back(alarm, now):
+            since = now - LATELY
+            query = FireQuery(owner=alarm.owner_did, target=alarm.target, since=since, limit=100)
+            lately = await self._store.fires(query)
         return explain(
             alarm,
             fires,
-            events=[event for _, event in await self._store.events(alarm_id=alarm_id, limit=100)],
+            events=[event for _, event in await self._store.events(alarm_id=alarm_id, limit=100, most=EVIDENCE)],
             workers=await self._store.workers(),
             state=(await self._store.target_states()).get(alarm.target),
             lease=self._settings.lease,
-            now=await self._store.now(),
+            now=now,
             operator=operator,
+            lately=lately,
         )
 
     # Act: see acting.py for what is done to an alarm itself
@@ -226,7 +242,8 @@ class Service(Acting):
     async def inbox(self, *, owner: str, limit: int = 10, wait: float = 0, guarded: bool = False) -> list[Taken]:
         """Hand out what waits in an owner's inbox, each leased until its report is due.
 
-        With nothing there, `wait` so many seconds for it, on a seat; a process that is about to end waits no longer.
+        What is long comes in several calls: what does not fit goes on waiting. With nothing there, `wait` so many
+        seconds for it, on a seat; a process that is about to end waits no longer.
         """
         if wait <= 0:
             return await self._handed_out(owner, limit)
@@ -244,7 +261,7 @@ class Service(Acting):
         return found
 
     async def _handed_out(self, owner: str, limit: int) -> list[Taken]:
-        waiting = await self._store.waiting(owner, limit=limit)
+        waiting = await self._store.waiting(owner, limit=limit, most=HANDED_OUT)
         changes = [fetch(alarm, fire, now=await self._store.now()) for alarm, fire in waiting]
         answers = await self._store.settle(changes) if changes else []
         handed = [at for at, answer in enumerate(answers) if answer.what == "applied"]

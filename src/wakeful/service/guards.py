@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Draft, parse_fire_id
+from wakeful.alarm import Alarm, Draft, Policy, parse_fire_id
 from wakeful.alarm.plan import timetable
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
@@ -34,7 +34,7 @@ def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
     """What can be said of an alarm by itself: how often it fires and, where a wake set it, how soon and how deep."""
     if alarm.kind == "cron":
         _check_interval(alarm, settings.min_interval, now)
-    _check_backoff(alarm)
+    check_backoff(alarm.policy)
     if not alarm.parent_fire:
         return
     if alarm.generation > settings.chain_depth:
@@ -59,13 +59,13 @@ def check_edit(before: Alarm, after: Alarm, settings: Settings, *, now: datetime
     if any(getattr(before, name) != getattr(after, name) for name in ("kind", "fire_at", "cron_expr", "timezone")):
         check(after, settings, now=now)
     elif before.policy != after.policy:
-        _check_backoff(after)
+        check_backoff(after.policy)
 
 
-def _check_backoff(alarm: Alarm) -> None:
+def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backoff_cap")) -> None:
     """Whatever fails at once must not be tried again at once, a thousand times."""
-    for name in ("backoff_base", "backoff_cap"):
-        if getattr(alarm.policy, name) < SHORTEST_BACKOFF:
+    for name in names:
+        if getattr(policy, name) < SHORTEST_BACKOFF:
             raise InvalidRequest(
                 f"two attempts are at least {SHORTEST_BACKOFF:g} s apart",
                 field=f"policy.{name}",

@@ -7,17 +7,20 @@ The words for `status` are those of the Alarm system: pending, fired, completed,
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, coming
 from wakeful.errors import InvalidRequest
-from wakeful.store import AlarmQuery, FireQuery, Store
+from wakeful.store import AlarmQuery, FireQuery, Found, Store
+from wakeful.store.pages import Cursor
 
 _ALARMS: Final = {"pending": ("active", "paused"), "cancelled": ("cancelled",)}
 _FIRES: Final = {
@@ -32,6 +35,7 @@ STATUSES: Final = (*_ALARMS, *_FIRES)
 _STEPPED_OVER: Final = ("skipped", "snoozed")  # fires of an instant that something later stands in for
 _ALWAYS: Final = timedelta(days=366 * 1000)
 _ALL: Final = 2**31 - 1
+ALARMS_AT_ONCE: Final = 25  # read beside their fires: each may have all the words and state an alarm can
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,71 +71,145 @@ class Pending(NamedTuple):
 
 
 class Past:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    """`most`: so many characters of what is told, but always one line; what is longer is never in memory either."""
 
-    async def entries(self, *, owner: str, status: str, target: str, since: datetime | None, limit: int) -> list[Entry]:
+    def __init__(self, store: Store, *, most: int = 0) -> None:
+        self._store = store
+        self._most = most
+
+    async def entries(
+        self, *, owner: str, status: str, target: str, since: datetime | None, limit: int
+    ) -> Found[Entry]:
+        """The newest. Where there may be more, `further` says of what moment, and of which alarm, the last one is."""
         if status and status not in STATUSES:
             raise InvalidRequest(
                 f"{status!r} is no status", field="status", fix=f"Accepted are: {', '.join(STATUSES)}."
             )
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
-        found: list[tuple[datetime, Entry]] = []
+        page: dict[str, Any] = {"owner": owner, "target": target, "since": since, "limit": limit, "most": self._most}
+        parts: list[_Lines] = []
         if not status or status in _FIRES:
-            statuses = _FIRES.get(status, ())
-            query = FireQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
-            fires = await self._told(await self._store.fires(query))
-            found += [(entry.scheduled_for, entry) for entry in fires]
+            parts.append(await self._told(FireQuery(statuses=_FIRES.get(status, ()), **page)))
         if not status or status in _ALARMS:
             statuses = _ALARMS.get(status, ("active", "paused", "cancelled"))
-            wanted = AlarmQuery(owner=owner, statuses=statuses, target=target, since=since, limit=limit)
-            # By their creation: what is to come must not push what happened off the page.
-            found += [(alarm.created_at, _unfired(alarm)) for alarm in await self._untold(wanted)]
-        found.sort(key=lambda one: (one[0], one[1].alarm_id), reverse=True)
-        return [entry for _, entry in found[:limit]]
+            parts.append(await self._untold(AlarmQuery(statuses=statuses, **page)))
+        return _joined(parts, limit, self._most)
 
     async def pending(self, *, owner: str, limit: int | None = None) -> list[Pending]:
         """Every active alarm, soonest first."""
         return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in await self.active(owner, limit)]
 
-    async def active(self, owner: str, limit: int | None = None) -> list[Alarm]:
+    async def active(self, owner: str, limit: int | None = None) -> Found[Alarm]:
         if limit is not None and limit < 1:
             raise InvalidRequest(f"{limit} is less than 1", field="limit")
         until = await self._store.now() + _ALWAYS
-        return await self._store.agenda(owner=owner, until=until, limit=_ALL if limit is None else limit)
+        ahead = _ALL if limit is None else limit
+        return await self._store.agenda(owner=owner, until=until, limit=ahead, most=self._most)
 
-    async def failed(self, *, owner: str, limit: int) -> list[Entry]:
-        query = FireQuery(owner=owner, statuses=("failed", "timed_out"), limit=limit)
-        return await self._told(await self._store.fires(query))
+    async def agenda(self, *, owner: str, hours: float, limit: int) -> Found[tuple[datetime, Alarm]]:
+        """The next fires of all alarms, merged, soonest first; `further` where there may be more of them."""
+        until = await self._store.now() + timedelta(hours=hours)
+        alarms = await self._store.agenda(owner=owner, until=until, limit=limit, most=self._most)
+        if alarms.further is not None:  # of those that come later not all are known
+            until = alarms.further[0]
+        found = _merged(alarms, until=until, limit=limit, most=self._most)
+        return found if found.further else Found(found, alarms.further)
 
-    async def _told(self, fires: list[Fire]) -> list[Entry]:
-        alarms = await self._store.get_many({fire.alarm_id for fire in fires})
-        return [_told(fire, alarms.get(fire.alarm_id)) for fire in fires]
+    async def failed(self, *, owner: str, limit: int) -> Found[Entry]:
+        query = FireQuery(owner=owner, statuses=("failed", "timed_out"), limit=limit, most=self._most)
+        return _joined([await self._told(query)], limit, self._most)
 
-    async def _untold(self, wanted: AlarmQuery) -> list[Alarm]:
+    async def _told(self, wanted: FireQuery) -> _Lines:
+        lines, at_once = _Lines(self._most, wanted.limit), ALARMS_AT_ONCE if self._most else wanted.limit
+        while fires := await self._store.fires(wanted):
+            for at in range(0, len(fires), at_once):
+                some = fires[at : at + at_once]
+                alarms = await self._store.get_many({fire.alarm_id for fire in some})
+                for fire in some:
+                    if not lines.take(fire.scheduled_for, _told(fire, alarms.get(fire.alarm_id))):
+                        return lines
+            if lines.ends(fires.further):
+                break
+            wanted = replace(wanted, cursor=fires.further)
+        return lines
+
+    async def _untold(self, wanted: AlarmQuery) -> _Lines:
         """Alarms whose current occurrence has no fire that speaks for it: a retry stands once, as its fire."""
-        found: list[Alarm] = []
+        lines = _Lines(self._most, wanted.limit)
         while page := await self._store.find(wanted):
             keys = [(alarm.id, alarm.occurrence_at) for alarm in page if _may_be_told(alarm)]
             fires = await self._store.fires_at(keys) if keys else {}
             told = {fire.alarm_id for fire in fires.values() if _speaks(fire, wanted.target)}
-            found += [alarm for alarm in page if alarm.id not in told]
-            if len(page) < wanted.limit or len(found) >= wanted.limit:
+            for alarm in page:
+                # By their creation: what is to come must not push what happened off the page.
+                if alarm.id not in told and not lines.take(alarm.created_at, _unfired(alarm)):
+                    return lines
+            if lines.ends(page.further):
                 break
-            wanted = replace(wanted, cursor=(page[-1].created_at, page[-1].id))
-        return found[: wanted.limit]
+            wanted = replace(wanted, cursor=page.further)
+        return lines
 
-    @staticmethod
-    def merged(alarms: Iterable[Alarm], *, until: datetime, limit: int) -> list[tuple[datetime, Alarm]]:
-        """The coming fires of all these alarms in one line, soonest first."""
 
-        def upcoming(alarm: Alarm) -> Iterator[tuple[datetime, str, Alarm]]:
-            for moment in takewhile(lambda moment: moment <= until, coming(alarm)):
-                yield moment, alarm.id, alarm
+class _Lines:
+    """Lines of one kind, newest first, as many as there is room for. `further`: where what is left out begins."""
 
-        line = heapq.merge(*(upcoming(alarm) for alarm in alarms))
-        return [(moment, alarm) for (moment, _, alarm), _ in zip(line, range(limit), strict=False)]
+    def __init__(self, most: int, limit: int) -> None:
+        self.lines: list[tuple[Cursor, Entry]] = []
+        self.further: Cursor | None = None
+        self._room = most or math.inf
+        self._limit = limit
+
+    def take(self, moment: datetime, entry: Entry) -> bool:
+        """Whether there was room for it."""
+        if self._is_full:
+            self.further = self.lines[-1][0]
+            return False
+        self.lines.append(((moment, entry.alarm_id), entry))
+        self._room -= _weight(entry)
+        return True
+
+    def ends(self, further: Cursor | None) -> bool:
+        """Whether nothing more is to be read, given where there would be more."""
+        if further is not None and self._is_full:
+            self.further = self.lines[-1][0]
+        return further is None or self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        return bool(self.lines) and (self._room <= 0 or len(self.lines) >= self._limit)
+
+
+def _joined(parts: Sequence[_Lines], limit: int, most: int) -> Found[Entry]:
+    """One list of several, as far back as each of them reaches."""
+    both = _Lines(most, limit)
+    ends = [part.further for part in parts if part.further is not None]
+    both.further = max(ends, default=None)
+    for place, entry in sorted((line for part in parts for line in part.lines), key=itemgetter(0), reverse=True):
+        if (ends and place < max(ends)) or not both.take(place[0], entry):
+            break
+    return Found((entry for _, entry in both.lines), both.further)
+
+
+def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) -> Found[tuple[datetime, Alarm]]:
+    """The coming fires of all these alarms in one line, soonest first."""
+
+    def upcoming(alarm: Alarm) -> Iterator[tuple[datetime, str, Alarm]]:
+        for moment in takewhile(lambda moment: moment <= until, coming(alarm)):
+            yield moment, alarm.id, alarm
+
+    found: list[tuple[datetime, Alarm]] = []
+    room = most or math.inf
+    for moment, id, alarm in heapq.merge(*(upcoming(alarm) for alarm in alarms)):
+        if len(found) >= limit or (found and room <= 0):
+            return Found(found, (moment, id))
+        found.append((moment, alarm))
+        room -= len(alarm.wake_message) + len(alarm.payload)  # each time anew: it is told as often
+    return Found(found)
+
+
+def _weight(entry: Entry) -> int:
+    return len(entry.message) + len(entry.result) + len(entry.error) + len(entry.label) + len(entry.reason)
 
 
 def offset(alarm: Alarm) -> timedelta:

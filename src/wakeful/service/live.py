@@ -19,12 +19,12 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Event, Fire
+from wakeful.alarm import Event
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
 from wakeful.service.numbering import Counts, Names
 from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, Pace, Subscription, Telling, Wanted
-from wakeful.store import Changes, Store
+from wakeful.store import Changes, MovedFire, NewAlarm, Store
 
 __all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "Subscription", "Telling"]
 
@@ -269,7 +269,7 @@ class _Memory:
             self._told.popitem(last=False)
         return not known
 
-    def _created(self, alarm: Alarm) -> Iterator[LiveEvent]:
+    def _created(self, alarm: NewAlarm) -> Iterator[LiveEvent]:
         if self._is_news(alarm.id):
             yield LiveEvent(
                 seq=0,
@@ -295,7 +295,7 @@ class _Memory:
                 reason=event.reason[:_REASON_LIMIT],
             )
 
-    def _moved(self, fire: Fire, since: datetime) -> Iterator[LiveEvent]:
+    def _moved(self, fire: MovedFire, since: datetime) -> Iterator[LiveEvent]:
         key = (fire.alarm_id, fire.scheduled_for)
         is_known = key in self._told
         if not self._is_news(key, (fire.status, fire.attempts, fire.count)):
@@ -309,7 +309,7 @@ class _Memory:
             owner=fire.owner_did,
             target=fire.target,
             status=fire.status,
-            reason=(fire.reason or fire.last_error)[:_REASON_LIMIT],
+            reason=fire.reason[:_REASON_LIMIT],
         )
         if not is_known and _just_went_out(fire, since):
             yield told
@@ -327,7 +327,7 @@ async def _by_and_by(rows: Sequence[T]) -> AsyncIterator[T]:
             await turn()
 
 
-def _just_went_out(fire: Fire, since: datetime) -> bool:
+def _just_went_out(fire: MovedFire, since: datetime) -> bool:
     """Whether this is the first that is heard of a fire, not a later word on one that went out long ago."""
     if fire.status not in _GOES_OUT:
         return False

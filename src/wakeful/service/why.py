@@ -11,9 +11,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, Alarm, Event, Fire, coming
+from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
 from wakeful.store import TargetState, Worker
 
+LATELY: Final = timedelta(hours=2)  # how far back an owner's fires are looked at for what holds an alarm up
 SILENT_AFTER: Final = timedelta(seconds=30)  # a worker not seen for this long is not counted on
 _SKIPPED: Final = {
     "missed": "no worker was there in time, and the alarm catches up on one fire only or on none",
@@ -32,11 +33,12 @@ _FAILED: Final = {
     "paused": "the alarm was paused while it was being retried",
     "reported": "the target reported that the work failed",
     "unreported": "it was handed out as often as the alarm's `max_failures` allows, and nobody said how it went",
-    "broken": "the alarm could not be planned any more",
+    "broken": "the whole alarm was set aside for it",
 }
 
 
 _STATUS: Final = re.compile(r"(?:HTTP|router returned) ([1-5][0-9]{2})\b")
+_HOLDS: Final = re.compile("HTTP (5[0-9]{2}|429)")
 _KINDS: Final = {  # how a target's error begins, and what of it is everyone's to know
     "no answer": "no answer in time",
     "the reply did not end": "no answer in time",
@@ -67,11 +69,17 @@ def explain(
     lease: timedelta,
     now: datetime,
     operator: bool = False,
+    lately: Sequence[Fire] = (),
 ) -> Why:
-    """What a target said of others' wakes, and where workers run, is for the operator; an owner hears of what kind."""
+    """What a target said of others' wakes, and where workers run, is for the operator; an owner hears of what kind.
+
+    `lately`: the owner's own fires at the target, needed where the alarm was put back.
+    """
     if state is not None and not operator:
         state = replace(state, last_error=kind_of(state.last_error))
-    summary = [_standing(alarm, workers, state, lease, now)]
+    waits = is_put_back(alarm, now)
+    standing = _put_back(alarm, lately, now) if waits else _standing(alarm, workers, state, lease, now)
+    summary = [_held_back(alarm, events, now) or standing]
     if fires:
         summary.append(_fire(fires[0]))
     facts = [f"status {alarm.status}, target {alarm.target}, version {alarm.version}"]
@@ -82,6 +90,15 @@ def explain(
         facts += [f"  {_at(line.at)} attempt, {line.ms} ms: {line.said}" for line in fire.log]
     facts += [f"{_name(worker, operator)} last seen {_at(worker.seen_at)}" for worker in _serving(alarm, workers)]
     return Why(" ".join(summary), tuple(facts), now)
+
+
+def _held_back(alarm: Alarm, events: Sequence[Event], now: datetime) -> str:
+    """Where it only waits since it came too often, and nothing happened to it since."""
+    held = max((event.at for event in events if event.what == HELD_BACK), default=None)
+    if alarm.status != "active" or alarm.next_fire_at <= now or held is None or alarm.updated_at > held:
+        return ""
+    why = next(event.reason for event in events if event.what == HELD_BACK and event.at == held)
+    return f"It waits until {_at(alarm.next_fire_at)}: it was {why}."
 
 
 def _standing(
@@ -126,6 +143,36 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
             f"It has been due for {late}: {_silence(alarm, now)}; what was in its hands is tried again one at a time."
         )
     return f"It has been due for {late} and is about to be delivered: others of its target are ahead of it."
+
+
+def is_put_back(alarm: Alarm, now: datetime) -> bool:
+    """Whether it was due already, and waits untried until a worker looks at it again."""
+    if alarm.status != "active" or alarm.failure_count or alarm.next_fire_at <= now:
+        return False
+    return first_due(alarm) < alarm.next_fire_at
+
+
+def _put_back(alarm: Alarm, lately: Sequence[Fire], now: datetime) -> str:
+    """In words of kind: the workers' memory of why is theirs, but what its owner's other wakes met is on record."""
+    due = f"It has been due for {_span(now - first_due(alarm))}"
+    again = f"is looked at again at {_at(alarm.next_fire_at)}"
+    if (trouble := _trouble(lately)) is None:
+        return f"{due}, could not be delivered just then, and {again}."
+    kind, since = trouble
+    answered = f"the target has answered this owner's wakes with {kind} since {_at(since)}"
+    return f"{due}; {answered}. It waits for that to end and {again}."
+
+
+def _trouble(lately: Sequence[Fire]) -> tuple[str, datetime] | None:
+    """What a target last answered that makes an owner's wakes wait, and since when it has without a success between."""
+    well = max((fire.delivered_at for fire in lately if fire.delivered_at is not None), default=None)
+    answers = sorted(
+        (line.at, kind)
+        for fire in lately
+        for line in fire.log
+        if _HOLDS.fullmatch(kind := kind_of(line.said.removeprefix("failed: "))) and (well is None or line.at > well)
+    )
+    return (answers[-1][1], answers[0][0]) if answers else None
 
 
 def _silence(alarm: Alarm, now: datetime) -> str:

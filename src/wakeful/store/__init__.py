@@ -15,10 +15,15 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Event, Fire
+from wakeful.store.following import Changes as Changes
+from wakeful.store.following import MovedFire as MovedFire
+from wakeful.store.following import NewAlarm as NewAlarm
+from wakeful.store.keys import ReportKeys as ReportKeys
 from wakeful.store.pages import Found as Found
 from wakeful.store.tasks import TaskDoor
 
 BACKLOG_LIMIT: Final = 10_000
+OWNERS_A_CLAIM: Final = 128  # whom a claim in turn looks at per target: about a millisecond's work
 Door = Literal["new", "closed", "open"]
 AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may be ahead of the store's
 
@@ -37,15 +42,32 @@ class Claim(Struct, frozen=True):
     claim: int
 
 
+class Turn(Struct, frozen=True):
+    """How many of a target's slots go to its owners in turn, and the owner who had the last one."""
+
+    share: int
+    after: str = ""
+
+    @property
+    def each(self) -> int:
+        """How many of them one owner gets at most: the rest of its own it claims in the order they are due."""
+        return -(-self.share // 4)
+
+
+NO_TURNS: Final[Mapping[str, Turn]] = {}
+
+
 class Claimed(Struct, frozen=True):
     """What a claim brought, oldest due first per target, and the moment it happened by the store's clock.
 
     `ahead`: one of them had a lease from the future, that is from a clock that has been set back since.
+    `stood`: where owners were taken in turn, who was looked at last per target; empty when that was the last of all.
     """
 
     alarms: list[Alarm]
     now: datetime
     ahead: bool = False
+    stood: Mapping[str, str] = {}
 
 
 class Settled(Struct, frozen=True):
@@ -60,15 +82,6 @@ class Settled(Struct, frozen=True):
 
     what: Literal["applied", "edited", "lost", "refused", "moved"]
     error: str = ""
-
-
-class Changes(Struct, frozen=True):
-    """What is new since a moment, each list oldest first. `last_event`: the latest number there is, whoever's."""
-
-    alarms: list[Alarm]
-    fires: list[Fire]
-    events: list[tuple[int, Event]]
-    last_event: int
 
 
 class AlarmQuery(Struct, frozen=True, kw_only=True):
@@ -204,8 +217,15 @@ class Store(Protocol):
         """The moment by the clock that judges leases and due times."""
         ...
 
-    async def secret(self) -> bytes:
-        """32 random bytes made once per database: the key of report tokens."""
+    async def report_keys(self) -> ReportKeys:
+        """The key of report tokens, 32 random bytes made once per database, and those it took the place of."""
+        ...
+
+    async def rotate_report_key(self, now: datetime, event: Event) -> ReportKeys:
+        """Put a new key in the place of the current one, which counts as retired from `now` on; and on record who did.
+
+        Two retired ones are kept. Of several calls at once each retires the key that the one before it made.
+        """
         ...
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
@@ -219,7 +239,14 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool = True) -> Claimed:
+    async def claim(
+        self,
+        slots: Mapping[str, int],
+        *,
+        lease: timedelta,
+        suspects: bool = True,
+        turns: Mapping[str, Turn] = NO_TURNS,
+    ) -> Claimed:
         """Lease due alarms, at most `slots[target]` per target: raises `claim`, sets `claimed_at` and `unsettled`.
 
         Due: active and `next_fire_at <= now`. Leased: `claimed_at` is set and less than a lease away from now, with the
@@ -230,6 +257,11 @@ class Store(Protocol):
         An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect. At most one of them is
         claimed in a call, the one with the least against it, and none without `suspects`; the others wait. A claim
         raises `unsettled` to 1, a suspect's to 2; what is above that only the dispatcher counts.
+
+        What is claimed is what was due first, whoever's it is. For a target in `turns`, `share` of its slots first go
+        to its owners in turn: those with something active there, in the order of their names from behind `after` on,
+        until `share` of them had something to claim, OWNERS_A_CLAIM were looked at, or there are no more. Each gives
+        its oldest, then each its second, up to `each`. What they leave of the share is claimed as the rest is.
 
         A call that fails may have leased alarms, unheard: the next one of the same store brings them too.
         """
@@ -299,12 +331,15 @@ class Store(Protocol):
         """Fires with `report_by <= now`, oldest `report_by` first, with their alarms."""
         ...
 
-    async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms."""
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+        """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms; `most` as in a query."""
         ...
 
-    async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
-        """Active alarms with `next_fire_at` before a moment, soonest first; of all owners when `owner` is empty."""
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+        """Active alarms with `next_fire_at` before a moment, soonest first; of all owners when `owner` is empty.
+
+        `most` as in a query; where it was cut, `further` is (next_fire_at, id) of the last.
+        """
         ...
 
     async def stats(self, owner: str = "") -> Stats: ...
@@ -314,9 +349,12 @@ class Store(Protocol):
         ...
 
     async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
     ) -> list[tuple[int, Event]]:
-        """What happened, oldest first, with its sequence number; `after` is the last number seen."""
+        """What happened, oldest first, with its sequence number; `after` is the last number seen.
+
+        `most` as in a query: then there may be fewer than the limit although there are more.
+        """
         ...
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:

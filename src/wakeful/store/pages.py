@@ -18,6 +18,9 @@ from wakeful.errors import StoreBusy, TooMany
 SEARCHED: Final = 16_000_000  # characters of rows that one search looks through
 READ_WITHIN: Final = timedelta(seconds=5)
 READS_PER_OWNER: Final = 2
+AHEAD_OF_IT: Final = 1_000_000  # characters that are brought before it is known whether they fit
+FIRST_ROWS: Final = 4
+MOST_ROWS: Final = 200
 WAITING: Final = 64  # reads of one owner that wait for their turn
 
 Cursor = tuple[datetime, str]
@@ -44,7 +47,7 @@ class Page(Generic[T]):
         self._most = most
         self._text = text.casefold()
         self._among = among
-        self._weight = self._searched = 0
+        self._weight = self._searched = self._seen = 0
 
     def look(self, row: Any) -> bool:
         """Take a row, or leave it where the page is full already. Whether to bring another."""
@@ -54,10 +57,18 @@ class Page(Generic[T]):
         self.last = row
         weight = sum(len(value) for value in row if isinstance(value, str))
         self._searched += weight
+        self._seen += 1
         if not self._text or any(self._text in str(row[at]).casefold() for at in self._among):
             self.rows.append(row)
             self._weight += weight
         return True
+
+    @property
+    def at_once(self) -> int:
+        """How many rows to bring next, going by those that came: long ones one by one, short ones in bulk."""
+        if not self._seen:
+            return FIRST_ROWS
+        return max(1, min(MOST_ROWS, AHEAD_OF_IT * self._seen // max(1, self._searched)))
 
     def found(self, make: Callable[[T], V], cursor: Callable[[V], Cursor]) -> Found[V]:
         return Found(map(make, self.rows), cursor(make(self.last)) if self.more and self.last is not None else None)
@@ -67,6 +78,14 @@ class Page(Generic[T]):
         if len(self.rows) >= self._limit or (self._text and self._searched >= SEARCHED):
             return True
         return 0 < self._most <= self._weight and bool(self.rows)
+
+
+def filled(rows: Iterable[Any], page: Page[Any]) -> Page[Any]:
+    """Look at rows until the page is full: what comes after is not read."""
+    for row in rows:
+        if not page.look(row):
+            break
+    return page
 
 
 class _Turn(Struct):

@@ -18,6 +18,7 @@ from wakeful.errors import InvalidConfig
 from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
+    NO_TURNS,
     Added,
     AlarmQuery,
     Changes,
@@ -29,12 +30,14 @@ from wakeful.store import (
     Stats,
     TargetState,
     Token,
+    Turn,
     Usage,
     Worker,
     door_of,
 )
 from wakeful.store.batching import Elbowroom, GroupCommit, Refused
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns
+from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns, filled
 from wakeful.store.postgres_claims import Claims
 from wakeful.store.postgres_database import Database
 from wakeful.store.postgres_hints import Hints
@@ -46,6 +49,8 @@ from wakeful.store.postgres_rows import (
     event_of,
     fire_of,
     first_uuid,
+    moved_fire_of,
+    new_alarm_of,
     target_state_of,
     token_of,
     token_values,
@@ -124,9 +129,29 @@ class PostgresStore:
         moment: datetime = await self._value("now", self._moment())
         return moment
 
-    async def secret(self) -> bytes:
-        await self._database.fetch(self._sql["new_secret"], LONG_LOCK_WAIT, secrets.token_bytes(32))
-        return bytes(await self._value("secret"))
+    async def report_keys(self) -> ReportKeys:
+        keys = keys_of(await self._database.fetch(self._sql["report_keys"]))
+        if keys is None:
+            await self._database.fetch(self._sql["new_report_key"], LONG_LOCK_WAIT, secrets.token_bytes(KEY_SIZE))
+            return await self.report_keys()
+        return keys
+
+    async def rotate_report_key(self, now: datetime, event: Event) -> ReportKeys:
+        await self.report_keys()  # so that there is one to hold
+        fresh = secrets.token_bytes(KEY_SIZE)
+
+        async def work(connection: Connection, again: bool) -> ReportKeys:
+            async with connection.transaction():
+                await connection.fetch(self._sql["held_report_keys"], LONG_LOCK_WAIT)
+                keys = keys_of(await connection.fetch(self._sql["report_keys"]))
+                assert keys is not None
+                if keys.current != fresh:  # else an earlier try was done, unheard
+                    keys = keys.rotated(fresh, now)
+                    columns = zip(*keys.rows(), strict=True)
+                    await connection.fetch(self._sql["put_report_keys"], *map(list, columns), *event_columns([event]))
+                return keys
+
+        return await self._database.run(work)
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if not alarms:
@@ -140,9 +165,16 @@ class PostgresStore:
                 await connection.fetch(self._sql["notify"], self._channel)
             return added
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool = True) -> Claimed:
+    async def claim(
+        self,
+        slots: Mapping[str, int],
+        *,
+        lease: timedelta,
+        suspects: bool = True,
+        turns: Mapping[str, Turn] = NO_TURNS,
+    ) -> Claimed:
         self._hints.listen()
-        return await self._claims.claim(slots, lease=lease, suspects=suspects)
+        return await self._claims.claim(slots, lease=lease, suspects=suspects, turns=turns)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         slow = [change.edited or change.row is not None or change.after.created_via == TASKS for change in changes]
@@ -185,12 +217,9 @@ class PostgresStore:
         return {alarm.id: alarm for alarm in map(alarm_of, rows)}
 
     async def find(self, query: AlarmQuery) -> Found[Alarm]:
-        page = await self._page(
-            "find",
-            query,
-            *(query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id, query.root_id),
-            *(query.since, query.until, *_cursor(query.cursor)),
-        )
+        names = (query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id)
+        args = (*names, query.root_id, query.since, query.until, *_cursor(query.cursor))
+        page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
         return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
@@ -203,28 +232,22 @@ class PostgresStore:
         alarm_id = uuid_of(query.alarm_id)
         if query.alarm_id and alarm_id is None:
             return Found()
-        page = await self._page(
-            "fires",
-            query,
-            *(query.owner, alarm_id, query.statuses, query.target, query.since, query.until),
-            *_cursor(query.cursor),
-        )
+        args = (query.owner, alarm_id, query.statuses, query.target, query.since, query.until, *_cursor(query.cursor))
+        page = await self._page("fires", *args, limit=query.limit, most=query.most, owner=query.owner)
         return page.found(fire_of, lambda fire: (fire.scheduled_for, fire.alarm_id))
 
-    async def _page(self, name: str, query: AlarmQuery | FireQuery, *args: Any) -> Page[Any]:
-        text = query.text if isinstance(query, AlarmQuery) else ""
-
+    async def _page(
+        self, name: str, *args: Any, limit: int, most: int = 0, owner: str = "", text: str = ""
+    ) -> Page[Any]:
         def empty() -> Page[Any]:
-            return Page(query.limit, most=query.most, text=text, among=_WORDS)
+            return Page(limit, most=most, text=text, among=_WORDS)
 
-        async with self._turns.turn(query.owner):
-            if text or query.most:
-                limit = None if text else query.limit + 1
-                return await self._database.look_through(self._sql[name], *args, limit, page=empty)
-            page = empty()
-            rows = await self._database.look(self._sql[name], *args, query.limit + 1)
-        all(map(page.look, rows))  # until it is full
-        return page
+        async with self._turns.turn(owner):
+            if text or most:
+                asked = None if text else limit + 1
+                return await self._database.look_through(self._sql[name], *args, asked, page=empty)
+            rows = await self._database.look(self._sql[name], *args, limit + 1)
+        return filled(rows, empty())
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         ours = [key for key in keys if uuid_of(key[0])]
@@ -238,11 +261,13 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["overdue"], self._moment(), limit)
         return [alarm_and_fire_of(row) for row in rows]
 
-    async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        return [alarm_and_fire_of(row) for row in await self._looked("waiting", owner, limit, owner=owner)]
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+        page = await self._page("waiting", owner, limit=limit, most=most, owner=owner)
+        return page.found(alarm_and_fire_of, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
-    async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
-        return [alarm_of(row) for row in await self._looked("agenda", owner, until, limit, owner=owner)]
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+        page = await self._page("agenda", owner, until, limit=limit, most=most, owner=owner)
+        return page.found(alarm_of, lambda alarm: (alarm.next_fire_at, alarm.id))
 
     async def stats(self, owner: str = "") -> Stats:
         [row] = await self._looked("stats", owner, owner=owner)
@@ -253,10 +278,10 @@ class PostgresStore:
         return Usage(row["alarms"], row["bytes"])
 
     async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
     ) -> list[tuple[int, Event]]:
-        rows = await self._looked("events", owner, alarm_id, after, limit, owner=owner)
-        return [event_of(row) for row in rows]
+        page = await self._page("events", owner, alarm_id, after, limit=limit, most=most, owner=owner)
+        return [event_of(row) for row in page.rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
         last = await self._value("last_event")
@@ -264,7 +289,7 @@ class PostgresStore:
         alarms = await self._looked("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
         fires = await self._looked("changed_fires", since, owner, limit, owner=owner)
         events = await self.events(owner=owner, after=after_event, limit=limit)
-        return Changes([alarm_of(row) for row in alarms], [fire_of(row) for row in fires], events, last)
+        return Changes([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
 
     async def beat(self, worker: Worker) -> None:
         id, host, pid, version, started_at, _, *rest = worker_values(worker)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec import Struct
 from wakeful.alarm import Alarm
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
-from wakeful.store import Claimed
+from wakeful.store import OWNERS_A_CLAIM, Claimed, Turn
 from wakeful.store.postgres_database import Database
 from wakeful.store.postgres_rows import alarm_of
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wakeful.store.postgres_database import Connection
 
 _REMEMBERED: Final = 60.0  # seconds: a server that was frozen may yet do what it was asked
+_NO_TURN: Final = Turn(0)
 
 
 class _Note(Struct, frozen=True):
@@ -34,6 +35,18 @@ class _Note(Struct, frozen=True):
     asked: float  # by the stopwatch
 
 
+def _answer(rows: list[Any]) -> Claimed:
+    now, is_ahead, first = rows[0][:3]
+    # Nothing due: the moment stands alone in its row.
+    return Claimed([] if first is None else [alarm_of(row[2:]) for row in rows], now, is_ahead)
+
+
+def _answer_in_turn(rows: list[Any]) -> Claimed:
+    now, is_ahead, targets, owners, first = rows[0][:5]
+    stood = dict(zip(targets, owners, strict=True))
+    return Claimed([] if first is None else [alarm_of(row[4:]) for row in rows], now, is_ahead, stood)
+
+
 class Claims:
     def __init__(self, database: Database, sql: Mapping[str, str], *, moment: Callable[[], datetime | None]) -> None:
         self._database = database
@@ -42,7 +55,9 @@ class Claims:
         self._claimer = uuid4()
         self._unheard: list[_Note] = []
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool) -> Claimed:
+    async def claim(
+        self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool, turns: Mapping[str, Turn]
+    ) -> Claimed:
         free = {target: count for target, count in slots.items() if count > 0}
         note = _Note(self._claimer, uuid4(), stopwatch())
         self._unheard = [one for one in self._unheard if note.asked - one.asked < _REMEMBERED]
@@ -52,10 +67,13 @@ class Claims:
             if asked and (back := await self._taken_back(connection, asked)) is not None:
                 return back
             values = (self._moment(), lease, list(free), list(free.values()), suspects, note.claimer, note.token)
-            rows = await connection.fetch(self._sql["claim"], *values)
-            now, is_ahead, first = rows[0][0], rows[0][1], rows[0][2]
-            # Nothing due: the moment stands alone in its row.
-            return Claimed([] if first is None else [alarm_of(row[2:]) for row in rows], now, is_ahead)
+            if not turns:
+                return _answer(await connection.fetch(self._sql["claim"], *values))
+            theirs = [turns.get(target, _NO_TURN) for target in free]
+            columns = [turn.share for turn in theirs], [turn.each for turn in theirs], [turn.after for turn in theirs]
+            return _answer_in_turn(
+                await connection.fetch(self._sql["claim_in_turn"], *values, *columns, OWNERS_A_CLAIM)
+            )
 
         try:
             return await self._database.run(work)

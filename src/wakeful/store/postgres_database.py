@@ -39,7 +39,6 @@ ANSWER_WITHIN: Final = 8.0
 SUSPECT_AFTER: Final = 1.5  # seconds that work takes before its server is asked whether it is there
 _LOOK_EVERY: Final = 0.25
 _GIVE_UP_WITHIN: Final = 1.0  # on a connection whose statement was given up: then it is closed instead of kept
-_PREFETCH: Final = 20  # rows, each of which may be long
 _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something whose connection was lost
 _SETTINGS: Final = {
     "application_name": "wakeful",
@@ -152,8 +151,9 @@ class Database:
         async def work(connection: Connection, again: bool) -> Page[Record]:
             filled = page()
             async with connection.transaction(readonly=True):
-                async for row in connection.cursor(sql, *args, prefetch=_PREFETCH):
-                    if not filled.look(row):
+                rows = await connection.cursor(sql, *args)
+                while some := await rows.fetch(filled.at_once):
+                    if not all(map(filled.look, some)):
                         break
             return filled
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy, unix_ms
-from wakeful.store import TargetState, Token, Worker
+from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
 
 if TYPE_CHECKING:
     from wakeful.store.postgres_database import Record
@@ -77,6 +77,16 @@ def fire_of(row: Iterable[Any]) -> Fire:
     values["alarm_id"] = str(values["alarm_id"])
     values["log"] = _log.decode(values["log"])
     return Fire(**values)
+
+
+def new_alarm_of(row: Iterable[Any]) -> NewAlarm:
+    id, *rest = row
+    return NewAlarm(**dict(zip(NewAlarm.__struct_fields__, (str(id), *rest), strict=True)))
+
+
+def moved_fire_of(row: Iterable[Any]) -> MovedFire:
+    alarm_id, *rest = row
+    return MovedFire(**dict(zip(MovedFire.__struct_fields__, (str(alarm_id), *rest), strict=True)))
 
 
 def alarm_and_fire_of(row: Record) -> tuple[Alarm, Fire]:

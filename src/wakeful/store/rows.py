@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
-from wakeful.store import TargetState, Token, Worker
+from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
 
 Row = tuple[Any, ...]
 
@@ -78,6 +78,7 @@ _FIRE_MOMENTS: Final = _positions(
     "updated_at",
 )
 _LOG: Final = _FIRE.index("log")
+_MOVED_MOMENTS: Final = _positions(MovedFire.__struct_fields__, "scheduled_for", "delivered_at", "updated_at")
 
 
 def _with_moments(row: Row, positions: tuple[int, ...]) -> list[Any]:
@@ -170,6 +171,16 @@ def from_fire(fire: Fire) -> list[Any]:
 
 def to_alarm_and_fire(row: Row) -> tuple[Alarm, Fire]:
     return to_alarm(row[len(_FIRE) :]), to_fire(row[: len(_FIRE)])
+
+
+def to_new_alarm(row: Row) -> NewAlarm:
+    id, owner_did, target, status, created_at = row
+    return NewAlarm(id=id, owner_did=owner_did, target=target, status=status, created_at=to_moment(created_at))
+
+
+def to_moved_fire(row: Row) -> MovedFire:
+    values = _with_moments(row, _MOVED_MOMENTS)
+    return MovedFire(**dict(zip(MovedFire.__struct_fields__, values, strict=True)))
 
 
 def to_event(row: Row) -> tuple[int, Event]:

@@ -23,6 +23,7 @@ from wakeful.errors import StoreUnavailable
 from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
+    NO_TURNS,
     Added,
     AlarmQuery,
     Changes,
@@ -32,11 +33,12 @@ from wakeful.store import (
     Settled,
     Stats,
     TargetState,
+    Turn,
     Usage,
     Worker,
 )
 from wakeful.store import sqlite_writes as writes
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
     Row,
@@ -52,7 +54,9 @@ from wakeful.store.rows import (
     to_event,
     to_fire,
     to_moment,
+    to_moved_fire,
     to_ms,
+    to_new_alarm,
     to_target_state,
     to_worker,
 )
@@ -124,14 +128,6 @@ class SqliteStore(SqliteTokens):
     async def now(self) -> datetime:
         return whole_ms(self._clock.now())
 
-    async def secret(self) -> bytes:
-        def work(db: apsw.Connection) -> bytes:
-            db.execute(self._sql["new_secret"], (os.urandom(32),))
-            rows: list[Row] = db.execute(self._sql["secret"]).fetchall()
-            return bytes(rows[0][0])
-
-        return await self._write(work)
-
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
             raise StoreUnavailable("only PostgreSQL can write inside the caller's own transaction")
@@ -151,19 +147,26 @@ class SqliteStore(SqliteTokens):
         answers = iter(writes.add(db, self._sql, [row for rows in calls for row in rows]))
         return [list(islice(answers, len(rows))) for rows in calls]
 
-    async def claim(self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool = True) -> Claimed:
+    async def claim(
+        self,
+        slots: Mapping[str, int],
+        *,
+        lease: timedelta,
+        suspects: bool = True,
+        turns: Mapping[str, Turn] = NO_TURNS,
+    ) -> Claimed:
         free = {target: count for target, count in slots.items() if count > 0}
 
-        def work(db: apsw.Connection) -> tuple[str, bool, int]:
+        def work(db: apsw.Connection) -> tuple[str, dict[str, str], bool, int]:
             now = to_ms(self._clock.now())
             times = {"now": now, "lease": length_ms(lease)}
             suspect, ahead = writes.suspect(db, self._sql, free, times) if suspects else (None, False)
-            return writes.claim(db, self._sql, free, times | {"suspect": suspect}), ahead, now
+            return *writes.claim(db, self._sql, free, times | {"suspect": suspect}, turns), ahead, now
 
         # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
-        text, ahead, now = await self._writer.submit(work, lax=True)
+        text, stood, ahead, now = await self._writer.submit(work, lax=True)
         alarms = sorted(to_alarms(text), key=lambda alarm: (alarm.target, alarm.next_fire_at, alarm.id))
-        return Claimed(alarms, to_moment(now), ahead)
+        return Claimed(alarms, to_moment(now), ahead, stood)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         hint = self._hint(change.after for change in changes)
@@ -228,7 +231,7 @@ class SqliteStore(SqliteTokens):
         return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
 
     async def find(self, query: AlarmQuery) -> Found[Alarm]:
-        page = await self._page("find", query, search_values(query))
+        page = await self._page("find", search_values(query), most=query.most, text=query.text)
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
@@ -239,22 +242,18 @@ class SqliteStore(SqliteTokens):
         return to_alarm(rows[0]) if rows else None
 
     async def fires(self, query: FireQuery) -> Found[Fire]:
-        page = await self._page("fires", query, search_values(query))
+        page = await self._page("fires", search_values(query), most=query.most)
         return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
 
-    async def _page(self, name: str, query: AlarmQuery | FireQuery, values: dict[str, Any]) -> Page[Row]:
-        text = query.text if isinstance(query, AlarmQuery) else ""
-        values["limit"] = -1 if text else query.limit + 1
+    async def _page(self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "") -> Page[Row]:
+        limit = values["limit"]
+        values = {**values, "limit": -1 if text else limit + 1}
         sql = narrowed(self._sql[name], values)
 
         def work(db: apsw.Connection) -> Page[Row]:
-            page: Page[Row] = Page(query.limit, most=query.most, text=text, among=_WORDS)
-            for row in db.execute(sql, values):
-                if not page.look(row):
-                    break
-            return page
+            return filled(db.execute(sql, values), Page(limit, most=most, text=text, among=_WORDS))
 
-        return await self._look(work, query.owner)
+        return await self._look(work, values["owner"])
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         asked = [(id, to_ms(at)) for id, at in keys if _storable(id)]
@@ -269,12 +268,13 @@ class SqliteStore(SqliteTokens):
         rows = await self._rows("overdue", now=to_ms(self._clock.now()), limit=limit)
         return [to_alarm_and_fire(row) for row in rows]
 
-    async def waiting(self, owner: str, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        return [to_alarm_and_fire(row) for row in await self._looked("waiting", owner=owner, limit=limit)]
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+        page = await self._page("waiting", {"owner": owner, "limit": limit}, most=most)
+        return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
-    async def agenda(self, *, owner: str, until: datetime, limit: int) -> list[Alarm]:
-        rows = await self._looked("agenda", owner=owner, until=to_ms(until), limit=limit)
-        return [to_alarm(row) for row in rows]
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+        page = await self._page("agenda", {"owner": owner, "until": to_ms(until), "limit": limit}, most=most)
+        return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
 
     async def stats(self, owner: str = "") -> Stats:
         (row,) = await self._looked("stats", owner=owner)
@@ -285,10 +285,10 @@ class SqliteStore(SqliteTokens):
         return Usage(alarms, size)
 
     async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
     ) -> list[tuple[int, Event]]:
-        rows = await self._looked("events", owner=owner, alarm_id=alarm_id, after=after, limit=limit)
-        return [to_event(row) for row in rows]
+        asked = {"owner": owner, "alarm_id": alarm_id, "after": after, "limit": limit}
+        return [to_event(row) for row in (await self._page("events", asked, most=most)).rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
         moment = to_ms(since)
@@ -297,7 +297,7 @@ class SqliteStore(SqliteTokens):
         alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
         fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
         events = await self.events(owner=owner, after=after_event, limit=limit)
-        return Changes([to_alarm(row) for row in alarms], [to_fire(row) for row in fires], events, last[0][0])
+        return Changes(list(map(to_new_alarm, alarms)), list(map(to_moved_fire, fires)), events, last[0][0])
 
     async def beat(self, worker: Worker) -> None:
         def work(db: apsw.Connection) -> None:

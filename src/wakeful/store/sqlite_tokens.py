@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import apsw
 
 from wakeful.alarm import Event
 from wakeful.store import Door, Token, door_of
+from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.rows import Row, from_event, from_token, to_ms, to_token
 from wakeful.store.sqlite_writer import Work
 from wakeful.store.sqlite_writes import write_rows
@@ -26,6 +28,28 @@ class _Host(Protocol):
 
 
 class SqliteTokens:
+    async def report_keys(self: _Host) -> ReportKeys:
+        if (keys := keys_of(await self._rows("report_keys"))) is not None:
+            return keys
+
+        def work(db: apsw.Connection) -> ReportKeys:
+            return _made(db, self._sql)
+
+        made: ReportKeys = await self._write(work)
+        return made
+
+    async def rotate_report_key(self: _Host, now: datetime, event: Event) -> ReportKeys:
+        fresh = os.urandom(KEY_SIZE)
+
+        def work(db: apsw.Connection) -> ReportKeys:
+            keys = _made(db, self._sql).rotated(fresh, now)
+            write_rows(db, self._sql["put_report_keys"], keys.rows())
+            write_rows(db, self._sql["add_events"], [from_event(event)])
+            return keys
+
+        rotated: ReportKeys = await self._write(work)
+        return rotated
+
     async def door(self: _Host) -> Door:
         rows = await self._rows("door")
         return door_of(rows[0][0]) if rows else "new"
@@ -64,3 +88,10 @@ class SqliteTokens:
             db.execute(self._sql["touch_token"], {"id": id, "at": to_ms(at)})
 
         await self._write(work)
+
+
+def _made(db: apsw.Connection, sql: Mapping[str, str]) -> ReportKeys:
+    db.execute(sql["new_report_key"], (os.urandom(KEY_SIZE),))
+    keys = keys_of(db.execute(sql["held_report_keys"]).fetchall())
+    assert keys is not None
+    return keys

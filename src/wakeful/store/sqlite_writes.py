@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change
 from wakeful.alarm import Row as TableRow
-from wakeful.store import Claim, Settled
+from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
 from wakeful.store.rows import Row, from_change, from_event, from_fire
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
@@ -92,15 +92,44 @@ def suspect(
     return rowid, bool(is_ahead)
 
 
-def claim(db: apsw.Connection, sql: Sql, slots: Mapping[str, int], times: Mapping[str, int | None]) -> str:
-    """The alarms that are now leased, as one JSON text."""
-    due = [db.execute(sql["due"], {"target": target, "slots": free, **times}).get for target, free in slots.items()]
+def claim(
+    db: apsw.Connection,
+    sql: Sql,
+    slots: Mapping[str, int],
+    times: Mapping[str, int | None],
+    turns: Mapping[str, Turn],
+) -> tuple[str, dict[str, str]]:
+    """The alarms that are now leased, as one JSON text; and where the walk along each target's owners stood."""
+    stood: dict[str, str] = {}
+    due = []
+    for target, free in slots.items():
+        values = {"target": target, "slots": free, **times}
+        text = db.execute(sql["due"], values).get
+        if target in turns:
+            first, stood[target] = _in_turn(db, sql, turns[target], values)
+            text = _in_front(first, text, free, times["suspect"])
+        due.append(text)
     rowids = ",".join(text[1:-1] for text in due if text != "[]")
     if not rowids:
-        return "[]"
+        return "[]", stood
     db.execute(sql["claim"], {"now": times["now"], "rowids": f"[{rowids}]"})
     claimed: str = db.execute(sql["claimed"], {"rowids": f"[{rowids}]"}).get
-    return claimed
+    return claimed, stood
+
+
+def _in_turn(db: apsw.Connection, sql: Sql, turn: Turn, values: Mapping[str, Any]) -> tuple[list[int], str]:
+    """The rowids of those whose turn it is, and the last owner who was looked at."""
+    asked = {"share": turn.share, "each": turn.each, "after": turn.after, "owners": OWNERS_A_CLAIM, **values}
+    found: list[Row] = db.execute(sql["in_turn"], asked).fetchall()
+    rowids, stood = found[0]
+    return msgspec.json.decode(rowids, type=list[int]), stood
+
+
+def _in_front(first: list[int], due: str, free: int, suspect: int | None) -> str:
+    """Those whose turn it is before those that were due first, as many as there are slots; the suspect before all."""
+    queue = msgspec.json.decode(due, type=list[int])
+    order = [*([suspect] if suspect in queue else []), *first, *queue]
+    return str(list(dict.fromkeys(order))[:free])
 
 
 class Written(Struct, frozen=True):

@@ -30,6 +30,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
 from wakeful.logs import trace_id
 from wakeful.targets.addresses import Allowed, networks, refusal
+from wakeful.targets.reading import INTERIM_LIMIT, Answering, Connector, Unreasonable, too_many_interim
 from wakeful.targets.text import one_line, without
 from wakeful.targets.threads import Threads
 from wakeful.targets.urls import check_url
@@ -37,7 +38,6 @@ from wakeful.targets.urls import check_url
 log = logging.getLogger("wakeful.targets")
 
 REPLY_LIMIT: Final = 64 * 1024
-INTERIM_LIMIT: Final = 20  # replies 1xx before the answer; a server that is slow sends one every few seconds
 _QUOTED: Final = 300  # bytes of an unfriendly reply that are kept
 _CONNECTIONS: Final = 3  # kept-alive ones that turn out dead, before a fresh failure counts
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
@@ -45,10 +45,6 @@ _UNTIL_ONE_IS_FREE: Final = 0.25  # seconds
 _tried: ContextVar[list[str | None]] = ContextVar(
     "tried"
 )  # one entry per socket asked for: why it was refused, or None
-
-
-class TooManyInterim(aiohttp.ClientError):
-    """It says that the answer is to come, and nothing else."""
 
 
 class AddressRefused(OSError):
@@ -140,6 +136,7 @@ class Sender:
             retryable=reply.status != 410,
             retry_after=_retry_after(reply.headers.get("retry-after", ""), now),
             unhealthy=reply.status >= 500 or reply.status == 429,
+            answered=True,
         )
 
     async def _post(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> None:
@@ -166,7 +163,7 @@ class Sender:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
+            connector = Connector(
                 limit=0,  # how many at once is the dispatcher's business
                 socket_factory=self._socket,
                 resolver=_Resolver(self._threads),
@@ -195,17 +192,21 @@ class Sender:
 
 
 class _Response(aiohttp.ClientResponse):
-    """An answer that interim replies (1xx) cannot put off for ever: reading them is work that others wait for."""
+    """An answer that interim replies (1xx) cannot put off for ever, and that knows whether all of it was read."""
+
+    answering: Answering | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         protocol = connection.protocol
-        assert protocol is not None
+        assert isinstance(protocol, Answering)
+        self.answering = protocol
+        protocol.begin()
         read, left = protocol.read, INTERIM_LIMIT + 1
 
         async def counted() -> Any:
             nonlocal left
             if not left:
-                raise TooManyInterim
+                raise too_many_interim()
             left -= 1
             return await read()
 
@@ -270,6 +271,7 @@ async def _read(response: aiohttp.ClientResponse, reply: Reply) -> None:
         chunk = await response.content.read(REPLY_LIMIT + 1 - len(reply.body))
         reply.body += chunk
         if not chunk:
+            reply.cut = isinstance(response, _Response) and response.answering is not None and response.answering.cut
             return
         if len(reply.body) > REPLY_LIMIT:
             reply.body, reply.cut = reply.body[:REPLY_LIMIT], True
@@ -282,8 +284,8 @@ def _said(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorError():
             return _not_connected(error)
-        case TooManyInterim():
-            return f"it sent more than {INTERIM_LIMIT} interim replies (1xx)"
+        case Unreasonable():
+            return str(error)
         case aiohttp.ServerDisconnectedError():
             return "the connection was closed before an answer came"
         case aiohttp.ClientPayloadError():

@@ -19,6 +19,8 @@ _OUR_PREFIXES: Final = ("webhook-", "wakeful-", "proxy-")
 def check_url(url: str, *, field: str = "url") -> None:
     """Refuse what is not a plain http or https address."""
     fix = "Write for example https://example.com/wake."
+    if not isinstance(url, str):  # a settings file can hold anything
+        raise InvalidConfig(f"{url!r} is not a text", field=field, fix=fix)
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

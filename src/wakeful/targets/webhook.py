@@ -63,7 +63,7 @@ class Webhook:
             return failed
         if reply.trouble and reply.is_json:
             # The half that is missing could have said that the work failed.
-            return Failed(f"HTTP {reply.status}, but {reply.trouble}", unhealthy=True)
+            return Failed(f"HTTP {reply.status}, but {reply.trouble}", unhealthy=True, answered=True)
         return self._understood(reply)
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class Webhook:
 
     def _understood(self, reply: Reply) -> Outcome:
         """A yes, and what its body adds to it. A body we cannot make sense of takes nothing away from the yes."""
-        note = reply.trouble or (f"the reply was longer than {REPLY_LIMIT} bytes and not read" if reply.cut else "")
+        note = reply.trouble or (_too_long(reply) if reply.cut else "")
         answer: Any = None
         if not note and (reply.is_json or reply.body[:1] == b"{"):
             try:
@@ -122,7 +122,7 @@ def _answered(answer: dict[str, Any]) -> tuple[Outcome | None, str]:
             return Completed(storable(_text(answer.get("result", "")), RESULT_LIMIT)), ""
         case {"outcome": "failed"}:
             reason = _text(answer.get("reason", answer.get("result", ""))) or "the receiver answered: failed"
-            return Failed(one_line(reason, ERROR_LIMIT)), ""
+            return Failed(one_line(reason, ERROR_LIMIT), answered=True), ""
         case {"outcome": other}:
             return None, f"its outcome {one_line(_text(other), 60)!r} is neither completed nor failed"
         case {"snooze": wait}:
@@ -143,3 +143,8 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _too_long(reply: Reply) -> str:
+    what = f"longer than {REPLY_LIMIT} bytes" if len(reply.body) >= REPLY_LIMIT else "in too many pieces"
+    return f"the reply was {what} and not read"

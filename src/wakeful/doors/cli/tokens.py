@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from wakeful.alarm import Event
+from wakeful.alarm import KEY_GRACE, Event
 from wakeful.app import build_store
 from wakeful.doors.auth import mint
 from wakeful.doors.cli.asking import Command, asked
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @click.group("token")
 def token_command() -> None:
-    """Make, list and revoke tokens, and do without them."""
+    """Make, list and revoke tokens, do without them, and change the key of report tokens."""
 
 
 @token_command.command("new", cls=Command)
@@ -135,6 +135,27 @@ def token_open(yes: bool) -> None:
     _on_store(do)
     asked().output.record({"state": "open"}, {"state": "open"})
     click.echo("note: everyone who reaches the server is let in, until the next token is made", err=True)
+
+
+@token_command.command("rotate-reports", cls=Command)
+def token_rotate_reports() -> None:
+    """Change the key that the report tokens of wakes are made with.
+
+    Running servers and workers use the new one within a tick. A token that a wake brought before is good until the
+    report of its fire is due, and an hour at least; afterwards, and for fires that begin later, it is refused.
+    """
+
+    async def do(store: Store) -> tuple[datetime, int]:
+        now = await store.now()
+        event = Event(at=now, what="rotated", by="cli", reason="report tokens are made with a new key")
+        return now, len((await store.rotate_report_key(now, event)).retired)
+
+    now, retired = _on_store(do)
+    asked().output.record(
+        {"rotated": utc(now), "good until": utc(now + KEY_GRACE), "earlier keys": str(retired)},
+        {"rotated_at": now, "good_until": now + KEY_GRACE, "earlier_keys": retired},
+    )
+    click.echo("note: tokens brought before are good until then, or until the report of their fire is due", err=True)
 
 
 def _on_store(verb: Callable[[Store], Awaitable[T]]) -> T:

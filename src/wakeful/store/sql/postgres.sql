@@ -117,6 +117,181 @@ select moment.now,
   left join leased on true
  order by leased.next_fire_at, leased.id;
 
+-- name: claim_in_turn
+-- As `claim`, where some targets' owners are taken in turn. `walk`: such a target's owners one after the other, from
+-- behind `after` on, until as many have something due as there are places (`share`) or enough were looked at ($11), each
+-- with its oldest. `stood`: the last one looked at, nobody where the walk has come to the end. `in_front`: the suspect,
+-- and the oldest of each owner, then the second oldest of each, and so on; the rest is claimed in the order it is due.
+with recursive moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('synchronous_commit', 'off', true)),
+slot as materialized (
+    select *
+      from unnest($3::text[], $4::integer[], $8::integer[], $9::integer[], $10::text[])
+        as slot (target, free, share, each, after)),
+suspect as materialized (
+    select due.id,
+           slot.target,
+           due.claimed_at > (select now from moment) as is_ahead
+      from slot
+     cross join lateral (
+        select id,
+               unsettled,
+               next_fire_at,
+               claimed_at
+          from {t}alarms
+         where status = 'active'
+           and target = slot.target
+           and next_fire_at <= (select now from moment)
+           and (claimed_at is null
+             or claimed_at <= (select now from moment) - $2::interval
+             or claimed_at > (select now from moment) + $2::interval)
+         order by next_fire_at
+         limit slot.free) as due
+     where $5::boolean
+       and due.unsettled > 0
+     order by due.unsettled, due.next_fire_at
+     limit 1),
+walk (target, share, each, step, owner, due, served) as (
+    select target,
+           share,
+           each,
+           0,
+           after,
+           array[]::uuid[],
+           0
+      from slot
+     where share > 0
+     union all
+    select walk.target,
+           walk.share,
+           walk.each,
+           walk.step + 1,
+           next.owner_did,
+           array(
+            select id
+              from {t}alarms
+             where status = 'active'
+               and target = walk.target
+               and owner_did = next.owner_did
+               and next_fire_at <= (select now from moment)
+               and (claimed_at is null
+                 or claimed_at <= (select now from moment) - $2::interval
+                 or claimed_at > (select now from moment) + $2::interval)
+               and unsettled = 0
+             order by next_fire_at
+             limit walk.each),
+           walk.served + (cardinality(walk.due) > 0)::integer
+      from walk
+     cross join lateral (
+        select owner_did
+          from {t}alarms
+         where status = 'active'
+           and target = walk.target
+           and owner_did > walk.owner
+         order by owner_did
+         limit 1) as next
+     where walk.step < $11::integer
+       and walk.served + (cardinality(walk.due) > 0)::integer < walk.share),
+stood as materialized (
+    select last.target,
+           case when next.owner_did is null then '' else last.owner end as owner
+      from (
+        select distinct on (target)
+               target,
+               owner
+          from walk
+         order by target, step desc) as last
+      left join lateral (
+        select owner_did
+          from {t}alarms
+         where status = 'active'
+           and target = last.target
+           and owner_did > last.owner
+         order by owner_did -- an `exists` would be looked for in the whole table
+         limit 1) as next on true),
+in_turn as (
+    select walk.target,
+           one.id,
+           row_number() over (partition by walk.target order by one.nr, walk.step) as place
+      from walk
+     cross join unnest(walk.due) with ordinality as one (id, nr)),
+in_front as materialized (
+    select alarm.id,
+           alarm.target
+      from (
+        select id
+          from suspect
+         union all
+        select in_turn.id
+          from slot
+          join in_turn using (target)
+         where in_turn.place <= least(
+            slot.share,
+            slot.free - (select count(*) from suspect where suspect.target = slot.target))) as wanted
+     cross join lateral ( -- one by one: always looked up by primary key, whatever the planner believes
+        select id,
+               target
+          from {t}alarms
+         where id = wanted.id
+           and status = 'active'
+           and next_fire_at <= (select now from moment)
+           and (claimed_at is null
+             or claimed_at <= (select now from moment) - $2::interval
+             or claimed_at > (select now from moment) + $2::interval)
+           and (unsettled = 0 or id = (select id from suspect))
+         limit 1
+           for update skip locked) as alarm),
+leased as (
+    update {t}alarms
+       set claimed_at = (select now from moment),
+           claim = claim + 1,
+           unsettled = least(unsettled + 1, greatest(unsettled, 2))
+     where id = any(array( -- an array, not a join: always looked up by primary key, whatever the planner believes
+        select id
+          from in_front
+         union all
+        select due.id
+          from slot
+         cross join lateral (
+            select id
+              from {t}alarms
+             where status = 'active'
+               and target = slot.target
+               and next_fire_at <= (select now from moment)
+               and (claimed_at is null
+                 or claimed_at <= (select now from moment) - $2::interval
+                 or claimed_at > (select now from moment) + $2::interval)
+               and unsettled = 0
+               and id <> all(array(select id from in_front))
+             order by next_fire_at
+             limit slot.free - (select count(*) from in_front where in_front.target = slot.target)
+               for update skip locked) as due))
+    returning *),
+noted as (
+    insert into {t}claim_tokens (claimer, token, at, alarm_ids, numbers)
+    select $6::uuid,
+           $7::uuid,
+           (select now from moment),
+           array_agg(id),
+           array_agg(claim)
+      from leased
+    having count(*) > 0
+        on conflict (claimer) do update
+       set token = excluded.token,
+           at = excluded.at,
+           alarm_ids = excluded.alarm_ids,
+           numbers = excluded.numbers)
+select moment.now,
+       coalesce((select is_ahead from suspect), false),
+       case row_number() over in_order when 1 then array(select target from stood order by target) end, -- said once
+       case row_number() over in_order when 1 then array(select owner from stood order by target) end,
+       leased.*
+  from moment
+  left join leased on true
+window in_order as (order by leased.next_fire_at, leased.id)
+ order by leased.next_fire_at, leased.id;
+
 -- name: claimed_unheard
 -- What was leased under tokens whose answers never came, as far as nobody has taken it since.
 select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())),
@@ -479,7 +654,7 @@ select coalesce(max(seq), 0)
 -- name: new_alarms
 -- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index. The upper
 -- end leaves out ids of another kind, which imported alarms have.
-select *
+select id, owner_did, target, status, created_at
   from {t}alarms
  where id >= $1::uuid
    and id < $5::uuid
@@ -489,7 +664,10 @@ select *
  limit $4;
 
 -- name: changed_fires
-select *
+-- As much as is told: what a fire answered, and its log, may be long.
+select alarm_id, scheduled_for, owner_did, target, status,
+       substr(coalesce(nullif(reason, ''), last_error), 1, 500) as reason,
+       attempts, delivered_at, count, updated_at
   from {t}fires
  where updated_at >= $1
    and ($2::text = '' or owner_did = $2)
@@ -552,7 +730,7 @@ select $2::text, $3::timestamptz, $4::text, $5::text, $6::timestamptz, $7::text,
        last_error = excluded.last_error,
        updated_at = excluded.updated_at;
 
--- name: new_secret
+-- name: new_report_key
 with moment as materialized (
     select set_config('lock_timeout', $1, true),
            set_config('synchronous_commit', 'on', true))
@@ -561,10 +739,36 @@ select 'report', $2::bytea
   from moment
     on conflict do nothing;
 
--- name: secret
-select value
+-- name: report_keys
+select name, value
   from {t}secrets
- where name = 'report';
+ where name in ('report', 'report-1', 'report-2');
+
+-- name: held_report_keys
+-- Whoever changes them holds the one that is always there. Read again afterwards: others may just have been added.
+with moment as materialized (
+    select set_config('lock_timeout', $1, true),
+           set_config('synchronous_commit', 'on', true))
+select secret.name
+  from moment
+ cross join {t}secrets as secret
+ where secret.name = 'report'
+   for update of secret;
+
+-- name: put_report_keys
+with turn as materialized (
+    select pg_advisory_xact_lock(hashtextextended('{t}events', 0))),
+add_events as (
+    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+    select event.*
+      from turn
+     cross join unnest(
+        $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) as event)
+insert into {t}secrets (name, value)
+select *
+  from unnest($1::text[], $2::bytea[])
+    on conflict (name) do update
+   set value = excluded.value;
 
 -- name: door
 select value

@@ -60,6 +60,62 @@ select json_group_array(rowid)
      order by next_fire_at
      limit :slots);
 
+-- name: in_turn
+-- Some of a target's owners one after the other, from behind :after on, until as many have something due as there are
+-- places (:share) or enough were looked at (:owners): the oldest of each, then the second oldest of each, and so on. No
+-- suspects among them. Also told: the last owner looked at, nobody where the walk has come to the end.
+with recursive walk (step, owner, due, served) as materialized (
+    select 0,
+           :after,
+           '[]',
+           0
+     union all
+    select walk.step + 1,
+           next.owner_did,
+           (select json_group_array(rowid)
+              from (
+                select rowid
+                  from {t}alarms indexed by {p}alarms_turns_idx
+                 where status = 'active'
+                   and target = :target
+                   and owner_did = next.owner_did
+                   and next_fire_at <= :now
+                   and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+                   and unsettled = 0
+                 order by next_fire_at
+                 limit :each)),
+           walk.served + (walk.due <> '[]')
+      from walk
+      join {t}alarms as next on next.rowid = (
+        select rowid
+          from {t}alarms indexed by {p}alarms_turns_idx
+         where status = 'active'
+           and target = :target
+           and owner_did > walk.owner
+         order by owner_did
+         limit 1)
+     where walk.step < :owners
+       and walk.served + (walk.due <> '[]') < :share)
+select (select json_group_array(rowid)
+          from (
+            select one.value as rowid
+              from walk
+             cross join json_each(walk.due) as one
+             order by one.key, walk.step
+             limit :share)),
+       iif(
+        exists (
+            select 1
+              from {t}alarms indexed by {p}alarms_turns_idx
+             where status = 'active'
+               and target = :target
+               and owner_did > last.owner),
+        last.owner,
+        '')
+  from walk as last
+ order by last.step desc
+ limit 1;
+
 -- name: claim
 update {t}alarms
    set claimed_at = :now,
@@ -409,7 +465,7 @@ select coalesce(max(seq), 0)
 -- name: new_alarms
 -- An id begins with the millisecond it was made in: the primary key finds them, and a create pays for no index. The upper
 -- end leaves out ids of another kind, which imported alarms have.
-select *
+select id, owner_did, target, status, created_at
   from {t}alarms
  where id >= :first_id
    and id < :last_id
@@ -419,7 +475,10 @@ select *
  limit :limit;
 
 -- name: changed_fires
-select *
+-- As much as is told: what a fire answered, and its log, may be long.
+select alarm_id, scheduled_for, owner_did, target, status,
+       substr(coalesce(nullif(reason, ''), last_error), 1, 500) as reason,
+       attempts, delivered_at, count, updated_at
   from {t}fires indexed by {p}fires_updated_idx
  where updated_at >= :since
    and owner_did = :owner -- when owner
@@ -460,15 +519,27 @@ values {rows}
        last_error = excluded.last_error,
        updated_at = excluded.updated_at;
 
--- name: new_secret
+-- name: new_report_key
 insert into {t}secrets (name, value)
 values ('report', ?1)
     on conflict do nothing;
 
--- name: secret
-select value
+-- name: report_keys
+select name, value
   from {t}secrets
- where name = 'report';
+ where name in ('report', 'report-1', 'report-2');
+
+-- name: held_report_keys
+-- One writer at a time: whoever asks inside its transaction holds them.
+select name, value
+  from {t}secrets
+ where name in ('report', 'report-1', 'report-2');
+
+-- name: put_report_keys
+insert into {t}secrets (name, value)
+values {rows}
+    on conflict (name) do update
+   set value = excluded.value;
 
 -- name: door
 select value

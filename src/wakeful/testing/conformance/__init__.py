@@ -43,10 +43,12 @@ from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
+from wakeful.testing.conformance.turning import TestOwnersInTurn
 from wakeful.testing.conformance.upkeep import (
     TestClosing,
     TestEvents,
     TestPurging,
+    TestReportKeys,
     TestSchema,
     TestTargets,
     TestWorkers,
@@ -71,8 +73,10 @@ __all__ = [
     "TestNextDue",
     "TestOverdue",
     "TestOwners",
+    "TestOwnersInTurn",
     "TestPages",
     "TestPurging",
+    "TestReportKeys",
     "TestRows",
     "TestSchema",
     "TestSettling",

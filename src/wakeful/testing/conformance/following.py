@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wakeful.alarm import Alarm
+from wakeful.alarm import Alarm, Fire
 from wakeful.clock import Clock
 from wakeful.ids import Ids
-from wakeful.store import Changes, Store
+from wakeful.store import Changes, MovedFire, NewAlarm, Store
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import MS, SECOND, a_fire, added, an_alarm, an_event, change, settled
 
@@ -17,6 +17,15 @@ _ids: Final = Ids()
 def made(clock: Clock, **given: Any) -> Alarm:
     """An alarm whose id was made when it was created, as all are outside these tests."""
     return an_alarm(clock, id=_ids.new(clock.now()), **given)
+
+
+def told(alarm: Alarm) -> NewAlarm:
+    return NewAlarm(**{name: getattr(alarm, name) for name in NewAlarm.__struct_fields__})
+
+
+def moved(fire: Fire, *, reason: str | None = None) -> MovedFire:
+    given = {name: getattr(fire, name) for name in MovedFire.__struct_fields__}
+    return MovedFire(**(given if reason is None else given | {"reason": reason}))
 
 
 async def changes(store: Store, clock: Clock, *, owner: str = "", after: int = 0, limit: int = 100) -> Changes:
@@ -32,8 +41,8 @@ class TestFollowing:
         await clock.advance(SECOND)
         first, second = made(clock), made(clock)
         await added(store, second, first)
-        assert (await changes(store, clock)).alarms == [first, second]
-        assert (await changes(store, clock, limit=1)).alarms == [first]
+        assert (await changes(store, clock)).alarms == [told(first), told(second)]
+        assert (await changes(store, clock, limit=1)).alarms == [told(first)]
 
     async def test_fires_changed_since_then_come_oldest_change_first(self, store: Store, clock: ManualClock) -> None:
         now = clock.now()
@@ -53,7 +62,14 @@ class TestFollowing:
         assert (await changes(store, clock)).fires == []
         done = a_fire(alarm, status="completed", result="ok", updated_at=clock.now())
         await settled(store, change(alarm, done))
-        assert (await changes(store, clock)).fires == [done]
+        assert (await changes(store, clock)).fires == [moved(done)]
+
+    async def test_only_the_beginning_of_an_error_is_read(self, store: Store, clock: ManualClock) -> None:
+        alarm = made(clock)
+        await added(store, alarm)
+        long = a_fire(alarm, status="failed", last_error="é" * 2000, updated_at=clock.now())
+        await settled(store, change(alarm, long))
+        assert (await changes(store, clock)).fires == [moved(long, reason="é" * 500)]
 
     async def test_events_are_followed_by_their_number(self, store: Store, clock: ManualClock) -> None:
         alarm = made(clock)
@@ -73,7 +89,7 @@ class TestFollowing:
         for alarm in (hers, his):
             await settled(store, change(alarm, a_fire(alarm), events=[an_event(alarm)]))
         found = await changes(store, clock, owner="ada")
-        assert found.alarms == [await store.get(hers.id)]
+        assert found.alarms == [told(hers)]
         assert [fire.owner_did for fire in found.fires] == ["ada"]
         assert [event.owner_did for _, event in found.events] == ["ada"]
         everyones = await changes(store, clock)

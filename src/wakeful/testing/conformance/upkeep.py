@@ -1,4 +1,4 @@
-"""Upkeep: the schema, the secret, workers, target states, events, purging, closing."""
+"""Upkeep: the schema, the key of report tokens, workers, target states, events, purging, closing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from wakeful.alarm import Event
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery, FireQuery, Store, TargetState, Worker
 from wakeful.testing.clock import ManualClock
@@ -35,11 +36,47 @@ class TestSchema:
         await clock.advance(5)
         assert await store.now() == clock.now()
 
-    async def test_the_secret_is_made_once(self, store: Store) -> None:
-        secrets = await asyncio.gather(*(store.secret() for _ in range(8)))
-        assert len(set(secrets)) == 1
-        assert len(secrets[0]) == 32
-        assert await store.secret() == secrets[0]
+
+class TestReportKeys:
+    async def test_the_key_is_made_once(self, store: Store) -> None:
+        found = await asyncio.gather(*(store.report_keys() for _ in range(8)))
+        assert len({keys.current for keys in found}) == 1
+        assert (len(found[0].current), found[0].retired) == (32, ())
+        assert await store.report_keys() == found[0]
+
+    async def test_a_new_key_retires_the_one_before_and_a_third_forgets_the_first(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        made, moments = [(await store.report_keys()).current], []
+        for _ in range(3):
+            await clock.advance(60)
+            moments.append(clock.now())
+            event = Event(at=clock.now(), what="rotated", by="cli")
+            keys = await store.rotate_report_key(clock.now(), event)
+            assert keys == await store.report_keys()
+            assert [(old.key, old.retired_at) for old in keys.retired] == [*zip(made, moments, strict=True)][:-3:-1]
+            made.append(keys.current)
+        assert len(set(made)) == 4
+        assert [(event.what, event.at, event.by) for _, event in await store.events()] == [
+            ("rotated", at, "cli") for at in moments
+        ]
+
+    async def test_a_database_without_a_key_gets_one_to_retire(self, store: Store, clock: ManualClock) -> None:
+        keys = await store.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
+        assert len({keys.current, *(old.key for old in keys.retired)}) == 2
+
+    async def test_two_changes_at_once_are_one_after_the_other(self, store: Store, clock: ManualClock) -> None:
+        first = (await store.report_keys()).current
+        event = Event(at=clock.now(), what="rotated")
+        both = await asyncio.gather(*(store.rotate_report_key(clock.now(), event) for _ in range(2)))
+        keys = await store.report_keys()
+        assert keys in both
+        assert [old.key for old in keys.retired] == [next(k for k in both if k != keys).current, first]
+
+    async def test_a_key_is_not_shown(self, store: Store) -> None:
+        keys = await store.report_keys()
+        assert repr(keys.current) not in repr(keys)
+        assert keys.current.hex() not in repr(keys)
 
 
 class TestWorkers:
