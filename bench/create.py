@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from statistics import median
 from typing import Any
 
+from tests.acting import keep_many
+
 import wakeful
 from bench import bare
 from bench.worlds import World
 from wakeful.alarm import Draft
-from wakeful.serving import settle_in
+from wakeful.server import tune_interpreter
 
 ROUNDS = 5  # alone and together in turn: the machine's speed changes from one second to the next
 ALONE = 300
@@ -51,7 +53,7 @@ async def _migrate(place: dict[str, Any]) -> None:
 
 async def _measure(place: dict[str, Any]) -> tuple[float, float, float]:
     async with wakeful.open(**place) as clock:
-        settle_in(clock)  # as `wakeful serve` does
+        tune_interpreter(clock)  # as `wakeful serve` does
 
         async def create(n: int) -> None:
             await clock.set(delay=3600 + n, wake_message="wake up", payload={"n": n})
@@ -65,7 +67,7 @@ async def _measure(place: dict[str, Any]) -> tuple[float, float, float]:
         drafts = [Draft(owner_did="local", wake_message="wake up", when="in 2 hours") for _ in range(1_000)]
         started = time.perf_counter()
         for _ in range(20):
-            await clock.service.set_many(drafts)
+            await keep_many(clock.service, drafts)
         bulk = 20_000 / (time.perf_counter() - started)
     return median(alone), median(together), bulk
 

@@ -22,7 +22,7 @@ from typing import Any
 import wakeful
 from bench.worlds import World
 from wakeful.clock import SystemClock
-from wakeful.serving import settle_in
+from wakeful.server import tune_interpreter
 from wakeful.targets.webhook import Webhook
 from wakeful.testing.targets import a_wake
 
@@ -61,7 +61,7 @@ async def _measure(place: dict[str, Any], ports: dict[str, int], hostile: int) -
     late: list[float] = []
     ends: Counter[str] = Counter()
     async with wakeful.open(**place) as clock:
-        settle_in(clock)  # as `wakeful worker` does
+        tune_interpreter(clock)  # as `wakeful worker` does
 
         @clock.handler("quick")
         async def quick(wake: wakeful.Wake) -> None:

@@ -74,7 +74,7 @@ class _Server:
 def _serve_wakeful(ready: Connection, place: dict[str, Any]) -> None:
     from wakeful.app import build
     from wakeful.config import Settings
-    from wakeful.serving import serve
+    from wakeful.server import serve
 
     async def run() -> None:
         async with build(Settings(port=0, **place)) as clock:

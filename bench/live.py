@@ -71,7 +71,7 @@ def _process(work: Any, given: Any) -> Iterator[Connection]:
 def _serve(told: Connection, place: dict[str, Any]) -> None:
     from wakeful.app import build
     from wakeful.config import Settings
-    from wakeful.serving import serve
+    from wakeful.server import serve
 
     async def run() -> None:
         settings = Settings(port=0, lease=LEASE, creates_per_minute=1_000_000, **place)

@@ -10,7 +10,7 @@ from typing import Any
 
 import wakeful
 from bench.worlds import World
-from wakeful.serving import settle_in
+from wakeful.server import tune_interpreter
 
 ALARMS = 300
 SECONDS = 10.0
@@ -35,7 +35,7 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 async def _measure(place: dict[str, Any]) -> list[float]:
     late: list[float] = []
     async with wakeful.open(**place) as clock:
-        settle_in(clock)  # as `wakeful worker` does
+        tune_interpreter(clock)  # as `wakeful worker` does
 
         @clock.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:

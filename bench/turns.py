@@ -12,7 +12,7 @@ from typing import Any
 import wakeful
 from bench import bare
 from bench.worlds import World
-from wakeful.serving import settle_in
+from wakeful.server import tune_interpreter
 from wakeful.store import Turn
 from wakeful.testing.conformance.making import done
 
@@ -79,9 +79,9 @@ async def _flood(place: dict[str, Any], fair: bool) -> dict[str, Any]:
     flood: list[float] = []
     quiet: list[tuple[float, float]] = []
     async with wakeful.open(**place) as clock:
-        settle_in(clock)  # as `wakeful worker` does
+        tune_interpreter(clock)  # as `wakeful worker` does
         if not fair:
-            clock.dispatcher._turns.wanted = lambda slots: {}  # type: ignore[method-assign]
+            clock.dispatcher._turns.wanted = lambda slots, *, probes=(): {}  # type: ignore[method-assign]
 
         @clock.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:

@@ -10,13 +10,13 @@ import time
 from typing import Any
 
 import wakeful
-from wakeful.serving import settle_in
+from wakeful.server import tune_interpreter
 
 
 async def drain(place: dict[str, Any], alarms: int, batch: int) -> dict[str, float]:
     done = 0
     async with wakeful.open(**place, batch=batch) as clock:
-        settle_in(clock)  # as `wakeful worker` does
+        tune_interpreter(clock)  # as `wakeful worker` does
 
         @clock.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:

@@ -15,6 +15,8 @@ import asyncpg
 import psutil
 import pytest
 
+pytest.register_assert_rewrite("wakeful.testing.conformance")
+
 
 class Cluster:
     """A PostgreSQL of one's own, from pip, that can be stopped as a power cut would."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -62,6 +63,43 @@ def test_every_link_between_pages_leads_somewhere(page: str) -> None:
 def test_the_readme_s_links_lead_somewhere() -> None:
     for link in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / link).exists(), link
+
+
+def test_every_name_on_the_path_of_an_alarm_exists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = page.partition("| step | function |")[2].partition("\n\n")[0]
+    names = re.findall(r"`([\w.]+)`", rows)
+    assert len(names) > 20
+    for name in names:
+        assert callable(named(name)), name
+
+
+def named(path: str) -> object:
+    """What a dotted name under `wakeful` stands for."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(["wakeful", *parts[:length]]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(path)
+
+
+def test_every_room_on_the_map_exists_and_every_room_is_on_it() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = page.partition("src/wakeful/\n")[2].partition("```")[0]
+    there = {
+        path.name
+        for path in (ROOT / "src" / "wakeful").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    there = {name for name in there if not name.startswith("_")}
+    named = {name.strip("/") for name in re.findall(r"^  ([\w.]+/?) ", rooms, re.MULTILINE)}
+    assert named <= there
+    assert there - named <= {"sync.py", "agents.py"}  # beside their neighbour's line
 
 
 def test_the_security_page_names_settings_that_exist() -> None:

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.seeds.erlang import a_map, encoded, keywords, term_to_binary
-from wakeful.erlang_terms import BIG_LIMIT, DEPTH_LIMIT, SIZE_LIMIT, Atom, Map, as_json, inspect, read
+from wakeful.contrib.erlang_terms import BIG_LIMIT, DEPTH_LIMIT, SIZE_LIMIT, Atom, Map, as_json, inspect, read
 from wakeful.errors import InvalidRequest
 
 OK = Atom("ok")

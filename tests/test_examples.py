@@ -41,7 +41,7 @@ def server(tmp_path: Path, environ: dict[str, str], agent_port: int) -> Iterator
     settings = tmp_path / "wakeful.toml"
     settings.write_text(config.replace(":8787", f":{agent_port}"))
     settings.chmod(0o600)  # it holds a secret, and what others can read is warned about first
-    command = [sys.executable, "-m", "wakeful.doors.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "wakeful.cli", "serve", "--port", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.acting import acting
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Failed, Report, Snoozed
+from wakeful.alarm import Failed, Snoozed
+from wakeful.alarm.request import ReportRequest
 from wakeful.dispatcher import Served
-from wakeful.dispatcher.store_clock import Jumps
+from wakeful.dispatcher.store_clock import ClockJumpDetector
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 from wakeful.service import Service
@@ -117,9 +119,9 @@ async def test_reports_and_silence_are_counted_once(world: World) -> None:
     metrics = counted(world)
     alarm = await world.set(1, policy={"report_within": 60})
     await world.run_due(1)
-    await world.service.report(alarm.fire_id, Report("working"), owner="")
+    await acting(world.service, "").report(alarm.fire_id, ReportRequest(outcome="working"))
     assert read(metrics, "wakeful_fires_total", status="delivered", reason="") == 1
-    await world.service.report(alarm.fire_id, Report("completed", "ok"), owner="")
+    await acting(world.service, "").report(alarm.fire_id, ReportRequest(outcome="completed", result="ok"))
     assert read(metrics, "wakeful_fires_total", status="completed", reason="") == 1
     await world.set(1, policy={"report_within": 60})
     await world.run_due(1)
@@ -139,7 +141,7 @@ async def test_a_lease_that_ran_out_is_counted(world: World) -> None:
 
 async def test_a_clock_that_jumps_is_counted_and_a_slow_claim_is_not(clock: ManualClock) -> None:
     metrics = Metrics()
-    jumps = Jumps(metrics)
+    jumps = ClockJumpDetector(metrics)
     jumps.look(clock.now(), asked=10.0, answered=10.1)
     await clock.advance(5)
     jumps.look(clock.now(), asked=15.0, answered=15.1)
@@ -183,7 +185,7 @@ async def test_a_breaker_that_opened_is_told(world: World) -> None:
     for _ in range(6):
         await world.set(1, target="sick")
     await world.run_due(1)
-    pulse = world.dispatcher.pulse
+    pulse = world.dispatcher.health
     metrics.dispatching(pulse.in_flight, pulse.breakers)
     assert read(metrics, "wakeful_breaker_open", target="sick") == 1
     assert read(metrics, "wakeful_breaker_open", target="desk") == 0
@@ -197,7 +199,7 @@ async def test_owners_whose_wakes_wait_are_counted_and_not_named(world: World) -
     for _ in range(6):
         await world.set(1, target="sick")
     await world.run_due(1)
-    pulse = world.dispatcher.pulse
+    pulse = world.dispatcher.health
     metrics.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
     assert read(metrics, "wakeful_owners_held", target="sick") == 1
     assert read(metrics, "wakeful_owners_held", target="desk") == 0

@@ -17,8 +17,8 @@ from tests.doors.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import DEFAULT_POLICY, Policy, default_policy
 from wakeful.app import build_targets
+from wakeful.cli import main
 from wakeful.config import FOREVER, Settings, load
-from wakeful.doors.cli import main
 from wakeful.errors import InvalidConfig
 from wakeful.testing import ManualClock
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 import wakeful
-from wakeful.front import Wakeful
-from wakeful.plain import SyncWakeful
+from wakeful.client import Wakeful
+from wakeful.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 Place = dict[str, Any]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wakeful.alarm import Alarm, Fire, Policy, Wake
+    from wakeful.alarm.request import CreateRequest, EditRequest
     from wakeful.app import Wakeful, open, open_sync
     from wakeful.errors import (
         Conflict,
@@ -39,6 +40,8 @@ _HOMES = {
     "Fire": "alarm",
     "Policy": "alarm",
     "Wake": "alarm",
+    "CreateRequest": "alarm.request",
+    "EditRequest": "alarm.request",
     "Wakeful": "app",
     "open": "app",
     "open_sync": "app",
@@ -63,6 +66,8 @@ _HOMES = {
 __all__ = [
     "Alarm",
     "Conflict",
+    "CreateRequest",
+    "EditRequest",
     "Fire",
     "Forbidden",
     "InvalidConfig",

@@ -1,4 +1,4 @@
-"""The only place that chooses a store, targets and doors. A new kind of target is one line here."""
+"""The only place that chooses a store, targets and doors."""
 
 from __future__ import annotations
 
@@ -6,30 +6,22 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from inspect import signature
-from typing import Any, Final
+from typing import Any
 
 from wakeful.alarm import INBOX, users_of
+from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
-from wakeful.config import Settings, load
+from wakeful.config import TARGET_KINDS, Settings, load
 from wakeful.dispatcher import Served
 from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.front import Wakeful
-from wakeful.plain import SyncWakeful
 from wakeful.schedule import duration
 from wakeful.store import Store
 from wakeful.store.queries import Naming
+from wakeful.sync import SyncWakeful
 from wakeful.targets import Target
 from wakeful.targets.inbox import Inbox
 
 __all__ = ["Wakeful", "build", "open", "open_sync"]
-
-# kind → where it lives; imported only when configured, because some bring heavy libraries along
-KINDS: Final = {
-    "webhook": "wakeful.targets.webhook:Webhook",
-    "router": "wakeful.targets.router:Router",
-    "table": "wakeful.targets.table:Table",
-    "notify": "wakeful.targets.notify:Notify",
-}
 
 
 def open(
@@ -118,7 +110,7 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     if not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidConfig(f"{concurrency!r} is not a number from 1 up", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
-    module, _, cls = KINDS[kind].partition(":")
+    module, _, cls = TARGET_KINDS[kind].partition(":")
     try:
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()

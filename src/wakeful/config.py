@@ -19,7 +19,12 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
 
 FILE: Final = "wakeful.toml"
-TARGET_KINDS: Final = ("webhook", "router", "table", "notify")
+TARGET_KINDS: Final = {  # imported only when configured: some bring heavy libraries along
+    "webhook": "wakeful.targets.webhook:Webhook",
+    "router": "wakeful.targets.router:Router",
+    "table": "wakeful.targets.table:Table",
+    "notify": "wakeful.targets.notify:Notify",
+}
 Seconds = timedelta
 FOREVER: Final = timedelta.max
 EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.acting import keep
 from tests.store.conftest import clock, outbox, place, store
 from wakeful.alarm import Alarm, Draft, Fire, Policy
 from wakeful.clock import Clock
@@ -67,7 +68,7 @@ class World:
         policy = Policy(**given.pop("policy", {}))
         timing: dict[str, Any] = {"cron_expr": cron} if cron else {"delay": timedelta(seconds=delay)}
         draft = Draft(owner_did=OWNER, wake_message="wake up", target=target, policy=policy, **timing, **given)
-        return (await self.service.set(draft)).alarm
+        return (await keep(self.service, draft)).alarm
 
     async def run_due(self, after: float | timedelta = 0) -> int:
         """Let time pass, then deliver what is due."""

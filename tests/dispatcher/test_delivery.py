@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from wakeful.alarm import Alarm, Completed, Delivered, Failed, Outcome, Report, Row, Snoozed, Wake
+from tests.acting import acting
+from wakeful.alarm import Alarm, Completed, Delivered, Failed, Outcome, Row, Snoozed, Wake
+from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.testing.conformance import Outbox
 
 from .conftest import OWNER, World
@@ -74,7 +76,7 @@ async def test_cancelling_during_delivery_wins_and_the_delivery_is_still_on_reco
 
     class CancelsMeanwhile:
         async def deliver(self, wake: Wake) -> Outcome:
-            answers.append(await world.service.cancel(wake.alarm_id, owner=OWNER))
+            answers.append(await acting(world.service, OWNER).cancel(wake.alarm_id))
             return Delivered()
 
         async def close(self) -> None: ...
@@ -90,7 +92,7 @@ async def test_cancelling_during_delivery_wins_and_the_delivery_is_still_on_reco
 async def test_a_cancelled_alarm_is_not_retried_when_its_attempt_fails(world: World) -> None:
     class CancelsThenFails:
         async def deliver(self, wake: Wake) -> Outcome:
-            await world.service.cancel(wake.alarm_id, owner=OWNER)
+            await acting(world.service, OWNER).cancel(wake.alarm_id)
             return Failed("HTTP 500")
 
         async def close(self) -> None: ...
@@ -106,9 +108,8 @@ async def test_a_cancelled_alarm_is_not_retried_when_its_attempt_fails(world: Wo
 async def test_an_edit_during_delivery_is_kept_and_the_delivery_counts(world: World) -> None:
     class EditsMeanwhile:
         async def deliver(self, wake: Wake) -> Outcome:
-            from wakeful.alarm import Edit
 
-            await world.service.update(wake.alarm_id, Edit(label="edited"), owner=OWNER)
+            await acting(world.service, OWNER).edit(wake.alarm_id, EditRequest(label="edited"))
             return Delivered()
 
         async def close(self) -> None: ...
@@ -124,7 +125,9 @@ async def test_an_edit_during_delivery_is_kept_and_the_delivery_counts(world: Wo
 async def test_a_report_that_comes_before_the_answer_is_not_overwritten_by_it(world: World) -> None:
     class ReportsFirst:
         async def deliver(self, wake: Wake) -> Outcome:
-            await world.service.report(wake.fire_id, Report("completed", "done early"), owner=OWNER)
+            await acting(world.service, OWNER).report(
+                wake.fire_id, ReportRequest(outcome="completed", result="done early")
+            )
             return Delivered()
 
         async def close(self) -> None: ...
@@ -141,7 +144,9 @@ async def test_a_failure_reported_before_the_answer_climbs_the_ladder(world: Wor
     class FailsFirst:
         async def deliver(self, wake: Wake) -> Outcome:
             if wake.attempt == 1:
-                await world.service.report(wake.fire_id, Report("failed", "disk full"), owner=OWNER)
+                await acting(world.service, OWNER).report(
+                    wake.fire_id, ReportRequest(outcome="failed", result="disk full")
+                )
             return Delivered()
 
         async def close(self) -> None: ...

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.acting import acting
 from wakeful.alarm import Alarm, Delivered, Failed, Outcome, Policy, Wake, release
 from wakeful.dispatcher.breaker import LONGEST_HOLD, OPENS_AFTER
 from wakeful.dispatcher.holds import APART, TOGETHER
@@ -64,8 +65,8 @@ async def test_five_bad_answers_to_one_owner_do_not_delay_another(world: World, 
     await world.store.add([hers, his])
     await world.dispatcher.run_due()
     assert router.sent == {EVE: OPENS_AFTER, ADA: 1}
-    assert world.dispatcher.pulse.breakers["router"] is False
-    assert world.dispatcher.pulse.held == {"router": 1}
+    assert world.dispatcher.health.breakers["router"] is False
+    assert world.dispatcher.health.held == {"router": 1}
     assert (await world.read(hers)).next_fire_at > world.clock.now(), "out of everybody's way"
 
 
@@ -85,7 +86,7 @@ async def test_a_target_that_cannot_be_reached_is_spared_for_all(world: World, r
     await world.store.add([of(world, ADA, due=0)])
     await world.dispatcher.run_due()
     assert router.sent[ADA] == 0
-    assert world.dispatcher.pulse.breakers["router"] is True
+    assert world.dispatcher.health.breakers["router"] is True
     await world.clock.advance(1)
     await world.dispatcher.run_due()
     assert router.sent[ADA] == 1
@@ -111,7 +112,7 @@ async def test_an_answer_shows_that_the_target_is_reached_also_a_bad_one(world: 
     await world.dispatcher.run_due()
     await world.store.add([of(world, ADA, due=0)])
     await world.dispatcher.run_due()
-    assert world.dispatcher.pulse.breakers["router"] is False
+    assert world.dispatcher.health.breakers["router"] is False
     assert router.sent == {ADA: OPENS_AFTER, EVE: 1}
 
 
@@ -155,7 +156,7 @@ async def test_a_success_of_the_owner_lets_all_through_again_and_no_attempt_was_
     await world.dispatcher.run_due()
     fires = [fire for alarm in held for fire in await world.fires(alarm)]
     assert [(fire.status, fire.attempts) for fire in fires] == [("delivered", 1)] * 20
-    assert world.dispatcher.pulse.held == {}
+    assert world.dispatcher.health.held == {}
 
 
 async def test_a_success_of_another_owner_does_not_let_them_through(world: World, router: Shared) -> None:
@@ -248,12 +249,12 @@ async def test_why_tells_its_owner_and_nobody_else(world: World, router: Shared)
     held, his = of(world, EVE, due=0), of(world, ADA, due=30)
     await world.store.add([held, his])
     await world.dispatcher.run_due()
-    told = (await world.service.why(held.id, owner=EVE)).summary
+    told = (await acting(world.service, EVE, limited=True).why(held.id)).summary
     assert told == (
         "It has been due for 0 s; the target has answered this owner's wakes with HTTP 500 since 2030-01-01T00:00:00Z. "
         "It waits for that to end and is looked at again at 2030-01-01T00:00:01Z."
     )
-    assert "HTTP 500" not in str(await world.service.why(his.id, owner=ADA))
+    assert "HTTP 500" not in str(await acting(world.service, ADA, limited=True).why(his.id))
     assert (await world.store.target_states()).get("router") is None
 
 
@@ -262,7 +263,7 @@ async def test_why_of_one_that_was_put_back_for_another_reason_names_none(world:
     await world.store.add([alarm])
     [claimed] = (await world.store.claim({"router": 1}, lease=world.settings.lease)).alarms
     await world.store.settle([release(claimed, now=world.clock.now(), wait=10 * SECOND)])
-    assert (await world.service.why(alarm.id, owner=EVE)).summary == (
+    assert (await acting(world.service, EVE, limited=True).why(alarm.id)).summary == (
         "It has been due for 5 s, could not be delivered just then, and is looked at again at 2030-01-01T00:00:10Z."
     )
 
@@ -276,4 +277,4 @@ async def test_a_success_since_then_ends_what_why_tells_of(world: World, router:
     await world.clock.advance(1)
     await world.dispatcher.run_due()
     waiting = [alarm for alarm in held if alarm.id not in {wake.alarm.id for wake in router.wakes}]
-    assert "HTTP 500" not in (await world.service.why(waiting[-1].id, owner=EVE)).summary
+    assert "HTTP 500" not in (await acting(world.service, EVE, limited=True).why(waiting[-1].id)).summary

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.acting import acting
 from tests.dispatcher.test_isolation import running
 from tests.dispatcher.test_stopping import GoesAway
 from wakeful.alarm import Alarm
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import Dispatcher
-from wakeful.doors.guard import Refusal
-from wakeful.doors.health import judged
+from wakeful.http.health import judged
+from wakeful.http.security.guard import Refusal
 from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import World
@@ -60,7 +61,7 @@ async def has_fires(world: World, alarm: Alarm) -> bool:
 
 
 async def is_at_rest(dispatcher: Dispatcher) -> bool:
-    return dispatcher.pulse.stalled == 0 and dispatcher.pulse.in_flight == 0
+    return dispatcher.health.stalled == 0 and dispatcher.health.in_flight == 0
 
 
 async def was_told(world: World, count: int) -> bool:
@@ -102,7 +103,7 @@ async def test_an_alarm_that_is_set_aside_since_it_cannot_be_written_says_so(wor
     after = await world.read(added.alarm)
     assert after.status == "failed"
     assert after.last_error.startswith("set aside: what came of it could not be written down: ")
-    assert "planned" not in (await world.service.why(after.id, owner=after.owner_did)).summary
+    assert "planned" not in (await acting(world.service, after.owner_did, limited=True).why(after.id)).summary
 
 
 async def test_an_alarm_of_which_nothing_can_be_written_keeps_nobody_waiting(world: World, outbox: Any) -> None:
@@ -130,14 +131,14 @@ async def test_where_settlements_fail_for_everybody_nobody_is_blamed(
     dispatcher = world.another(clock=SystemClock())
     async with running(dispatcher):
         await until(lambda: was_told(world, 3))
-        stalled = dispatcher.pulse.stalled
+        stalled = dispatcher.health.stalled
         for _ in range(20):
             store.refused.clear()
             await asyncio.wait_for(store.refused.wait(), 10)
-        assert dispatcher.pulse.stalled > stalled
-        monkeypatch.setattr("wakeful.doors.health.LONGEST_STALL", stalled)
+        assert dispatcher.health.stalled > stalled
+        monkeypatch.setattr("wakeful.http.health.LONGEST_STALL", stalled)
         with pytest.raises(Refusal, match="nothing has been settled"):
-            judged(dispatcher.pulse)
+            judged(dispatcher.health)
         store.deaf = False
         await until_settled(world, *[one.alarm for one in added])
         await until(lambda: is_at_rest(dispatcher))

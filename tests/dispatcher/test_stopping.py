@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Change, Edit
+from tests.acting import acting
+from wakeful.alarm import Change
+from wakeful.alarm.request import EditRequest
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import Dispatcher
 from wakeful.errors import StoreUnavailable
@@ -104,9 +106,9 @@ async def test_a_call_under_way_is_not_aborted_by_its_owner_and_is_recorded_as_i
     async with running(world.another()):
         await hangs.started.wait()
         if verb == "cancel":
-            assert (await world.service.cancel(added.alarm.id, owner=OWNER)).in_flight
+            assert (await acting(world.service, OWNER).cancel(added.alarm.id)).in_flight
         else:
-            await world.service.update(added.alarm.id, Edit(delay=timedelta(days=2)), owner=OWNER)
+            await acting(world.service, OWNER).edit(added.alarm.id, EditRequest(delay_seconds=200_000))
         async with asyncio.timeout(60):
             while "no longer ours" not in caplog.text:  # a renewal comes and finds that
                 await world.clock.advance(world.settings.lease / 3)
@@ -256,7 +258,7 @@ async def test_who_only_slept_has_not_stood_still(world: World) -> None:
     dispatcher._awake_at = world.clock.monotonic()
     for _ in range(5):
         await step(dispatcher, world)
-        if dispatcher.pulse.in_flight:
+        if dispatcher.health.in_flight:
             break
         await world.clock.advance(world.settings.tick * 1.01)
     await asyncio.wait_for(tells.enough.wait(), 60)

@@ -11,9 +11,9 @@ from mcp import Client
 from mcp.server.lowlevel import Server
 
 from wakeful.app import Wakeful
-from wakeful.doors.auth import Principal
-from wakeful.doors.mcp import server
-from wakeful.doors.mcp.views import BUDGET
+from wakeful.http.security.auth import Principal
+from wakeful.mcp import server
+from wakeful.mcp.views import BUDGET
 
 MODES = ("auto", "legacy")
 ALL = frozenset({"read", "write"})

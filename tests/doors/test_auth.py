@@ -14,8 +14,8 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.doors.world import serving
 from wakeful.alarm import Event
 from wakeful.config import Settings
-from wakeful.doors.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal, mint
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized
+from wakeful.http.security.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal, mint
 from wakeful.store import Store, Token
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
@@ -257,7 +257,7 @@ async def test_lookups_are_remembered_but_not_without_bound(
         return await find(id)
 
     monkeypatch.setattr(store, "token", counted)
-    monkeypatch.setattr("wakeful.doors.auth.REMEMBERED", 10)
+    monkeypatch.setattr("wakeful.http.security.auth.REMEMBERED", 10)
     auth = an_auth(store, clock)
     for _ in range(50):
         await auth.principal(bearer)

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import wakeful
-from wakeful.doors.cli import COMMANDS, main
-from wakeful.doors.cli.asking import SHARED
+from wakeful.cli import COMMANDS, main
+from wakeful.cli.context import SHARED
 from wakeful.errors import StoreUnavailable
 
 Run = Callable[..., Result]
@@ -361,5 +361,5 @@ def test_an_error_keeps_its_exit_status(run: Run, monkeypatch: pytest.MonkeyPatc
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is \x1b[31mgone")
 
-    monkeypatch.setattr("wakeful.front.Wakeful.stats", away)
+    monkeypatch.setattr("wakeful.client.Wakeful.stats", away)
     assert run("stats", code=6).stderr == "error: the disk is \\u001b[31mgone.\n"

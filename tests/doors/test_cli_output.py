@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wakeful.doors.cli.output import Output, clean, table
+from wakeful.cli.output import Output, clean, table
 
 
 def test_columns_are_aligned_and_the_last_one_is_cut() -> None:

@@ -18,7 +18,7 @@ import pytest
 import wakeful
 from wakeful.config import exposed
 
-WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -57,7 +57,7 @@ HEAVY = ("aiohttp", "starlette", "uvicorn", "apsw", "asyncpg", "msgspec", "async
 def test_help_imports_nothing_heavy(args: list[str]) -> None:
     code = f"""
 import sys
-from wakeful.doors.cli import main
+from wakeful.cli import main
 try:
     main({args!r})
 except SystemExit:
@@ -95,7 +95,7 @@ def test_worker_delivers_what_the_command_line_sets_and_ends_with_0_on_sigint(st
 HANGS = """
 import asyncio, sys
 import wakeful
-from wakeful.serving import log_to_stderr, work
+from wakeful.server import log_to_stderr, work
 
 async def main():
     async with wakeful.open("wakeful.db", stop_within="60s") as clock:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from wakeful.doors.cli import main
+from wakeful.cli import main
 
 Run = Callable[..., Result]
 

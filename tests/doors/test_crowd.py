@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.doors.test_owner_limits import streaming
 from tests.doors.world import Visitor, serving
 from wakeful.config import Settings
-from wakeful.doors.crowd import Crowd, room
-from wakeful.serving import ACCEPTED_AT_ONCE, _Listener
+from wakeful.http.security.crowd import Crowd, room
+from wakeful.server import ACCEPTED_AT_ONCE, _Listener
 
 FAR, FARTHER = "192.0.2.1", "192.0.2.2"
 
@@ -127,7 +127,7 @@ def test_descriptors_are_kept_for_deliveries() -> None:
 
 def test_a_process_raises_its_limit_as_far_as_it_may() -> None:
     script = (
-        "import resource; from wakeful.doors.crowd import raise_limit;"
+        "import resource; from wakeful.http.security.crowd import raise_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 400));"
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
@@ -189,12 +189,12 @@ async def test_a_wait_at_the_inbox_takes_a_seat(tmp_path: Path) -> None:
         ada, eve = await visit.token("ada"), await visit.token("eve")
         waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=60", headers=ada))
         async with asyncio.timeout(10):
-            while not visit.clock.service.seats._taken["ada"]:
+            while not visit.clock.service.connections._taken["ada"]:
                 await visit("GET", "/healthz")
         answer = await visit("GET", "/v1/inbox?wait=60", headers=ada)
         assert answer.told == (429, "too_many", "live_per_owner")
         assert (await visit("GET", "/v1/inbox", headers=ada)).status == 200  # one that does not wait
         assert (await visit("GET", "/v1/inbox?wait=0.01", headers=eve)).status == 200
-        visit.clock.service.bell.stop()
+        visit.clock.service.inbox_signal.stop()
         assert (await waiting).status == 200
-        assert not visit.clock.service.seats._taken
+        assert not visit.clock.service.connections._taken

@@ -12,10 +12,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.doors.world import Visitor, serving
-from wakeful.dispatcher import Pulse
-from wakeful.doors.guard import Refusal
-from wakeful.doors.health import judged
+from wakeful.dispatcher import DispatcherHealth
 from wakeful.errors import StoreUnavailable
+from wakeful.http.health import judged
+from wakeful.http.security.guard import Refusal
 
 
 async def scraped(visit: Visitor, **more: Any) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -59,7 +59,7 @@ async def test_a_scrape_while_the_store_is_away_tells_the_rest(visit: Visitor, m
 
 
 async def test_once_there_are_tokens_the_numbers_are_for_admins(tmp_path: Path) -> None:
-    from wakeful.doors.auth import mint
+    from wakeful.http.security.auth import mint
 
     async with serving(str(tmp_path / "w.db"), did_auth=True) as visit:
         now = await visit.clock._store.now()
@@ -94,7 +94,7 @@ async def test_it_is_not_ready_when_the_store_hangs(visit: Visitor, monkeypatch:
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("wakeful.doors.health.ANSWER_WITHIN", 0.05)
+    monkeypatch.setattr("wakeful.http.health.ANSWER_WITHIN", 0.05)
     monkeypatch.setattr(visit.clock._store, "target_states", hangs)
     assert (await visit("GET", "/readyz")).told == (503, "store_unavailable", "")
 
@@ -113,28 +113,36 @@ async def test_a_dispatcher_that_died_says_so(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
     async with build(Settings(db=str(tmp_path / "w.db"), stop_within=timedelta(seconds=1))) as clock:
-        assert clock.dispatcher.pulse.state == "idle"
+        assert clock.dispatcher.health.state == "idle"
         with pytest.raises(RuntimeError, match="a bug"):
             await clock.run()
-        assert clock.dispatcher.pulse.state == "ended"
+        assert clock.dispatcher.health.state == "ended"
 
 
 async def test_a_dispatcher_that_is_told_to_stop_is_stopping(visit: Visitor) -> None:
     visit.clock.dispatcher._stopping = True
-    assert visit.clock.dispatcher.pulse.state == "stopping"
+    assert visit.clock.dispatcher.health.state == "stopping"
 
 
 @pytest.mark.parametrize(
-    "pulse", [Pulse("running", 30.1), Pulse("running", stalled=30.1), Pulse("stopping"), Pulse("ended")]
+    "pulse",
+    [
+        DispatcherHealth("running", 30.1),
+        DispatcherHealth("running", stalled=30.1),
+        DispatcherHealth("stopping"),
+        DispatcherHealth("ended"),
+    ],
 )
-def test_a_dispatcher_that_is_not_well_is_refused(pulse: Pulse) -> None:
+def test_a_dispatcher_that_is_not_well_is_refused(pulse: DispatcherHealth) -> None:
     with pytest.raises(Refusal) as refusal:
         judged(pulse)
     assert (refusal.value.status, refusal.value.code) == (503, "not_ready")
 
 
-@pytest.mark.parametrize("pulse", [None, Pulse("idle", 1e9), Pulse("running", 29.9, stalled=29.9)])
-def test_a_dispatcher_that_is_well_or_elsewhere_is_no_trouble(pulse: Pulse | None) -> None:
+@pytest.mark.parametrize(
+    "pulse", [None, DispatcherHealth("idle", 1e9), DispatcherHealth("running", 29.9, stalled=29.9)]
+)
+def test_a_dispatcher_that_is_well_or_elsewhere_is_no_trouble(pulse: DispatcherHealth | None) -> None:
     assert judged(pulse)["dispatcher"]
 
 

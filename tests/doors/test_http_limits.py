@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.doors.world import Visitor, serving
-from wakeful.alarm import Policy
+from wakeful.alarm import Policy, request
 from wakeful.clock import turn
-from wakeful.doors import connection, endpoint, wire
-from wakeful.doors.endpoint import operations_of
-from wakeful.doors.guard import DEPTH_LIMIT
-from wakeful.doors.http_alarms import READ_AT_ONCE
+from wakeful.http import endpoint
+from wakeful.http.endpoint import operations_of
+from wakeful.http.routes import alarms as http_alarms
+from wakeful.http.routes.alarms import READ_AT_ONCE
+from wakeful.http.security import connection
+from wakeful.http.security.guard import DEPTH_LIMIT
 
 
 @pytest.mark.parametrize(("depth", "status"), [(DEPTH_LIMIT - 1, 201), (DEPTH_LIMIT, 400), (5000, 400)])
@@ -71,11 +73,11 @@ async def test_headers_without_end_are_refused(visit: Visitor) -> None:
 async def test_a_store_that_does_not_answer_is_a_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "ANSWER_WITHIN", 0.2)
 
-    async def never(**_: object) -> None:
+    async def never(*_: object) -> None:
         await asyncio.Event().wait()
 
     async with serving(str(tmp_path / "w.db")) as visit:
-        monkeypatch.setattr(visit.clock.service, "stats", never)
+        monkeypatch.setattr(visit.clock._store, "stats", never)
         assert (await visit("GET", "/v1/stats")).told == (503, "store_unavailable", "")
 
 
@@ -96,7 +98,7 @@ async def test_a_batch_of_a_thousand_refusals_lets_others_have_their_turn(
     visit: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never more than a few are read between two turns of somebody else on the same loop."""
-    read, most, decode = 0, 0, wire.decode
+    read, most, decode = 0, 0, request.decode
 
     def counted(raw: Any, kind: Any) -> Any:
         nonlocal read
@@ -109,7 +111,7 @@ async def test_a_batch_of_a_thousand_refusals_lets_others_have_their_turn(
             most, read = max(most, read), 0
             await turn()
 
-    monkeypatch.setattr(wire, "decode", counted)
+    monkeypatch.setattr(http_alarms, "decode", counted)
     other = asyncio.create_task(somebody_else())
     bad = {"wake_message": "x", "when": "every frobnicate at 25:99"}
     answer = await visit("POST", "/v1/alarms/batch", {"alarms": [bad] * 1000})

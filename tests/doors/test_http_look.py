@@ -153,12 +153,12 @@ async def test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server(visit: Vis
 
 async def test_with_a_token_the_inbox_answers_a_plain_get(visit: Visitor) -> None:
     ada = await visit.token("ada")
-    await visit.clock.set(delay=0.01, wake_message="hello", owner="ada")
+    await visit.clock.for_owner("ada").set(delay=0.01, wake_message="hello")
     assert len((await visit("GET", "/v1/inbox?wait=10", headers=ada)).json["wakes"]) == 1
 
 
 async def test_another_owners_inbox_stays_shut(visit: Visitor) -> None:
-    await visit.clock.set(delay=0.01, wake_message="secret", owner="somebody")
+    await visit.clock.for_owner("somebody").set(delay=0.01, wake_message="secret")
     assert (await visit("POST", "/v1/inbox?wait=0.5")).json["wakes"] == []
 
 

@@ -16,8 +16,8 @@ from mcp import Client
 from tests.doors.mcp_world import MODES, SET, Agent, door, the_whole_round, woken
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.doors.mcp import TOOLS
-from wakeful.doors.mcp.views import cut
+from wakeful.mcp import TOOLS
+from wakeful.mcp.views import cut
 
 DOCS = Path(__file__).parents[2] / "docs"
 NEEDED: dict[str, dict[str, Any]] = {
@@ -115,7 +115,7 @@ async def test_what_breaks_tells_nothing_and_is_logged(
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(clock.service, "find", broken)
+    monkeypatch.setattr(clock._store, "find", broken)
     result = await agent.client.call_tool("alarm_list", {})
     assert result.is_error
     assert "secret" not in result.content[0].text  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from mcp import Client
 from tests.doors.mcp_world import SET, Agent, door, taught, woken
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.doors.mcp import TOOLS
+from wakeful.mcp import TOOLS
 
 
 @pytest.fixture

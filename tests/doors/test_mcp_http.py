@@ -12,10 +12,11 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.acting import acting
 from tests.doors.mcp_world import MODES, SET, Agent, the_whole_round
 from tests.doors.world import Visitor, serving
-from wakeful.doors.auth import mint
-from wakeful.doors.cli import main
+from wakeful.cli import main
+from wakeful.http.security.auth import mint
 
 
 @asynccontextmanager
@@ -52,7 +53,7 @@ async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
         async with visiting(visit, "auto", tokens["ben"]) as ben:
             assert (await ben("alarm_list"))["alarms"] == []
             await ben.refused("alarm_cancel", id=id)
-        assert (await visit.clock.service.get(id, owner="ana")).created_via == "mcp"
+        assert (await acting(visit.clock.service, "ana").get(id)).created_via == "mcp"
         for headers in ({}, {"authorization": "Bearer wk_nonsense"}):
             assert (await visit("POST", "/mcp", {}, headers=headers)).status == 401
 
@@ -87,7 +88,7 @@ async def test_what_agents_say_is_not_logged(visit: Visitor, caplog: pytest.LogC
 
 
 async def test_without_the_package_there_is_no_such_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakeful.doors.agents.find_spec", lambda _: None)
+    monkeypatch.setattr("wakeful.agents.find_spec", lambda _: None)
     async with serving(str(tmp_path / "w.db")) as visit:
         assert (await visit("POST", "/mcp", HELLO, headers=JSON)).told[0] == 404
         assert (await visit("GET", "/healthz")).status == 200
@@ -96,7 +97,7 @@ async def test_without_the_package_there_is_no_such_route(tmp_path: Path, monkey
 def test_without_the_package_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("wakeful.doors.agents.find_spec", lambda _: None)
+    monkeypatch.setattr("wakeful.agents.find_spec", lambda _: None)
     with pytest.raises(SystemExit) as end:
         main(["mcp"])
     assert end.value.code == 2

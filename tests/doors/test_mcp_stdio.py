@@ -15,12 +15,13 @@ from typing import IO, Any
 import pytest
 from mcp import Client, StdioServerParameters
 
+from tests.acting import acting
 from tests.doors.mcp_world import MODES, Agent, the_whole_round
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.doors.auth import mint
+from wakeful.http.security.auth import mint
 
-WAKEFUL = ["-m", "wakeful.doors.cli", "mcp"]
+WAKEFUL = ["-m", "wakeful.cli", "mcp"]
 CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
 HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -33,15 +34,15 @@ HELLO: dict[str, Any] = {
 # The command itself, and beside it code that prints and starts programs while calls are answered.
 NOISY = """
 import logging, subprocess, sys
-from wakeful.doors.cli import main
-from wakeful.service import Service
-quiet = Service.set
+from wakeful.cli import main
+from wakeful.service import Alarms
+quiet = Alarms.create
 async def noisy(self, *args, **more):
     print("printed", flush=True)
     subprocess.run([sys.executable, "-c", "print('from a child')"], check=True)
     logging.getLogger("wakeful.noise").warning("logged")
     return await quiet(self, *args, **more)
-Service.set = noisy
+Alarms.create = noisy
 main()
 """
 
@@ -85,7 +86,7 @@ async def test_a_token_names_the_owner_and_a_revoked_one_nobody(tmp_path: Path) 
         await clock._store.add_token(kept)
         async with connected(tmp_path, WAKEFUL_TOKEN=token) as ana:
             id = (await ana("alarm_set", when="in 1 hour", wake_message="x"))["alarm"]["id"]
-            assert (await clock.service.get(id, owner="ana")).owner_did == "ana"
+            assert (await acting(clock.service, "ana").get(id)).owner_did == "ana"
             await clock._store.add_token(mint("ben", ["write"], now=now)[1])  # one is left: tokens are still needed
             await clock._store.revoke_token(kept.id, await clock.service.now())
             while not (answer := await ana.client.call_tool("alarm_list", {})).is_error:
@@ -96,7 +97,7 @@ async def test_a_token_names_the_owner_and_a_revoked_one_nobody(tmp_path: Path) 
 def test_a_token_that_is_not_known_stops_the_start(tmp_path: Path) -> None:
     run: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "text": True}
     for owner in ("ana", "ben"):
-        new = [sys.executable, "-m", "wakeful.doors.cli", "token", "new", "--owner", owner]
+        new = [sys.executable, "-m", "wakeful.cli", "token", "new", "--owner", owner]
         subprocess.run(new, env=environ(), check=True, **run)
     stranger = "wk_0123456789abcdef_" + "x" * 43
     done = subprocess.run([sys.executable, *WAKEFUL], env=environ(WAKEFUL_TOKEN=stranger), **run)

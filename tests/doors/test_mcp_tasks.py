@@ -19,8 +19,8 @@ from tests.doors.world import serving
 from tests.seeds.task_tools_world import BRIEF, the_whole_round, tools
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.doors.auth import mint
-from wakeful.doors.mcp import TASK_TOOLS, TOOLS
+from wakeful.http.security.auth import mint
+from wakeful.mcp import TASK_TOOLS, TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs"
 NEEDED: dict[str, dict[str, Any]] = {name: {"taskId": "?"} for name in TASK_TOOLS} | {
@@ -151,7 +151,7 @@ async def test_what_runs_again_counts_as_set_anew(clock: Wakeful) -> None:
     async with tools(clock, local=False) as ana:
         id = (await ana("schedule_task", targetJid="1@g.us", prompt="once", cron="2020-01-31T09:00:00Z"))["taskId"]
         await clock.run_due()
-        clock.service._guards._counts.clear()  # as after a minute
+        clock.service.limits._counts.clear()  # as after a minute
         for number in range(2):
             await ana("schedule_task", **BRIEF | {"prompt": str(number)})
         assert "2 are allowed" in await ana.refused("update_task", taskId=id, cron="0 9 * * *")
@@ -164,7 +164,7 @@ async def test_an_owner_with_a_token_schedules_so_many_a_minute(clock: Wakeful) 
         for number in range(4):
             id = (await ana("schedule_task", **BRIEF | {"prompt": str(number)}))["taskId"]
             await ana("cancel_task", taskId=id)
-            clock.service._guards._counts.clear()
+            clock.service.limits._counts.clear()
         assert "4 alarms a minute" in await ana.refused("schedule_task", **BRIEF)
 
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.doors.endpoint import operations_of
+from wakeful.http.endpoint import operations_of
 
 # What OpenAPI has no words for, each with a page of its own.
 ELSEWHERE = {

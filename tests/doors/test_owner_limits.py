@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from tests.doors.world import Visitor, serving
-from wakeful.doors.limits import OWNERS, Rate
 from wakeful.errors import TooMany
+from wakeful.http.security.limits import OWNERS, Rate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -21,9 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.acting import acting, keep
 from wakeful.alarm import Alarm, Draft, users_of
 from wakeful.dispatcher import Served
-from wakeful.doors.table import next_cursor
+from wakeful.http.operations import next_cursor
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 
@@ -115,9 +116,9 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_
         task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
         draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour")
         named = {"label": NAMED, "conversation_id": NAMED, "idempotency_key": "k"}
-        pending = (await service.set(replace(draft, **named))).alarm
-        await service.pause(pending.id, owner="ada", by="ada", reason=SECRET)
-        pending = await service.resume(pending.id, owner="ada", by="ada")
+        pending = (await keep(service, replace(draft, **named))).alarm
+        await acting(service, "ada", by="ada").pause(pending.id, reason=SECRET)
+        pending = await acting(service, "ada", by="ada").resume(pending.id)
         fired = (await visit.fired("ada")).fire_id
         async with asyncio.timeout(20):
             while not await visit.clock._store.find(AlarmQuery(owner="ada", label=task.id)):
@@ -314,7 +315,7 @@ async def test_no_tool_sends_anything_to_a_target_that_is_not_for_its_owner(worl
 
 
 async def eves_alarm(world: World) -> Alarm:
-    return (await world.visit.clock.service.set(Draft(owner_did="eve", wake_message="mine", when="in 2 hours"))).alarm
+    return (await keep(world.visit.clock.service, Draft(owner_did="eve", wake_message="mine", when="in 2 hours"))).alarm
 
 
 async def at_private(world: World) -> list[Alarm]:
@@ -353,7 +354,7 @@ async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world
         async with visit._session.ws_connect(visit.url + "/v1/ws", headers=world.eve) as socket:
             await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "subscribe"})
             await socket.receive_json(timeout=10)
-            await service.pause(world.pending.id, owner="ada", by="ada", reason=SECRET)
+            await acting(service, "ada", by="ada").pause(world.pending.id, reason=SECRET)
             await visit.fired("ada")
             mine = (
                 await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "in 1 hour"}, headers=world.eve)
@@ -377,7 +378,7 @@ async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_
     await store.set_target_state(
         TargetState(target="shared", breaker_opened_at=now, last_error=f"HTTP 500: {SECRET}", updated_at=now)
     )
-    eves = await visit.clock.set(delay=0.001, wake_message="mine", target="shared", owner="eve")
+    eves = await visit.clock.for_owner("eve").set(delay=0.001, wake_message="mine", target="shared")
     async with asyncio.timeout(10):
         while (await visit.clock.service.now()) <= eves.next_fire_at:
             pass
@@ -391,7 +392,7 @@ async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_
     assert "HTTP 500" in answers[1]
     for text in answers:
         assert not re.search(f"{SECRET}|inner-host|987654", text), text
-    operators = await visit.clock.service.why(eves.id, owner="eve", operator=True)
+    operators = await acting(visit.clock.service, "eve", limited=False).why(eves.id)
     assert SECRET in operators.summary
     assert "inner-host:987654" in " ".join(operators.facts)
 

@@ -27,13 +27,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from wakeful.alarm import Report
+from tests.acting import acting
+from wakeful.alarm.request import ReportRequest
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.doors.auth import mint
-from wakeful.doors.endpoint import operations_of
-from wakeful.doors.openapi import document
-from wakeful.serving import serve
+from wakeful.http.endpoint import operations_of
+from wakeful.http.openapi import document
+from wakeful.http.security.auth import mint
+from wakeful.server import serve
 
 EXAMPLES = int(os.environ.get("WAKEFUL_SCHEMATHESIS_EXAMPLES", "25"))
 LONG, ENOUGH = 360, 10_000  # examples of the long run, and the requests it must make
@@ -44,7 +45,12 @@ CHECKS = (
     response_headers_conformance,
     response_schema_conformance,
 )
-ENDS = (Report("completed"), Report("failed"), Report("snooze", wait=timedelta(minutes=5)), None)
+ENDS = (
+    ReportRequest(outcome="completed"),
+    ReportRequest(outcome="failed"),
+    ReportRequest(outcome="snooze", wait="5m"),
+    None,
+)
 WHENS = ("in 1 hour", "every weekday at 9am", "@every 90m", "0 9 * * 1-5", "2099-01-01T00:00:00Z")
 KNOWN = {
     "POST /v1/alarms": ("wake_message", "when", "label", "payload", "isolated", "idempotency_key", "on_conflict"),
@@ -98,7 +104,7 @@ class Server:
             [(_, fire)] = waiting
             self.fire_ids.append(fire.id)
             if end is not None:
-                await clock.service.report(fire.id, end, owner="ada")
+                await acting(clock.service, "ada").report(fire.id, end)
 
     def __enter__(self) -> Server:
         self._thread.start()

@@ -15,7 +15,7 @@ from tests.doors.world import serving
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
-from wakeful.serving import serve, shown, stay, work
+from wakeful.server import serve, shown, stay, work
 
 
 def a_clock(tmp_path: Path, **settings: str | int) -> Wakeful:

@@ -17,8 +17,8 @@ import pytest
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.doors import sse
-from wakeful.doors.auth import mint
+from wakeful.http.live import sse
+from wakeful.http.security.auth import mint
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, Live, LiveEvent
 
 TICK = timedelta(milliseconds=50)
@@ -121,7 +121,7 @@ async def test_what_is_not_remembered_is_a_reset(visit: Visitor) -> None:
 
 
 async def test_silence_is_filled_with_comments(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakeful.doors.sse.HEARTBEAT", 0.05)
+    monkeypatch.setattr("wakeful.http.live.sse.HEARTBEAT", 0.05)
     async with stream(visit) as reader:
         assert await reader.block() == {"": "still here"}
         assert await reader.block() == {"": "still here"}
@@ -134,8 +134,8 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
         await visit.clock._store.add_token(token)
     assert (await visit("GET", "/v1/events")).status == 401
     async with stream(visit, token=tokens["eve"]) as reader:
-        hers = await visit.clock.set("in 1 hour", "hers", owner="ada")
-        mine = await visit.clock.set("in 1 hour", "mine", owner="eve")
+        hers = await visit.clock.for_owner("ada").set("in 1 hour", "hers")
+        mine = await visit.clock.for_owner("eve").set("in 1 hour", "mine")
         name, said, _ = await reader.event()
         assert (name, said["alarm_id"], said["owner"]) == ("created", mine.id, "eve")
         headers = {"authorization": f"Bearer {tokens['eve']}"}
@@ -267,7 +267,7 @@ async def test_of_fifty_who_do_not_read_all_are_hung_up_on(
     few: None, visit: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "LAST_WORD_WITHIN", 0.1)
-    live, seats = Kept.made, visit.clock.service.seats
+    live, seats = Kept.made, visit.clock.service.connections
     async with AsyncExitStack() as stack, stream(visit) as one_who_reads:
         lines = [await stack.enter_async_context(silent(visit)) for _ in range(50)]
         assert (live.subscribers, seats._taken.total()) == (51, 51)

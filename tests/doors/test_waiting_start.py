@@ -26,7 +26,7 @@ def test_it_starts_once_postgresql_is_there(start: Start, pg_cluster: Cluster, c
     process = start(*command, "--db", pg_cluster.dsn)
     for _ in range(2):
         assert re.search(
-            r"WARNING wakeful\.serving: cannot start yet, trying again in [\d.]+ s: cannot connect to PostgreSQL",
+            r"WARNING wakeful\.server: cannot start yet, trying again in [\d.]+ s: cannot connect to PostgreSQL",
             line(process),
         )
     pg_cluster.start()

@@ -18,8 +18,8 @@ from tests.doors.world import Visitor, serving
 from wakeful.alarm import Alarm
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.doors.auth import mint
-from wakeful.doors.rpc import MESSAGE_LIMIT
+from wakeful.http.live.rpc import MESSAGE_LIMIT
+from wakeful.http.security.auth import mint
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, WHATS, Live, LiveEvent
 
 TICK = timedelta(milliseconds=50)
@@ -293,10 +293,10 @@ async def test_another_owner_sees_nothing_of_it(visit_each: Visitor) -> None:
         for ws in (hers, other):
             await ws.call("subscribe")
         wake = await visit.fired(owner="ada")
-        alarm: Alarm = await visit.clock.set("in 1 hour", "hers", owner="ada")
+        alarm: Alarm = await visit.clock.for_owner("ada").set("in 1 hour", "hers")
         assert {event["owner"] for event in await hers.events(4)} == {"ada"}
         assert [alarm["id"] for alarm in await hers.call("list")] == [alarm.id]
-        mine = await visit.clock.set("in 1 hour", "mine", owner="eve")
+        mine = await visit.clock.for_owner("eve").set("in 1 hour", "mine")
         assert [event["alarm_id"] for event in await other.events(1)] == [mine.id]
         assert [alarm["id"] for alarm in await other.call("list")] == [mine.id]
         assert await other.call("count") == 1

@@ -12,18 +12,18 @@ import pytest
 
 from tests.doors.test_owner_limits import opened
 from tests.doors.world import Visitor, serving
-from wakeful.doors.guard import OUTGOING, PIECE, Answer
-from wakeful.doors.limits import Outgoing
-from wakeful.doors.rpc import ANSWER_LIMIT
-from wakeful.doors.table import PAGE_SIZE
 from wakeful.errors import TooMany
+from wakeful.http.live.rpc import ANSWER_LIMIT
+from wakeful.http.operations import PAGE_SIZE
+from wakeful.http.security.guard import OUTGOING, PIECE, Answer
+from wakeful.http.security.limits import Outgoing
 
 HEAVY = {"payload": "x" * 60_000}
 
 
 async def set_heavy(visit: Visitor, count: int, owner: str = "ada") -> None:
     for _ in range(count):
-        await visit.clock.set("in 1 hour", "x", payload=HEAVY["payload"], owner=owner)
+        await visit.clock.for_owner(owner).set("in 1 hour", "x", payload=HEAVY["payload"])
 
 
 async def test_a_page_ends_at_its_weight_and_the_cursor_goes_on(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ import click
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
-from wakeful import errors
+from wakeful import errors, views
+from wakeful.alarm.request import CreateRequest, PolicyRequest, span
+from wakeful.alarm.request import moment as read_moment
 from wakeful.app import build
+from wakeful.cli import main
 from wakeful.config import TABLES, Settings
-from wakeful.doors import guard, wire
-from wakeful.doors.cli import main
 from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.http.security import guard
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, WakefulError)]
@@ -29,9 +31,9 @@ def page(name: str) -> str:
 
 @pytest.mark.parametrize("kind", ERRORS)
 def test_every_error_has_a_status_at_every_door_and_is_documented(kind: type[WakefulError]) -> None:
-    status, exit_code = wire.DOORS[kind.code]
+    status, exit_code = views.DOORS[kind.code]
     assert f"| `{kind.code}` | {status} | {exit_code} |" in page("errors.md")
-    problem = wire.problem(kind("it broke", field="f", fix="Mend it."))
+    problem = views.problem(kind("it broke", field="f", fix="Mend it."))
     assert problem == {
         "type": f"urn:wakeful:{kind.code}",
         "title": kind.__name__,
@@ -91,7 +93,7 @@ async def test_every_route_is_documented(tmp_path: Path) -> None:
                 assert f"`{method} {route.path}" in page("http.md")
 
 
-@pytest.mark.parametrize("field", wire.CreateBody.__struct_fields__ + wire.PolicyBody.__struct_fields__)
+@pytest.mark.parametrize("field", CreateRequest.__struct_fields__ + PolicyRequest.__struct_fields__)
 def test_every_field_of_an_alarm_is_documented(field: str) -> None:
     assert f"`{field}`" in page("http.md")
 
@@ -106,7 +108,7 @@ def test_every_field_of_an_alarm_is_documented(field: str) -> None:
     ],
 )
 def test_moments_are_read(value: Any, moment: datetime) -> None:
-    assert wire.moment(value, "f") == moment
+    assert read_moment(value, "f") == moment
 
 
 @pytest.mark.parametrize(
@@ -127,17 +129,17 @@ def test_moments_are_read(value: Any, moment: datetime) -> None:
 )
 def test_what_is_no_moment_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        wire.moment(value, "since")
+        read_moment(value, "since")
     assert refusal.value.field == "since"
 
 
 @pytest.mark.parametrize("value", [30, 30.0, "30", "30s", timedelta(seconds=30)])
 def test_lengths_of_time_are_read(value: Any) -> None:
-    assert wire.span(value, "f") == timedelta(seconds=30)
+    assert span(value, "f") == timedelta(seconds=30)
 
 
 @pytest.mark.parametrize("value", [0, -1, "soon", "", True, float("inf"), float("nan"), 1e300])
 def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        wire.span(value, "for")
+        span(value, "for")
     assert refusal.value.field == "for"

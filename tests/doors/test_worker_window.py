@@ -20,11 +20,11 @@ import pytest
 
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.doors.auth import mint
 from wakeful.errors import InvalidConfig
-from wakeful.serving import work
+from wakeful.http.security.auth import mint
+from wakeful.server import work
 
-WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 
 
 def free_port() -> int:

@@ -15,8 +15,8 @@ from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.dispatcher import Served
-from wakeful.doors.auth import mint
-from wakeful.serving import serve
+from wakeful.http.security.auth import mint
+from wakeful.server import serve
 
 
 class Answer:
@@ -81,7 +81,7 @@ class Visitor:
 
     async def fired(self, owner: str = "local") -> Wake:
         """A wake whose fire is on record and awaits its report."""
-        await self.clock.set(delay=0.01, wake_message="work", target="agent", owner=owner)
+        await self.clock.for_owner(owner).set(delay=0.01, wake_message="work", target="agent")
         async with asyncio.timeout(10):
             wake = await self.agent.wakes.get()
             await self.clock.dispatcher._all_down()  # the settlement is written

@@ -24,7 +24,7 @@ from wakeful.store import AlarmQuery, FireQuery, Store
 
 from .client import FIRST_OF_KINDS, acknowledged, alarm_body
 from .places import PLACES, Place
-from .processes import Keeper, answers, python_environ, wait_until
+from .processes import WAKEFUL, Keeper, answers, python_environ, wait_until
 from .receivers import RECEIVERS
 from .records import Ack, AlarmRow, Evidence, FireRow, Injection, Notes, Seen, read
 from .story import HOSTILE
@@ -108,7 +108,7 @@ class Ground:
             self._configure(name)
             verb = "serve" if name == "serve" else "worker"
             code = python_environ(self.older)
-            self.keeper.add(name, "wakeful.doors.cli", verb, "--config", f"{name}.toml", environ=code)
+            self.keeper.add(name, WAKEFUL, verb, "--config", f"{name}.toml", environ=code)
             if name == "serve":  # it makes the tables; workers may come after
                 wait_until(self.ready, "serve is ready")
         self.keeper.watch()

@@ -21,6 +21,15 @@ from msgspec import Struct
 
 from .world import guard
 
+WAKEFUL: Final = "wakeful"
+# Whichever version is first on the path: the command line has moved since the older one.
+LAUNCH: Final = """
+try:
+    from wakeful.cli import main
+except ModuleNotFoundError:
+    from wakeful.doors.cli import main
+main()
+"""
 ROOT: Final = Path(__file__).parents[2]
 START_WITHIN: Final = 60.0
 
@@ -111,7 +120,7 @@ class Keeper:
 
     def add(self, name: str, module: str, *args: str, environ: Mapping[str, str], again: bool = True) -> Kept:
         """`again`: whether it is started anew whenever it ends."""
-        command = [sys.executable, "-m", module, *args]
+        command = [sys.executable, *(("-c", LAUNCH) if module == WAKEFUL else ("-m", module)), *args]
         kept = self.kept[name] = Kept(name, command, self.folder, environ)
         kept.wanted = again
         with self._lock:

@@ -21,9 +21,9 @@ import tests.mutants.plant  # noqa: F401 - first: it may plant a fault here too
 import wakeful
 from wakeful.alarm import Alarm, Change, Wake
 from wakeful.app import build_store
+from wakeful.client import Wakeful
 from wakeful.config import load
-from wakeful.front import Wakeful
-from wakeful.serving import log_to_stderr, work
+from wakeful.server import log_to_stderr, work
 
 Point = Literal["", "claimed", "delivering", "settling", "settled", "creating", "created"]
 HALT = "halt"  # the message of the alarm at which a worker stops

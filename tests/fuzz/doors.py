@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 import wakeful
-from wakeful.doors import did, wire
-from wakeful.doors.auth import mint
-from wakeful.doors.endpoint import operations_of
-from wakeful.doors.mcp import TASK_TOOLS, TOOLS
-from wakeful.doors.rpc import INTERNAL_ERROR
-from wakeful.doors.table import Operation
+from wakeful.alarm.request import CreateRequest
 from wakeful.errors import WakefulError
+from wakeful.http import did
+from wakeful.http.endpoint import operations_of
+from wakeful.http.live.rpc import INTERNAL_ERROR
+from wakeful.http.operations import Operation
+from wakeful.http.security.auth import mint
+from wakeful.mcp import TASK_TOOLS, TOOLS
 from wakeful.testing import ManualClock
 
 from .harness import Broke, Parse, Parser
@@ -271,7 +272,7 @@ def _body(operation: Operation) -> SearchStrategy[Any]:
     kind = operation.body
     if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return some_json
-    if kind is wire.CreateBody:
+    if kind is CreateRequest:
         return CREATE
     needed = tuple(one.encode_name for one in msgspec.structs.fields(kind) if one.required)
     return objects(fields(kind), always=needed)

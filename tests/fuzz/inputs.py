@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from wakeful.doors import wire
+from wakeful.alarm.request import CreateRequest, PolicyRequest
 
 ODD: Final = (
     *("", " ", "\0", "\n", "\t", "\x1b[31m", "\ufeff", "\u202e"),
@@ -233,11 +233,11 @@ def fields(kind: Any) -> tuple[str, ...]:
     return tuple(one.encode_name for one in msgspec.structs.fields(kind))
 
 
-POLICY: Final = st.one_of(objects(fields(wire.PolicyBody)), objects(fields(wire.PolicyBody)), st.none(), some_json)
+POLICY: Final = st.one_of(objects(fields(PolicyRequest)), objects(fields(PolicyRequest)), st.none(), some_json)
 RIGHT["policy"] = POLICY
 _TIMES: Final = ("when", "delay_seconds", "fire_at", "cron_expr")
-_BESIDE: Final = tuple(name for name in fields(wire.CreateBody) if name not in (*_TIMES, "kind"))
+_BESIDE: Final = tuple(name for name in fields(CreateRequest) if name not in (*_TIMES, "kind"))
 CREATE: Final = st.one_of(
     *(objects(_BESIDE, always=("wake_message", name)) for name in ("when", *_TIMES)),
-    objects(fields(wire.CreateBody), always=("wake_message",)),
+    objects(fields(CreateRequest), always=("wake_message",)),
 )

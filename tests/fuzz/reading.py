@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from tests.seeds.erlang import term_to_binary
+from wakeful import views
 from wakeful.alarm import (
     DEFAULT_POLICY,
     Alarm,
     Delivered,
-    Draft,
     Failed,
     Task,
     TaskNews,
@@ -28,16 +28,16 @@ from wakeful.alarm import (
     create,
     settle,
 )
+from wakeful.alarm.request import Asker, CreateRequest, decode, draft, moment, span
 from wakeful.alarm.task import Planner
-from wakeful.alarm_file import LATER, Row, state_of, taken
 from wakeful.app import build_targets
 from wakeful.config import Settings, load
-from wakeful.doors import wire
-from wakeful.doors.mcp.views import cursor
-from wakeful.doors.table import CURSOR
-from wakeful.erlang_terms import Atom, Map, as_json, inspect, read
+from wakeful.contrib.alarm_file import LATER, Row, state_of, taken
+from wakeful.contrib.erlang_terms import Atom, Map, as_json, inspect, read
 from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.http.operations import CURSOR
 from wakeful.ids import id_of
+from wakeful.mcp.views import cursor
 from wakeful.schedule import describe, duration, parse, schedule, zone
 
 from .harness import Broke, Open, Parser, pure
@@ -113,18 +113,19 @@ def _life(alarm: Alarm, now: datetime) -> None:
             alarm = settle(alarm, None, outcome, Try(due, due + timedelta(milliseconds=5))).after
 
 
+ASKER: Final = Asker(
+    owner="ada", by="", via="http", timezone="UTC", target="inbox", max_failures=3, policy=DEFAULT_POLICY
+)
+
+
 def _draft(said: bytes) -> None:
-    body = wire.decode(said, wire.CreateBody)
-    draft: Draft = wire.draft(
-        body, owner="ada", timezone="UTC", target="inbox", max_failures=3, default=DEFAULT_POLICY, via="http", by=""
-    )
-    alarm = create(draft, id=ID, now=NOW)
-    wire.encode(wire.view(alarm))
+    alarm = create(draft(decode(said, CreateRequest), ASKER), id=ID, now=NOW)
+    views.encode(views.view(alarm))
     _life(alarm, NOW)
 
 
 def _moment(said: tuple[Any, str]) -> None:
-    for reading in (wire.moment, wire.span):
+    for reading in (moment, span):
         try:
             reading(said[0], "field")
         except WakefulError:
@@ -249,7 +250,7 @@ def _row(columns: dict[str, Any]) -> None:
     row = Row(**columns)
     state_of(row)
     found = taken(row, owner="ada", target="inbox", targets={})
-    wire.encode(wire.view(found.alarm))
+    views.encode(views.view(found.alarm))
     list(islice(coming(found.alarm), 2))
 
 

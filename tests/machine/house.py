@@ -15,8 +15,9 @@ import apsw
 import pytest
 
 from tests.conftest import Cluster
-from wakeful.store import Store, sqlite_file
+from wakeful.store import Store
 from wakeful.store.sqlite import SqliteStore
+from wakeful.store.sqlite import file as sqlite_file
 from wakeful.testing import ManualClock
 from wakeful.testing.clock import NEW_YEAR
 

@@ -41,12 +41,14 @@ _SETTLING = ("settle", "settle_edited")
 _CLAIMING = ("claim", "due", "suspect", "in_turn", "claim_in_turn")
 
 FAULTS: Final[dict[str, Fault]] = {
-    "the end of the last token opens the server": Source("wakeful.doors.auth", 'if door == "closed" or (', "if ("),
+    "the end of the last token opens the server": Source(
+        "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
+    ),
     "a bad token is nobody's": Source(
-        "wakeful.doors.auth", "if not _is_token(authorization) and await self", "if await self"
+        "wakeful.http.security.auth", "if not _is_token(authorization) and await self", "if await self"
     ),
     "a page takes wakes out of the inbox": Source(
-        "wakeful.doors.http_fires", "if not ask.guarded and not header(", "if False and not header("
+        "wakeful.http.routes.fires", "if not ask.caller.limited and not header(", "if False and not header("
     ),
     "owners hear what a target said to others": Source(
         "wakeful.service.why", "if state is not None and not operator:", "if False:"
@@ -54,9 +56,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "events are counted for all owners": Source(
         "wakeful.service.live", "seq=self._counts.next(event.owner)", "seq=number"
     ),
-    "a key everyone can sign for": Source("wakeful.doors.did", "if has_small_order(key):", "if False:"),
+    "a key everyone can sign for": Source("wakeful.http.did", "if has_small_order(key):", "if False:"),
     "what is signed names no server": Source(
-        "wakeful.doors.did", '"wakeful-auth:{server}:{did}:{nonce}"', '"wakeful-auth:{did}:{nonce}"'
+        "wakeful.http.did", '"wakeful-auth:{server}:{did}:{nonce}"', '"wakeful-auth:{did}:{nonce}"'
     ),
     "sqlite: settle without the claim check": Sql("sqlite", _SETTLING, "and alarm.claim = change.held_claim"),
     "sqlite: settle without the version check": Sql("sqlite", _SETTLING, "and alarm.version = change.held_version"),
@@ -70,7 +72,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "sqlite", ("claim",), "set claimed_at", "set status = 'fired', claimed_at"
     ),
     "sqlite: a commit that is not synced": Source(
-        "wakeful.store.sqlite_file", 'SYNCHRONOUS: Final = "full"', 'SYNCHRONOUS: Final = "off"'
+        "wakeful.store.sqlite.file", 'SYNCHRONOUS: Final = "full"', 'SYNCHRONOUS: Final = "off"'
     ),
     "postgres: settle without the claim check": Sql("postgres", _SETTLING, "and alarm.claim = change.held_claim"),
     "postgres: settle without the version check": Sql("postgres", _SETTLING, "and alarm.version = change.held_version"),
@@ -148,7 +150,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.alarm.plan", "        at = min(at, upcoming - _MS)\n", "        pass\n"
     ),
     "a target is for everyone": Source(
-        "wakeful.service.places", "may_use(name) if name in configured", "True if name in configured"
+        "wakeful.service.targets", "may_use(name) if name in configured", "True if name in configured"
     ),
     "who may use a target is not asked at delivery": Source(
         "wakeful.dispatcher", "now=now, refused=refused)", "now=now)"

@@ -28,7 +28,7 @@ from tests.faults.records import read
 from tests.faults.world.server import free_port
 from wakeful.app import build_store
 from wakeful.config import load
-from wakeful.doors.auth import mint
+from wakeful.http.security.auth import mint
 
 from . import quiet
 from .records import Asked, Evidence, Sample, Stall, Window, Woken
@@ -131,7 +131,7 @@ class House:
         for verb in (("db", "migrate"), ("db", "scheduled-tasks")):
             self._command(*verb)
         for name in self.processes:
-            self._run(name, "wakeful.doors.cli", name, "--config", "wakeful.toml", files=FILES)
+            self._run(name, "wakeful.cli", name, "--config", "wakeful.toml", files=FILES)
         wait_until(lambda: answers(f"{self.url}/readyz"), "serve is ready")
         asyncio.run(self._make_tokens())
         told = {"url": self.url, "token": self.tokens[quiet.NAME]}
@@ -164,7 +164,7 @@ class House:
         path.chmod(0o600)
 
     def _command(self, *verb: str) -> None:
-        command = [sys.executable, "-m", "wakeful.doors.cli", *verb, "--config", "wakeful.toml"]
+        command = [sys.executable, "-m", "wakeful.cli", *verb, "--config", "wakeful.toml"]
         done = subprocess.run(
             command, cwd=self.folder, env=python_environ(), capture_output=True, text=True, timeout=60, check=False
         )

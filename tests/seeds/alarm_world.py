@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wakeful import Wake
-from wakeful.front import Wakeful
+from wakeful.client import Wakeful
 
 Place = dict[str, Any]
 STORES = ("sqlite", "postgres")

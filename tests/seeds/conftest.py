@@ -14,8 +14,8 @@ import asyncpg
 import pytest
 
 import wakeful
+from tests.acting import acting
 from wakeful.alarm import Alarm
-from wakeful.store import AlarmQuery
 from wakeful.testing import ManualClock
 
 MESSAGES = """
@@ -95,7 +95,7 @@ class Gateway:
         return [row[0] for row in await self.sql("select content from messages order by timestamp, id")]
 
     async def alarms(self, task: str = "", *, statuses: tuple[str, ...] = ()) -> list[Alarm]:
-        found = await self.wakeful.service.find(AlarmQuery(label=task, statuses=statuses))
+        found = await acting(self.wakeful.service, "").find(label=task, status=statuses)
         return [alarm for alarm in found if alarm.created_via == "sql"]
 
 

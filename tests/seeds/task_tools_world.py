@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.doors.mcp_world import ALL, Agent
 from wakeful.app import Wakeful
-from wakeful.doors.auth import Principal
-from wakeful.doors.mcp import server
+from wakeful.http.security.auth import Principal
+from wakeful.mcp import server
 
 CHAT = "123@g.us"
 BRIEF = {"targetJid": CHAT, "prompt": "Morning brief", "cron": "0 9 * * 1-5"}

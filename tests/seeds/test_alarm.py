@@ -14,10 +14,10 @@ import pytest
 
 import wakeful
 from tests.seeds.alarm_world import FUNCTIONS, STORES, Desk, Place, a_place
-from wakeful.front import Wakeful
-from wakeful.plain import SyncWakeful
-from wakeful.service import Past
+from wakeful.client import Wakeful
+from wakeful.service import History
 from wakeful.store import Store
+from wakeful.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 UNIX = int(NEW_YEAR.timestamp())
@@ -160,7 +160,7 @@ async def test_an_alarm_set_for_sooner_fires_first_and_a_cancelled_one_lets_the_
 
 
 async def test_names_and_payloads_are_data_and_never_become_code(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
-    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.front.Wakeful"):
+    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.client.Wakeful"):
         with pytest.raises(wakeful.UnknownTarget):
             await clock.set("in 1 minute", "go", target=name)
     payload = {"__class__": "os.system", "$type": "builtins.eval", "args": ["1/0"], "py/object": "posix.kill"}
@@ -208,7 +208,7 @@ async def test_reset_cancels_all_that_is_pending_of_one_owner_and_deletes_nothin
     waiting = await clock.set("in 1 hour", "waits")
     paused = await clock.set("every day at 9am", "is paused")
     await clock.pause(paused.id)
-    other = await clock.set("in 1 hour", "another's", owner="eve")
+    other = await clock.for_owner("eve").set("in 1 hour", "another's")
     assert await clock.reset() == 3
     pending = {failing.id, waiting.id, paused.id}
     assert {entry.alarm_id for entry in await clock.history(status="cancelled")} == pending
@@ -234,7 +234,7 @@ async def test_what_is_pending_is_told_soonest_first_with_its_way_from_creation(
     gone, held = await clock.set("in 1 hour", "gone"), await clock.set("in 1 hour", "held")
     await clock.cancel(gone.id)
     await clock.pause(held.id)
-    await clock.set("in 1 hour", "another's", owner="eve")
+    await clock.for_owner("eve").set("in 1 hour", "another's")
     assert await clock.pending() == [
         (soon.id, soon.next_fire_at, timedelta(hours=1)),
         (late.id, late.next_fire_at, timedelta(hours=2)),
@@ -329,7 +329,7 @@ async def test_history_is_read_in_bulk(clock: Wakeful, desk: Desk, time: ManualC
     await time.advance(60)
     await clock.run_due()
     store = Counted(clock._store)
-    entries = await Past(cast(Store, store)).entries(owner="local", status="", target="", since=None, limit=50)
+    entries = await History(cast(Store, store)).entries(owner="local", status="", target="", since=None, limit=50)
     assert len(entries) == 20
     assert store.calls == {"fires": 1, "get_many": 1, "find": 1, "fires_at": 1}
 

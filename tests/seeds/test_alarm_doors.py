@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import wakeful
 from tests.doors.world import Visitor, serving
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
-from wakeful.doors.cli import main
+from wakeful.cli import main
 from wakeful.testing import ManualClock
 
 KEYS = ("total", "pending", "fired", "completed", "failed", "cancelled", "timeout_unknown", "avg_duration_ms")

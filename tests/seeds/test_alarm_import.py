@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 import wakeful
 from tests.faults.conftest import Process
 from wakeful.alarm import Alarm, Fire
-from wakeful.doors.cli import main
-from wakeful.erlang_terms import Atom
+from wakeful.cli import main
+from wakeful.contrib.erlang_terms import Atom
+from wakeful.contrib.takeover import PAGE
 from wakeful.store import FireQuery, Stats, Store, Worker
-from wakeful.takeover import PAGE
 from wakeful.testing import ManualClock
 
 from .alarm_file_world import NOW, AlarmsFile
@@ -263,7 +263,7 @@ def test_running_it_again_adds_nothing_and_leaves_alone_what_has_moved_on(
 HALTING = """
 import os, signal, sys
 
-from wakeful.doors.cli import main
+from wakeful.cli import main
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.sqlite import SqliteStore
 
@@ -466,7 +466,7 @@ def test_what_is_beyond_retention_is_counted_and_said(file: AlarmsFile, here: He
 
 def test_it_is_a_command_of_the_real_program(file: AlarmsFile, here: Here, bring: Import, tmp_path: Path) -> None:
     file.fill()
-    asked = [sys.executable, "-m", "wakeful.doors.cli", "import", "alarm", str(file.path), "--json"]
+    asked = [sys.executable, "-m", "wakeful.cli", "import", "alarm", str(file.path), "--json"]
     done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["taken_over"] == 10
     assert len(here.alarms()) == 10

@@ -12,8 +12,8 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from wakeful.alarm_file import COLUMNS
-from wakeful.doors.cli import main
+from wakeful.cli import main
+from wakeful.contrib.alarm_file import COLUMNS
 
 from .alarm_file_world import CALL, NOW, AlarmsFile
 from .chronos_world import Here

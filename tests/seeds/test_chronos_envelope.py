@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acting import acting
 from tests.doors.test_did import Agent
 from tests.doors.world import Visitor, serving
-from wakeful.doors.did import Challenge
+from wakeful.http.did import Challenge
 
 BODY = {"kind": "once", "delay_seconds": 3600, "wake_message": "Summarise", "payload": {"b": 1, "a": [1.0]}}
 
@@ -47,7 +48,7 @@ async def test_the_whole_round_of_a_chronos_client(visit: Visitor) -> None:
     assert '"payload":{"b": 1, "a": [1.0]}' in got.text, "verbatim"
     gone = await visit("DELETE", f"/v1/alarms/{id}", headers=headers)
     assert (gone.status, gone.json["data"]["status"]) == (200, "cancelled")
-    assert (await visit.clock.service.get(id, owner=agent.did)).owner_did == agent.did
+    assert (await acting(visit.clock.service, agent.did).get(id)).owner_did == agent.did
 
 
 async def test_errors_come_in_the_envelope_with_chronos_s_codes(visit: Visitor) -> None:

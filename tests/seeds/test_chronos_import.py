@@ -20,10 +20,10 @@ from click.testing import CliRunner, Result
 
 from tests.faults.conftest import Process
 from wakeful.alarm import Alarm, whole_ms
-from wakeful.chronos import Table
-from wakeful.doors.cli import main
+from wakeful.cli import main
+from wakeful.contrib.chronos import Table
+from wakeful.contrib.takeover import PAGE
 from wakeful.store import Store
-from wakeful.takeover import PAGE
 from wakeful.testing import ManualClock
 
 from .chronos_world import DID, USER, Chronos, Here, an_alarm, chronos_in, here_on
@@ -174,7 +174,7 @@ def test_what_was_added_since_comes_with_the_next_run(chronos: Chronos, here: He
 HALTING = """
 import asyncio, os, signal, sys
 
-from wakeful.doors.cli import main
+from wakeful.cli import main
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.sqlite import SqliteStore
 
@@ -332,7 +332,7 @@ def on_a_terminal(args: list[str], environ: dict[str, str], folder: Path) -> str
 
 def test_a_terminal_sees_a_bar_and_a_pipe_does_not(chronos: Chronos, here: Here, bring: Import, tmp_path: Path) -> None:
     chronos.add_many(PAGE + 1)
-    asked = [sys.executable, "-m", "wakeful.doors.cli", "import", "chronos", chronos.dsn, "--table", chronos.table]
+    asked = [sys.executable, "-m", "wakeful.cli", "import", "chronos", chronos.dsn, "--table", chronos.table]
     seen = on_a_terminal(asked, here.environ | {"TERM": "xterm"}, tmp_path)
     assert "looking" in seen
     assert "taking over  [####" in seen
@@ -350,7 +350,7 @@ def test_an_interrupted_one_ends_as_other_commands_do(chronos: Chronos, here: He
         await connection.execute(f"lock table {chronos.table} in access exclusive mode")
         asked = ["import", "chronos", chronos.dsn, "--table", chronos.table]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "wakeful.doors.cli", *asked),
+            *(sys.executable, "-m", "wakeful.cli", *asked),
             cwd=tmp_path,
             env=os.environ | here.environ,
             stderr=asyncio.subprocess.PIPE,

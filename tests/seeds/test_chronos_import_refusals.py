@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from wakeful.doors.cli import main
+from wakeful.cli import main
 
 from .chronos_world import Chronos, Here, chronos_in, here_on
 

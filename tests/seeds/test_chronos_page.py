@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from wakeful import views
+from wakeful.cli import main
 from wakeful.config import Settings
-from wakeful.doors import wire
-from wakeful.doors.cli import main
 from wakeful.store.queries import Naming, queries
 from wakeful.testing import ManualClock
 
@@ -56,7 +56,7 @@ def test_every_setting_the_page_names_exists_with_that_variable() -> None:
 
 def test_every_field_of_an_alarm_is_on_the_page() -> None:
     text = PAGE.partition("## An alarm in JSON")[2].partition("\n## ")[0]
-    for name in wire.view(an_alarm(ManualClock(), created_by="ada", created_via="http")):
+    for name in views.view(an_alarm(ManualClock(), created_by="ada", created_via="http")):
         assert f"`{name}`" in text, name
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.acting import keep
 from tests.dispatcher.conftest import World
 from wakeful.alarm import Alarm, Draft, fire_id
 from wakeful.clock import SystemClock
@@ -43,7 +44,7 @@ async def set_alarm(world: World, **given: Any) -> Alarm:
     """One in a minute, of an agent of Chronos."""
     timing = {} if "cron_expr" in given else {"delay": timedelta(minutes=1)}
     draft = Draft(**({"owner_did": DID, "wake_message": "wake up", "target": "router"} | timing | given))
-    return (await world.service.set(draft)).alarm
+    return (await keep(world.service, draft)).alarm
 
 
 async def test_every_wake_is_what_the_router_wants(world: World, router: Router) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, following
-from wakeful.chronos import COLUMNS, Row, alarm_of
+from wakeful.contrib.chronos import COLUMNS, Row, alarm_of
 from wakeful.errors import InvalidRequest
 
 from .chronos_world import DID, TABLE, USER

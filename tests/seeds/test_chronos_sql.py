@@ -15,10 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 import wakeful
+from tests.acting import acting
 from tests.seeds.chronos_world import DID, USER
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import Alarm
-from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import to_ms
 
@@ -52,7 +52,7 @@ async def insert(here: Gateway, at: datetime, *, cron: str = "", key: str = "") 
 
 
 async def read(here: Gateway, id: str) -> Alarm:
-    return await here.wakeful.service.get(id, owner=DID)
+    return await acting(here.wakeful.service, DID).get(id)
 
 
 async def test_a_row_in_sql_is_an_alarm_like_any_other(here: Gateway) -> None:
@@ -66,7 +66,7 @@ async def test_a_row_in_sql_is_an_alarm_like_any_other(here: Gateway) -> None:
     assert alarm.created_at == alarm.updated_at
     assert alarm.created_at.microsecond % 1000 == 0
     assert await insert(here, at, key="k") == [], "the page's dedup"
-    assert [found.id for found in await here.wakeful.service.find(AlarmQuery(owner=DID))] == [id]
+    assert [found.id for found in await acting(here.wakeful.service, DID).find()] == [id]
 
 
 async def test_it_fires_and_a_series_goes_on(here: Gateway) -> None:
@@ -77,7 +77,7 @@ async def test_it_fires_and_a_series_goes_on(here: Gateway) -> None:
         await insert(here, at, cron="@every 90s"),
     )
     await here.pass_time(60)
-    fires = await here.wakeful.service.fires(FireQuery(owner=DID))
+    fires = await acting(here.wakeful.service, DID).fires()
     assert {fire.id for fire in fires} == {f"{id}@{to_ms(at)}" for id in (once, daily, often)}
     assert {fire.status for fire in fires} == {"waiting"}
     assert (await read(here, once)).status == "fired"
@@ -99,7 +99,7 @@ async def test_a_moment_between_two_milliseconds_fires_no_earlier(here: Gateway)
 
 
 async def test_what_wakeful_writes_is_left_as_it_is(here: Gateway) -> None:
-    made = await here.wakeful.set("@every 90s", "x", policy={"jitter": "20s"}, owner=DID)
+    made = await here.wakeful.for_owner(DID).set("@every 90s", "x", policy={"jitter": "20s"})
     assert await read(here, made.id) == made
     assert made.next_fire_at != made.occurrence_at
 
@@ -140,7 +140,7 @@ def worker(gateway: Gateway, tmp_path: Path) -> Iterator[Callable[[], subprocess
 
     def start() -> subprocess.Popen[bytes]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
-        args = [sys.executable, "-m", "wakeful.doors.cli", "worker", "--db", gateway.db]
+        args = [sys.executable, "-m", "wakeful.cli", "worker", "--db", gateway.db]
         started.append(subprocess.Popen(args, cwd=tmp_path, env=environ, stderr=subprocess.DEVNULL))
         return started[-1]
 
@@ -157,7 +157,7 @@ async def test_a_real_worker_fires_what_another_program_inserts(
         process = worker()
         now = await clock._store.now()
         ids = [(await insert(gateway, now + timedelta(milliseconds=each)))[0] for each in (-5, 1500)]
-        while len(fires := await clock.service.fires(FireQuery(owner=DID))) < 2:
+        while len(fires := await acting(clock.service, DID).fires()) < 2:
             assert process.poll() is None
         assert {fire.alarm_id: fire.status for fire in fires} == dict.fromkeys(ids, "waiting")
         assert all(fire.updated_at >= fire.scheduled_for for fire in fires)

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from tests.doors.world import serving
+from wakeful import views
 from wakeful.alarm import Alarm
-from wakeful.doors import wire
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
 from wakeful.store import Store
@@ -161,7 +161,7 @@ def view_of(alarm: Alarm) -> dict[str, Any]:
 
 def shown(alarm: Alarm) -> dict[str, Any]:
     """What wakeful's JSON has under the names of the View."""
-    told = msgspec.json.decode(wire.encode(wire.view(alarm)))
+    told = msgspec.json.decode(views.encode(views.view(alarm)))
     return {
         name: datetime.fromisoformat(value) if name.endswith("_at") else value
         for name, value in told.items()
@@ -195,7 +195,7 @@ def test_an_alarm_is_shown_as_the_view_field_by_field(given: dict[str, Any], sta
 
 def test_the_view_passes_payload_message_and_ids_through_verbatim() -> None:
     alarm = an_alarm(ManualClock(), payload='{"b":  1, "a":[ ]}', wake_message="  two\n spaces ", conversation_id=" c ")
-    told = wire.encode(wire.view(alarm))
+    told = views.encode(views.view(alarm))
     assert b'"payload":{"b":  1, "a":[ ]}' in told
     assert shown(alarm) | {"wake_message": "  two\n spaces ", "conversation_id": " c ", "id": alarm.id} == shown(alarm)
 

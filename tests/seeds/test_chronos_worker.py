@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 import wakeful
+from tests.acting import acting
 from tests.dispatcher.conftest import World
 from tests.dispatcher.test_isolation import Tells, running
 from wakeful.alarm import Delivered, Failed
-from wakeful.chronos import Table, taken
 from wakeful.config import Settings, load
+from wakeful.contrib.chronos import Table, taken
+from wakeful.contrib.takeover import go_through
 from wakeful.store import Claimed
 from wakeful.store.sqlite import SqliteStore
-from wakeful.takeover import go_through
 from wakeful.testing import ManualClock
 from wakeful.testing.recording import RecordingTarget
 
@@ -227,7 +228,7 @@ async def test_what_had_ended_stays_so_and_can_be_sent_once_more_by_hand(moved: 
     await moved.run_due(30 * DAY)
     for name in ("fired", "failed"):
         assert delivered(moved, rows[name]) == []
-        copy = await moved.service.fire(rows[name], owner=DID)
+        copy = await acting(moved.service, DID).fire(rows[name])
         await moved.run_due()
         assert delivered(moved, copy.id) == [copy.occurrence_at]
         after = await moved.store.get(rows[name])

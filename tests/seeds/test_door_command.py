@@ -16,11 +16,11 @@ import pytest
 import wakeful
 from wakeful.alarm import Wake
 from wakeful.errors import InvalidConfig
-from wakeful.serving import work
+from wakeful.server import work
 
 from .conftest import Gateway
 
-WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 COLUMNS = """owner text, chat_jid text, prompt text, cron text, next_run text, status text, created_at text"""
 
 

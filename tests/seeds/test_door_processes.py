@@ -20,7 +20,7 @@ import wakeful
 
 from .conftest import Gateway
 
-WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 PATIENCE = 60.0
 AHEAD = 5  # seconds until they fall due: time enough to plan them
 

@@ -26,7 +26,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway"
 CHAT = "123@g.us"
 WITHIN = 60  # seconds: this machine may have other things to do
 LINE = re.compile(r"(?P<chat>\S+) <- (?P<sender>\S+): (?P<content>.*) \| (?P<earlier>\d+) earlier")
-WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 
 
 class Process:

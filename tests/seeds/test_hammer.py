@@ -22,7 +22,7 @@ TASKS = 5000
 TOGETHER = 50  # tasks the other program adds in one transaction
 WITHIN = 50  # seconds; it takes about 6 where nothing else runs
 HAMMER = Path(__file__).with_name("hammer.py")
-WAKEFUL = [sys.executable, "-m", "wakeful.doors.cli"]
+WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wakeful.doors.mcp import TASK_TOOLS
+from wakeful.mcp import TASK_TOOLS
 
 from .conftest import Gateway
 from .task_tools_world import BRIEF, CHAT, GO_NAMES, the_whole_round, tools

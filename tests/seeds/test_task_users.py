@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Edit
+from tests.acting import acting
+from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidRequest, UnknownTarget
-from wakeful.store import FireQuery
 
 from .conftest import Gateway
 from .task_tools_world import BRIEF, tools
@@ -34,9 +34,9 @@ async def test_tasks_of_everyone_go_where_tasks_go_and_their_alarms_do_not(gatew
     async with tools(gateway.wakeful) as ana:
         await ana("schedule_task", targetJid=OTHERS, prompt="brief", cron=gateway.at(60))
     with pytest.raises(UnknownTarget, match="Known are: inbox"):
-        await gateway.wakeful.set("in 1 minute", "obey", target="messages", conversation_id=OTHERS, owner="ana")
+        await gateway.wakeful.for_owner("ana").set("in 1 minute", "obey", target="messages", conversation_id=OTHERS)
     with pytest.raises(UnknownTarget):  # whatever it says of itself
-        await gateway.wakeful.set("in 1 minute", "obey", target="messages", owner="ana", created_via="sql")
+        await gateway.wakeful.for_owner("ana").set("in 1 minute", "obey", target="messages", created_via="sql")
     await gateway.wakeful.set("in 1 minute", "mine", target="messages", conversation_id=OTHERS)
     await gateway.pass_time()
     await gateway.pass_time(60)
@@ -52,11 +52,13 @@ async def test_a_task_alarm_is_no_way_around(gateway: Gateway) -> None:
         [alarm] = await gateway.alarms(id)
     service = gateway.wakeful.service
     with pytest.raises(UnknownTarget):
-        await service.fire(alarm.id, owner="ana")
+        await acting(service, "ana").fire(alarm.id)
     with pytest.raises(InvalidRequest) as refused:
-        await service.update(alarm.id, Edit(conversation_id=OTHERS), owner="ana")
+        await acting(service, "ana").edit(alarm.id, EditRequest(conversation_id=OTHERS))
     assert refused.value.field == "conversation_id"
-    assert (await service.update(alarm.id, Edit(conversation_id="family-2"), owner="ana")).conversation_id == "family-2"
+    assert (
+        await acting(service, "ana").edit(alarm.id, EditRequest(conversation_id="family-2"))
+    ).conversation_id == "family-2"
 
 
 async def test_a_task_names_a_chat_its_owner_may_write_to(gateway: Gateway) -> None:
@@ -110,7 +112,7 @@ async def test_what_was_planned_under_other_settings_is_not_said(gateway: Gatewa
     assert await gateway.messages() == []
     assert (await gateway.task("t1"))[0] == "error"
     [alarm] = await gateway.alarms("t1")
-    [fire] = await gateway.wakeful.service.fires(FireQuery(alarm_id=alarm.id))
+    [fire] = await acting(gateway.wakeful.service, "").fires(alarm.id)
     assert (fire.status, fire.reason) == ("failed", "refused")
 
 
@@ -123,7 +125,7 @@ async def test_a_message_says_who_set_it_where_the_table_has_columns_for_it(gate
         await gateway.sql(f"alter table messages add column {column} {kind}")
     await opened(gateway, targets=messages("*"))
     await gateway.add("t1", owner="ana", next_run=gateway.at(10))
-    await gateway.wakeful.set("in 10 seconds", "obey", target="messages", owner="eve", created_by="her agent")
+    await gateway.wakeful.for_owner("eve").set("in 10 seconds", "obey", target="messages", created_by="her agent")
     await gateway.pass_time()
     await gateway.pass_time(10)
     said = await gateway.sql("select content, sender, owner, created_by from messages order by content")

@@ -128,7 +128,7 @@ def test_the_command_says_which_tasks_do_not_run(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
     db = apsw.Connection(str(tmp_path / "messages.db"))
     db.execute(MESSAGES).fetchall()
-    command = [sys.executable, "-m", "wakeful.doors.cli", "db", "scheduled-tasks", "--db", "messages.db"]
+    command = [sys.executable, "-m", "wakeful.cli", "db", "scheduled-tasks", "--db", "messages.db"]
 
     def connect() -> str:
         return subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=True).stdout
@@ -137,7 +137,7 @@ def test_the_command_says_which_tasks_do_not_run(tmp_path: Path) -> None:
     db.execute(
         "insert into scheduled_tasks (id, prompt, cron) values ('main-mem-0', 'x', '61 * * * *'), ('tea', 'x', null)"
     )
-    worker = [sys.executable, "-m", "wakeful.doors.cli", "worker", "--db", "messages.db"]
+    worker = [sys.executable, "-m", "wakeful.cli", "worker", "--db", "messages.db"]
     with subprocess.Popen(worker, cwd=tmp_path, env=kept, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = ""

@@ -9,12 +9,13 @@ from datetime import timedelta
 
 import pytest
 
+from tests.acting import acting
 from wakeful.alarm import Alarm, Fire
-from wakeful.doors.hall import Hall
-from wakeful.doors.rpc import Desk, Looking
+from wakeful.http.live.rpc import Looking, RpcDispatcher
 from wakeful.ids import Ids
-from wakeful.service import HANDED_OUT, Service
+from wakeful.service import Service
 from wakeful.service.live import Live
+from wakeful.service.verbs import HANDED_OUT
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import MS, a_fire, added, an_alarm, an_event, change, settled
@@ -67,17 +68,17 @@ async def with_fires(store: Store, alarms: list[Alarm], **given: object) -> list
 async def test_the_agenda_ends_at_its_weight(store: Store, clock: ManualClock, service: Service) -> None:
     alarms = await heavy(store, clock)
     with weighed() as memory:
-        found = await service.agenda(owner="ada", limit=500, most=BUDGET)
+        found = await acting(service, "ada").agenda(limit=500, most=BUDGET)
     assert [alarm.id for _, alarm in found] == [alarm.id for alarm in alarms[:4]]
     assert found.further is not None
     assert memory.peak < 5 * BUDGET
-    assert len(await service.agenda(owner="ada", limit=500)) == MANY  # who sets no weight gets all
+    assert len(await acting(service, "ada").agenda(limit=500)) == MANY  # who sets no weight gets all
 
 
 async def test_an_alarm_weighs_as_often_as_it_is_told(store: Store, clock: ManualClock, service: Service) -> None:
     often = an_alarm(clock, kind="cron", cron_expr="* * * * *", fire_at=None, payload=STATE)
     await added(store, often)
-    found = await service.agenda(owner="ada", hours=24, limit=500, most=BUDGET)
+    found = await acting(service, "ada").agenda(hours=24, limit=500, most=BUDGET)
     assert (len(found), found.further is None) == (4, False)
 
 
@@ -87,7 +88,7 @@ async def test_what_comes_behind_an_alarm_that_did_not_fit_is_not_told(
     start = clock.now()
     minutely = an_alarm(clock, due=60, kind="cron", cron_expr="* * * * *", fire_at=None)
     await added(store, minutely, an_alarm(clock, due=150, payload=STATE), an_alarm(clock, due=200))
-    found = await service.agenda(owner="ada", hours=1, limit=500, most=MB)
+    found = await acting(service, "ada").agenda(hours=1, limit=500, most=MB)
     assert [(at - start).total_seconds() for at, _ in found] == [60, 120, 150]
     assert found.further is not None
 
@@ -98,7 +99,7 @@ async def test_history_does_not_read_what_it_does_not_tell(
 ) -> None:
     await heavy(store, clock)
     with weighed() as memory:
-        found = await service.history(owner="ada", status=status, limit=500, most=BUDGET)
+        found = await acting(service, "ada").history(status=status, limit=500, most=BUDGET)
     assert (len(found), found.further) == (MANY, None)  # a payload is no part of it
     assert memory.peak < 4 * BUDGET
 
@@ -110,7 +111,7 @@ async def test_a_history_of_fires_ends_at_its_weight(
     alarms = await heavy(store, clock, wake_message="m" * MB, status="failed")
     await with_fires(store, alarms, status="failed")
     with weighed() as memory:
-        found = await getattr(service, verb)(owner="ada", limit=500, most=BUDGET)
+        found = await getattr(acting(service, "ada"), verb)(limit=500, most=BUDGET)
     assert [entry.alarm_id for entry in found] == [alarm.id for alarm in reversed(alarms)][:4]
     assert found.further is not None
     assert memory.peak < 15 * BUDGET  # the alarms of one handful of fires, each of them twice as long as it may be
@@ -126,7 +127,7 @@ async def test_a_history_of_two_kinds_goes_back_only_as_far_as_both_do(
         await with_fires(store, [alarm])
         fired.append(alarm.id)
         await clock.advance(1)
-    found = await service.history(owner="ada", limit=500, most=2500)
+    found = await acting(service, "ada").history(limit=500, most=2500)
     told = [entry.alarm_id for entry in found if entry.status == "delivered"]
     assert told == fired[: len(fired) - len(told) - 1 : -1]
     assert len(told) < 8
@@ -145,7 +146,7 @@ async def test_the_inbox_hands_out_what_fits_and_keeps_the_rest(
     peaks: list[int] = []
     while len(taken) < MANY:
         with weighed() as memory:
-            found = await service.inbox(owner="ada", limit=100)
+            found = await acting(service, "ada").inbox(limit=100)
         assert 0 < len(found) <= HANDED_OUT // MB + 1
         peaks.append(memory.peak)
         taken += [one.fire.id for one in found]
@@ -160,7 +161,7 @@ async def test_why_reads_no_more_than_it_needs(store: Store, clock: ManualClock,
     events = [an_event(alarm, "updated", reason="e" * MB) for _ in range(20)]
     assert await settled(store, change(alarm, *long, events=events)) == ["applied"]
     with weighed() as memory:
-        why = await service.why(alarm.id, owner="ada")
+        why = await acting(service, "ada", limited=True).why(alarm.id)
     assert sum(map(len, why.facts)) < 2 * MB
     assert memory.peak < 12 * MB
 
@@ -180,7 +181,7 @@ async def test_the_sockets_lists_end_before_they_are_read(store: Store, clock: M
     clocked = waking(store, clock, owner="ada")
     alarms = await heavy(store, clock, wake_message="m" * MB)
     await with_fires(store, alarms[:15], status="failed")
-    desk = Desk(Looking(Hall(clocked.service, store, clocked.settings), "ada").methods())
+    desk = RpcDispatcher(Looking(clocked).methods())
     for method in ("list", "history", "failed"):
         with weighed() as memory:
             answer = await desk.answer(f'{{"jsonrpc": "2.0", "method": "{method}", "id": 1}}')

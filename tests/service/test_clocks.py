@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.acting import acting, keep
 from tests.dispatcher.conftest import OWNER
 from wakeful.alarm import Alarm, Draft
 from wakeful.config import Settings
@@ -27,7 +28,7 @@ async def service(store: Store, clock: ManualClock) -> Service:
 
 async def due(service: Service, clock: ManualClock) -> Alarm:
     draft = Draft(owner_did=OWNER, wake_message="up", target="desk", delay=timedelta(seconds=1))
-    alarm = (await service.set(draft)).alarm
+    alarm = (await keep(service, draft)).alarm
     await clock.advance(1)
     return alarm
 
@@ -37,9 +38,11 @@ async def test_why_tells_of_a_lease_from_the_future(service: Service, store: Sto
     await clock.advance(3600)
     await store.claim({"desk": 1}, lease=LEASE)
     clock.set_back(3600)
-    assert "by a clock that has been set back since" in (await service.why(alarm.id, owner=OWNER)).summary
+    assert (
+        "by a clock that has been set back since" in (await acting(service, OWNER, limited=True).why(alarm.id)).summary
+    )
     await store.claim({"desk": 1}, lease=LEASE)
-    assert "is delivering it now" in (await service.why(alarm.id, owner=OWNER)).summary
+    assert "is delivering it now" in (await acting(service, OWNER, limited=True).why(alarm.id)).summary
 
 
 async def test_why_tells_of_a_worker_that_fell_silent(service: Service, store: Store, clock: ManualClock) -> None:
@@ -48,7 +51,7 @@ async def test_why_tells_of_a_worker_that_fell_silent(service: Service, store: S
     await clock.advance(LEASE)
     now = clock.now()
     await store.beat(Worker(id="v", host="here", pid=2, version="0", started_at=now, seen_at=now, targets=("desk",)))
-    said = (await service.why(alarm.id, owner=OWNER)).summary
+    said = (await acting(service, OWNER, limited=True).why(alarm.id)).summary
     assert "fell silent; what was in its hands is tried again one at a time" in said
 
 

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Alarm, Draft, Edit, Report
+from tests.acting import acting, keep, keep_many
+from wakeful.alarm import Alarm, Draft
+from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, TooMany, WakefulError
 from wakeful.service import Service
-from wakeful.store import AlarmQuery, Store
+from wakeful.store import Store
 from wakeful.testing import ManualClock
 
 MINUTE = timedelta(minutes=1)
@@ -56,7 +58,7 @@ def a_draft(owner: str = "ada", **given: Any) -> Draft:
 
 
 async def set_one(service: Service, owner: str = "ada", *, guarded: bool = True, **given: Any) -> Alarm:
-    return (await service.set(a_draft(owner, **given), guarded=guarded)).alarm
+    return (await keep(service, a_draft(owner, **given), limited=guarded)).alarm
 
 
 def taught(error: WakefulError, field: str) -> None:
@@ -77,8 +79,8 @@ async def test_an_owner_has_only_so_many_alarms_and_the_others_still_theirs(serv
     assert refusal.value.retry_after is None
     await set_one(service, "eve")
     await set_one(service, guarded=False)
-    await service.cancel(mine[0].id, owner="ada")
-    await service.cancel(mine[1].id, owner="ada")
+    await acting(service, "ada").cancel(mine[0].id)
+    await acting(service, "ada").cancel(mine[1].id)
     await set_one(service)
 
 
@@ -87,7 +89,7 @@ async def test_paused_alarms_count_and_so_do_those_of_another_process(wakeful: W
     elsewhere = Service(wakeful._store, clock=clock, settings=wakeful.settings)
     await set_one(wakeful.service)
     alarm = await set_one(elsewhere)
-    await elsewhere.pause(alarm.id, owner="ada")
+    await acting(elsewhere, "ada").pause(alarm.id)
     await clock.advance(60)  # until then each goes by what it has counted itself
     with pytest.raises(TooMany):
         await set_one(wakeful.service)
@@ -96,9 +98,9 @@ async def test_paused_alarms_count_and_so_do_those_of_another_process(wakeful: W
 @limited(quota_active=5)
 async def test_many_at_once_are_let_in_all_or_none(service: Service) -> None:
     with pytest.raises(TooMany):
-        await service.set_many([a_draft() for _ in range(6)], guarded=True)
-    assert await service.find(AlarmQuery(owner="ada")) == []
-    assert len(await service.set_many([a_draft() for _ in range(5)], guarded=True)) == 5
+        await keep_many(service, [a_draft() for _ in range(6)], limited=True)
+    assert await acting(service, "ada").find() == []
+    assert len(await keep_many(service, [a_draft() for _ in range(5)], limited=True)) == 5
 
 
 class Counting:
@@ -128,14 +130,14 @@ LONG = "".join(Random(1).choices(ascii_letters, k=2000))  # that no database mak
 async def test_what_an_owner_keeps_has_a_weight_finished_or_not(store: Store, clock: ManualClock) -> None:
     service = Service(store, clock=clock, settings=Settings(quota_bytes=3000))
     first = await set_one(service, wake_message=LONG)
-    await service.cancel(first.id, owner="ada")
+    await acting(service, "ada").cancel(first.id)
     with pytest.raises(TooMany) as refusal:
         await set_one(service, payload=f'"{LONG}"')
     taught(refusal.value, "quota_bytes")
     short = await set_one(service)
     with pytest.raises(TooMany):
-        await service.update(short.id, Edit(wake_message=LONG), owner="ada", guarded=True)
-    await service.update(short.id, Edit(label="renamed"), owner="ada", guarded=True)
+        await acting(service, "ada", limited=True).edit(short.id, EditRequest(wake_message=LONG))
+    await acting(service, "ada", limited=True).edit(short.id, EditRequest(label="renamed"))
     await set_one(service, "eve", wake_message=LONG)
     await set_one(service, wake_message=LONG, guarded=False)
 
@@ -163,16 +165,16 @@ async def test_creates_are_counted_over_the_last_minute(service: Service, clock:
 async def test_firing_by_hand_counts_as_a_create(service: Service) -> None:
     alarm = await set_one(service)
     for _ in range(2):
-        await service.fire(alarm.id, owner="ada", guarded=True)
+        await acting(service, "ada", limited=True).fire(alarm.id)
     with pytest.raises(TooMany):
-        await service.fire(alarm.id, owner="ada", guarded=True)
-    await service.fire(alarm.id, owner="ada")
+        await acting(service, "ada", limited=True).fire(alarm.id)
+    await acting(service, "ada").fire(alarm.id)
 
 
 @limited(creates_per_minute=3)
 async def test_more_than_a_minutes_worth_never_fits(service: Service) -> None:
     with pytest.raises(TooMany) as refusal:
-        await service.set_many([a_draft() for _ in range(4)], guarded=True)
+        await keep_many(service, [a_draft() for _ in range(4)], limited=True)
     assert refusal.value.retry_after is None
     taught(refusal.value, "creates_per_minute")
 
@@ -187,12 +189,12 @@ async def test_a_clock_that_is_set_back_locks_nobody_out(service: Service, clock
 async def test_owners_are_forgotten_when_there_are_too_many(
     service: Service, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakeful.service.guards.OWNERS", 3)
+    monkeypatch.setattr("wakeful.service.limits.OWNERS", 3)
     for number in range(10):
         await set_one(service, f"owner {number}")
         await clock.advance(61)
-    assert len(service._guards._creates) <= 3
-    assert len(service._guards._counts) <= 3
+    assert len(service.limits._creates) <= 3
+    assert len(service.limits._counts) <= 3
 
 
 # How often
@@ -227,9 +229,9 @@ async def test_the_shortest_gap_counts(service: Service, schedule: str, may: boo
 async def test_an_edit_does_not_go_round_it(service: Service) -> None:
     alarm = await set_one(service, cron_expr="@hourly")
     with pytest.raises(InvalidSchedule):
-        await service.update(alarm.id, Edit(cron_expr="* * * * * *"), owner="ada", guarded=True)
+        await acting(service, "ada", limited=True).edit(alarm.id, EditRequest(cron_expr="* * * * * *"))
     fast = await set_one(service, cron_expr="@every 5s", guarded=False)
-    edited = await service.update(fast.id, Edit(label="other"), owner="ada", guarded=True)
+    edited = await acting(service, "ada", limited=True).edit(fast.id, EditRequest(label="other"))
     assert edited.label == "other"
 
 
@@ -253,10 +255,10 @@ async def test_an_alarm_set_by_a_wake_knows_where_it_comes_from(wakeful: Wakeful
     second_fire = await a_fire(wakeful, clock, child)
     grandchild = await set_one(wakeful.service, parent_fire=second_fire)
     assert (grandchild.parent_fire, grandchild.root_id, grandchild.generation) == (second_fire, root.id, 2)
-    assert await wakeful.service.get(grandchild.id, owner="ada") == grandchild
-    chain = await wakeful.service.find(AlarmQuery(owner="ada", root_id=root.id))
+    assert await acting(wakeful.service, "ada").get(grandchild.id) == grandchild
+    chain = await acting(wakeful.service, "ada").find(root_id=root.id)
     assert [alarm.id for alarm in chain] == [grandchild.id, child.id]
-    again = await wakeful.service.fire(grandchild.id, owner="ada", guarded=False)
+    again = await acting(wakeful.service, "ada", limited=False).fire(grandchild.id)
     assert (again.root_id, again.generation) == (root.id, 2)
 
 
@@ -304,7 +306,9 @@ async def test_a_wake_sets_nothing_that_fires_at_once(wakeful: Wakeful, clock: M
     taught(refusal.value, "when")
     child = await set_one(wakeful.service, parent_fire=parent, delay=MINUTE)
     with pytest.raises(InvalidSchedule):
-        await wakeful.service.update(child.id, Edit(delay=timedelta(seconds=1)), owner="ada", guarded=True)
+        await acting(wakeful.service, "ada", limited=True).edit(
+            child.id, EditRequest(delay_seconds=timedelta(seconds=1).total_seconds())
+        )
     await set_one(wakeful.service, parent_fire=parent, cron_expr="* * * * *")
     await set_one(wakeful.service, parent_fire=parent, delay=timedelta(seconds=1), guarded=False)
     await set_one(wakeful.service, delay=timedelta(seconds=1))
@@ -315,14 +319,14 @@ async def test_a_chain_is_cancelled_as_one(wakeful: Wakeful, clock: ManualClock)
     root = await set_one(service, cron_expr="@hourly")
     other = await set_one(service, delay=timedelta(days=9))
     fire = await a_fire(wakeful, clock, root)
-    await service.report(fire, Report("completed"), owner="ada")
+    await acting(service, "ada").report(fire, ReportRequest(outcome="completed"))
     children = [await set_one(service, parent_fire=fire, delay=timedelta(days=1)) for _ in range(3)]
-    await service.pause(children[0].id, owner="ada")
+    await acting(service, "ada").pause(children[0].id)
     with pytest.raises(NotFound):
-        await service.cancel_chain(root.id, owner="eve")
-    assert await service.cancel_chain(root.id, owner="ada") == 4
-    assert await service.cancel_chain(root.id, owner="ada") == 0
-    left = await service.find(AlarmQuery(owner="ada", statuses=("active", "paused")))
+        await acting(service, "eve").cancel_chain(root.id)
+    assert await acting(service, "ada").cancel_chain(root.id) == 4
+    assert await acting(service, "ada").cancel_chain(root.id) == 0
+    left = await acting(service, "ada").find(status=("active", "paused"))
     assert [alarm.id for alarm in left] == [other.id]
 
 
@@ -331,8 +335,8 @@ async def test_a_chain_is_cancelled_as_one(wakeful: Wakeful, clock: ManualClock)
 
 async def test_what_is_set_twice_is_named(service: Service) -> None:
     first = await set_one(service, cron_expr="0 9 * * *")
-    assert await service.similar(first) is None
+    assert (await service.store.similar(first, among=9)) is None
     second = await set_one(service, cron_expr="0 9 * * *")
-    assert await service.similar(second) == first
-    await service.cancel(first.id, owner="ada")
-    assert await service.similar(second) is None
+    assert (await service.store.similar(second, among=9)) == first
+    await acting(service, "ada").cancel(first.id)
+    assert (await service.store.similar(second, among=9)) is None

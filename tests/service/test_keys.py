@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest
-from wakeful.front import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

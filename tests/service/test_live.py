@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Alarm, Delivered, Draft, Edit, Failed, Outcome, Report, Wake, sweep
+from tests.acting import acting, keep, keep_many
+from wakeful.alarm import Alarm, Delivered, Draft, Failed, Outcome, Wake, sweep
+from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import turn
 from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, Served
@@ -81,7 +83,7 @@ class World:
 
     async def set(self, delay: float = 3600, *, owner: str = "ada", **given: Any) -> Alarm:
         draft = Draft(owner_did=owner, wake_message="wake up", target="desk", delay=timedelta(seconds=delay), **given)
-        return (await self.service.set(draft)).alarm
+        return (await keep(self.service, draft)).alarm
 
     async def fire(self, after: float = 1) -> None:
         await self.clock.advance(after)
@@ -122,7 +124,7 @@ async def test_the_life_of_an_alarm_is_told_in_order(world: World) -> None:
         assert [fired.what, delivered.what] == ["fired", "delivered"]
         assert fired.fire_id == delivered.fire_id == alarm.fire_id
         assert delivered.status == "delivered"
-        await world.service.report(alarm.fire_id, Report("completed", "done"), owner="ada")
+        await acting(world.service, "ada").report(alarm.fire_id, ReportRequest(outcome="completed", result="done"))
         assert await whats(world, events, 1) == ["completed"]
         assert [created.seq, fired.seq, delivered.seq] == [created.seq, created.seq + 1, created.seq + 2]
         await nothing_told(world, events)
@@ -154,16 +156,16 @@ async def test_what_is_done_to_an_alarm_is_told_once(world: World) -> None:
     async with world.live.subscribed("ada") as events:
         alarm = await world.set()
         assert await whats(world, events, 1) == ["created"]
-        await world.service.pause(alarm.id, owner="ada", reason="lunch")
-        await world.service.resume(alarm.id, owner="ada")
+        await acting(world.service, "ada").pause(alarm.id, reason="lunch")
+        await acting(world.service, "ada").resume(alarm.id)
         paused, resumed = await told(world, events, 2)
         assert (paused.what, paused.status, paused.reason, paused.alarm_id) == ("paused", "paused", "lunch", alarm.id)
         assert (resumed.what, resumed.status) == ("resumed", "active")
-        await world.service.update(alarm.id, Edit(label="tea"), owner="ada")
+        await acting(world.service, "ada").edit(alarm.id, EditRequest(label="tea"))
         assert await whats(world, events, 1) == ["updated"]
-        await world.service.snooze(alarm.id, timedelta(hours=2), owner="ada")
+        await acting(world.service, "ada").snooze(alarm.id, timedelta(hours=2))
         assert await whats(world, events, 1) == ["snoozed"]
-        await world.service.cancel(alarm.id, owner="ada")
+        await acting(world.service, "ada").cancel(alarm.id)
         found = await told(world, events, 1)
         assert found[0].what == "cancelled"
         await nothing_told(world, events)
@@ -173,11 +175,11 @@ async def test_replacing_and_skipping_are_told(world: World) -> None:
     async with world.live.subscribed("ada") as events:
         await world.set(idempotency_key="tea")
         draft = Draft(owner_did="ada", wake_message="x", target="desk", cron_expr="* * * * *", idempotency_key="tea")
-        replaced = (await world.service.set(draft, on_conflict="replace")).alarm
+        replaced = (await keep(world.service, draft, on_conflict="replace")).alarm
         assert sorted(await whats(world, events, 2)) == ["created", "replaced"]
-        await world.service.pause(replaced.id, owner="ada")
+        await acting(world.service, "ada").pause(replaced.id)
         await world.clock.advance(600)
-        await world.service.resume(replaced.id, owner="ada")
+        await acting(world.service, "ada").resume(replaced.id)
         assert sorted(await whats(world, events, 3)) == ["paused", "resumed", "skipped"]
 
 
@@ -188,15 +190,15 @@ async def test_others_hear_nothing_of_it_and_the_operator_hears_all(world: World
         world.live.subscribed("") as all_of_it,
     ):
         alarm, other = await world.set(), await world.set()
-        await world.service.cancel(alarm.id, owner="ada")
+        await acting(world.service, "ada").cancel(alarm.id)
         mine = await world.set(owner="eve")
         found = await told(world, all_of_it, 4)
         assert [event.alarm_id for event in await told(world, hers, 1)] == [mine.id]
         assert [event.alarm_id for event in await told(world, some, 1)] == [alarm.id]
         assert {event.owner for event in found} == {"ada", "eve"}
         async with world.live.subscribed("ada", alarm_id=other.id) as one:
-            await world.service.cancel(mine.id, owner="eve")
-            await world.service.cancel(other.id, owner="ada")
+            await acting(world.service, "eve").cancel(mine.id)
+            await acting(world.service, "ada").cancel(other.id)
             assert [event.alarm_id for event in await told(world, one, 1)] == [other.id]
 
 
@@ -207,7 +209,7 @@ async def test_what_was_there_before_is_not_told(world: World) -> None:
     async with world.live.subscribed("ada") as events:
         await nothing_told(world, events)
         # A later word on a fire that went out before: it completes, but it did not just fire.
-        await world.service.report(old.fire_id, Report("completed"), owner="ada")
+        await acting(world.service, "ada").report(old.fire_id, ReportRequest(outcome="completed"))
         assert await whats(world, events, 1) == ["completed"]
 
 
@@ -276,9 +278,9 @@ async def test_after_a_long_time_alone_nobody_resumes(world: World) -> None:
 async def test_a_subscriber_who_does_not_read_is_dropped_and_the_others_go_on(world: World) -> None:
     many = [Draft(owner_did="ada", wake_message="x", target="desk", delay=timedelta(hours=1))] * RING
     async with world.live.subscribed("ada") as slow, world.live.subscribed("ada") as fast:
-        await world.service.set_many(many)
+        await keep_many(world.service, many)
         await world.clock.advance(0.001)
-        await world.service.set_many(many)
+        await keep_many(world.service, many)
         seen = await told(world, fast, 2 * len(many))
         assert len(set(_ids(seen))) == 2 * len(many)
         assert slow.dropped.is_set()
@@ -293,7 +295,7 @@ async def test_nobody_ever_has_more_waiting_than_the_bound(world: World) -> None
     async with world.live.subscribed("ada") as idle:
         most = 0
         for _ in range(3):
-            await world.service.set_many(many)
+            await keep_many(world.service, many)
             await world.poller.look()
             most = max(most, idle.waiting)
         assert 0 < most <= QUEUE
@@ -312,7 +314,7 @@ async def test_who_asks_for_more_and_is_only_not_served_is_not_let_go(
     monkeypatch.setattr(Pace, "step", held_up)  # as where very many listen
     async with world.live.subscribed("ada") as events, world.live.subscribed("ada") as silent:
         asking = asyncio.create_task(events.take(lambda id, _: id.encode()))
-        await world.service.set_many(many)
+        await keep_many(world.service, many)
         looking = asyncio.create_task(world.poller.look())
         async with asyncio.timeout(10):
             await silent.dropped.wait()
@@ -333,7 +335,7 @@ async def test_who_joins_while_others_are_told_hears_it_once(world: World, monke
             await stack.enter_async_context(world.live.subscribed("eve"))
         first = await stack.enter_async_context(world.live.subscribed("ada"))
         start = world.live.last_id
-        await world.service.set_many(many)
+        await keep_many(world.service, many)
         looking = asyncio.create_task(world.poller.look())
         async with asyncio.timeout(10):
             while first.waiting == 0:
@@ -391,7 +393,7 @@ async def test_a_crowd_larger_than_a_page_is_told_whole(world: World, monkeypatc
         found = await told(world, events, len(made))
         assert _ids(found) == [alarm.id for alarm in made]
         for alarm in made:
-            await world.service.cancel(alarm.id, owner="ada")
+            await acting(world.service, "ada").cancel(alarm.id)
         assert _ids(await told(world, events, len(made))) == _ids(found)
 
 

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.acting import acting, keep
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Alarm, Change, Delivered, Edit, Failed, Policy, Report, Snoozed
+from wakeful.alarm import Alarm, Change, Delivered, Failed, Policy, Snoozed
+from wakeful.alarm.request import EditRequest, PolicyRequest, ReportRequest
 from wakeful.errors import Conflict, InvalidRequest, TooMany
 from wakeful.service import Service
 from wakeful.store import FireQuery, Settled, Store
@@ -38,7 +40,7 @@ async def test_a_report_that_snoozes_for_a_millisecond_waits_a_second(world: Wor
     world.desk.answer(Delivered(awaits_report=True))
     alarm = await world.set(1, policy={"report_within": 600.0})
     await world.run_due(1)
-    await world.service.report(alarm.fire_id, Report("snooze", wait=SOON), owner="ada")
+    await acting(world.service, "ada").report(alarm.fire_id, ReportRequest(outcome="snooze", wait=SOON.total_seconds()))
     assert (await world.read(alarm)).next_fire_at == world.clock.now() + timedelta(seconds=1)
 
 
@@ -49,14 +51,16 @@ async def test_an_owner_who_is_limited_cannot_have_retries_without_a_pause(
     from tests.service.test_guards import a_draft
 
     [name] = policy
-    await world.service.set(a_draft(policy=msgspec.convert(policy, Policy), target="desk"))  # who owns the machine may
+    await keep(
+        world.service, a_draft(policy=msgspec.convert(policy, Policy), target="desk")
+    )  # who owns the machine may
     with pytest.raises(InvalidRequest, match="at least 1 s") as refused:
-        await world.service.set(a_draft(policy=msgspec.convert(policy, Policy), target="desk"), guarded=True)
+        await keep(world.service, a_draft(policy=msgspec.convert(policy, Policy), target="desk"), limited=True)
     assert refused.value.field == f"policy.{name}"
-    alarm = (await world.service.set(a_draft(target="desk"), guarded=True)).alarm
-    edit = Edit(policy=msgspec.convert(policy, Policy))
+    alarm = (await keep(world.service, a_draft(target="desk"), limited=True)).alarm
+    edit = EditRequest(policy=msgspec.convert(policy, PolicyRequest))
     with pytest.raises(InvalidRequest, match="at least 1 s"):
-        await world.service.update(alarm.id, edit, owner="ada", guarded=True)
+        await acting(world.service, "ada", limited=True).edit(alarm.id, edit)
 
 
 async def test_retries_count_as_creates_do(world: World) -> None:
@@ -66,12 +70,12 @@ async def test_retries_count_as_creates_do(world: World) -> None:
     alarm = await world.set(1)
     for _ in range(3):
         await world.run_due(1)
-        await service.retry(alarm.fire_id, owner="ada", guarded=True)
+        await acting(service, "ada", limited=True).retry(alarm.fire_id)
     await world.run_due(1)
     with pytest.raises(TooMany) as refused:
-        await service.retry(alarm.fire_id, owner="ada", guarded=True)
+        await acting(service, "ada", limited=True).retry(alarm.fire_id)
     assert refused.value.field == "creates_per_minute"
-    await service.retry(alarm.fire_id, owner="ada")
+    await acting(service, "ada").retry(alarm.fire_id)
 
 
 class Contested:
@@ -98,7 +102,7 @@ async def test_a_cancel_wins_against_a_loop(world: World) -> None:
     alarm = await world.set(60)
     store: Any = Contested(world.store, 200)
     service = Service(store, clock=world.clock, settings=world.settings, targets=lambda: world.served)
-    assert (await service.cancel(alarm.id, owner="ada")).status == "cancelled"
+    assert (await acting(service, "ada").cancel(alarm.id)).status == "cancelled"
     assert (await world.read(alarm)).status == "cancelled"
 
 
@@ -124,9 +128,9 @@ async def test_a_loop_of_retries_is_held_back_and_goes_on_when_its_minute_is_ove
     assert sum(brought) >= 60
     after = await world.read(alarm)
     assert (after.status, after.occurrence_at) == ("active", alarm.occurrence_at)
-    why = (await world.service.why(alarm.id, owner="ada")).summary
+    why = (await acting(world.service, "ada", limited=True).why(alarm.id)).summary
     assert "delivered 20 times within a minute, and fires_per_minute allows no more" in why
-    assert (await world.service.cancel(alarm.id, owner="ada")).status == "cancelled"
+    assert (await acting(world.service, "ada").cancel(alarm.id)).status == "cancelled"
 
 
 @pytest.mark.parametrize("by", ["answer", "report"])
@@ -137,7 +141,9 @@ async def test_a_loop_of_snoozes_is_held_back_too(world: World, by: str) -> None
     for _ in range(55):
         if await world.run_due(1) and by == "report":
             with suppress(Conflict):  # it was held back: there is nothing to report on yet
-                await world.service.report(world.desk.wakes[-1].fire_id, Report("snooze", wait=SOON), owner="ada")
+                await acting(world.service, "ada").report(
+                    world.desk.wakes[-1].fire_id, ReportRequest(outcome="snooze", wait=SOON.total_seconds())
+                )
     assert len(world.desk.wakes) == 6  # its first delivery is not counted yet
     await world.run_due(10)
     assert len(world.desk.wakes) == 7
@@ -148,7 +154,7 @@ async def test_a_series_that_fires_every_second_is_not_held_back(world: World) -
     for _ in range(150):
         await world.run_due(1)
     assert len(world.desk.wakes) == 150
-    assert "held back" not in " ".join((await world.service.why(alarm.id, owner="ada")).facts)
+    assert "held back" not in " ".join((await acting(world.service, "ada", limited=True).why(alarm.id)).facts)
 
 
 async def test_what_a_series_passes_over_while_it_is_held_back_is_on_record(world: World) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Delivered, Event, Fire, Outcome, Wake, report_token, reports_under
+from wakeful.client import Wakeful
 from wakeful.dispatcher import Served
-from wakeful.doors.hall import Hall
-from wakeful.doors.http_fires import _speaks_for
-from wakeful.front import Wakeful
+from wakeful.http.context import Context
+from wakeful.http.routes.fires import _speaks_for
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled
@@ -48,7 +48,7 @@ async def token_of(store: Store, fire: Fire) -> str:
 async def test_what_a_wake_brought_is_good_until_its_report_is_due(
     wake_me: Wakeful, store: Store, clock: ManualClock
 ) -> None:
-    hall = Hall(wake_me.service, store, wake_me.settings)
+    hall = Context(wake_me.service, store, wake_me.settings)
     fire = await a_fire_out(store, clock, 5 * HOUR)
     token = await token_of(store, fire)
     await rotated(store, clock)
@@ -66,7 +66,7 @@ async def test_what_a_wake_brought_is_good_until_its_report_is_due(
 async def test_one_whose_report_is_not_awaited_is_good_for_an_hour(
     wake_me: Wakeful, store: Store, clock: ManualClock
 ) -> None:
-    hall = Hall(wake_me.service, store, wake_me.settings)
+    hall = Context(wake_me.service, store, wake_me.settings)
     fire = await a_fire_out(store, clock, None)
     token = await token_of(store, fire)
     await rotated(store, clock)
@@ -79,7 +79,7 @@ async def test_one_whose_report_is_not_awaited_is_good_for_an_hour(
 async def test_an_old_key_makes_no_tokens_for_what_fires_later(
     wake_me: Wakeful, store: Store, clock: ManualClock
 ) -> None:
-    hall = Hall(wake_me.service, store, wake_me.settings)
+    hall = Context(wake_me.service, store, wake_me.settings)
     stolen = (await store.report_keys()).current
     await rotated(store, clock)
     await clock.advance(2 * MINUTE)
@@ -88,7 +88,7 @@ async def test_an_old_key_makes_no_tokens_for_what_fires_later(
 
 
 async def test_a_third_change_forgets_the_first_key(wake_me: Wakeful, store: Store, clock: ManualClock) -> None:
-    hall = Hall(wake_me.service, store, wake_me.settings)
+    hall = Context(wake_me.service, store, wake_me.settings)
     fire = await a_fire_out(store, clock, 5 * HOUR)
     token = await token_of(store, fire)
     for good in (True, True, False):

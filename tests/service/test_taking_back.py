@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Draft, Edit, Policy
-from wakeful.front import Wakeful
+from tests.acting import acting, keep
+from wakeful.alarm import Draft, Policy
+from wakeful.alarm.request import EditRequest
+from wakeful.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 
@@ -91,13 +93,13 @@ async def test_resetting_retracts_what_waits_of_ones_own(wake_me: Wakeful, clock
     other = await waiting(wake_me, clock, owner="bob")
     assert await wake_me.reset() == 1
     assert await ends(wake_me, alarm.id) == [("skipped", "cancelled")]
-    assert await wake_me.service.inbox(owner="bob"), other.id
+    assert await acting(wake_me.service, "bob").inbox(), other.id
 
 
 async def test_cancelling_a_chain_retracts_what_waits_of_it(wake_me: Wakeful, clock: ManualClock) -> None:
     root = await waiting(wake_me, clock)
     other = await waiting(wake_me, clock)
-    assert await wake_me.service.cancel_chain(root.id, owner="local") == 1
+    assert await acting(wake_me.service, "local").cancel_chain(root.id) == 1
     assert [alarm.id for alarm, _ in await wake_me.inbox()] == [other.id]
 
 
@@ -107,12 +109,14 @@ async def test_every_change_says_whether_a_worker_has_the_alarm(
     wake_me: Wakeful, store: Store, clock: ManualClock, verb: str, lease: str
 ) -> None:
     changes: dict[str, Callable[[str], Awaitable[Any]]] = {
-        "update": lambda id: wake_me.service.update(id, Edit(label="x"), owner="local"),
+        "update": lambda id: acting(wake_me.service, "local").edit(id, EditRequest(label="x")),
         "pause": wake_me.pause,
         "snooze": lambda id: wake_me.snooze(id, "3h"),
         "cancel": wake_me.cancel,
-        "replace": lambda id: wake_me.service.set(
-            Draft(owner_did="local", wake_message="y", delay=HOUR, idempotency_key="k"), on_conflict="replace"
+        "replace": lambda id: keep(
+            wake_me.service,
+            Draft(owner_did="local", wake_message="y", delay=HOUR, idempotency_key="k"),
+            on_conflict="replace",
         ),
     }
     alarm = await wake_me.set(delay=1, wake_message="x", key="k")

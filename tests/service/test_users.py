@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Draft, Edit, users_of
+from tests.acting import acting, keep, keep_many
+from wakeful.alarm import Alarm, Draft, users_of
+from wakeful.alarm.request import EditRequest
 from wakeful.app import build_targets
+from wakeful.client import Wakeful
 from wakeful.config import Settings, load
 from wakeful.dispatcher import Served
 from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
-from wakeful.front import Wakeful
-from wakeful.store import FireQuery, Store, Worker
+from wakeful.store import Store, Worker
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock
 from wakeful.testing.recording import RecordingTarget
@@ -55,10 +57,10 @@ class House:
         return Draft(owner_did=owner, target=target, **usual | given)
 
     async def set(self, owner: str, target: str, **given: Any) -> Alarm:
-        return (await self.service.set(self.draft(owner, target, **given))).alarm
+        return (await keep(self.service, self.draft(owner, target, **given))).alarm
 
     async def count(self, owner: str) -> int:
-        return (await self.service.stats(owner=owner)).pending
+        return (await acting(self.service, owner).stats()).pending
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ async def test_each_owner_has_the_targets_that_are_theirs(house: House, owner: s
 
 async def test_many_at_once_are_refused_for_one(house: House) -> None:
     with pytest.raises(UnknownTarget):
-        await house.service.set_many([house.draft("eve", "hook"), house.draft("eve", "house")])
+        await keep_many(house.service, [house.draft("eve", "hook"), house.draft("eve", "house")])
     assert await house.count("eve") == 0
 
 
@@ -97,26 +99,26 @@ async def test_an_edit_does_not_lead_there(house: House) -> None:
     alarm = await house.set("eve", "hook")
     for owner in ("eve", ""):  # nor for whoever edits it in her place
         with pytest.raises(UnknownTarget):
-            await house.service.update(alarm.id, Edit(target="house"), owner=owner)
-    assert (await house.service.update(alarm.id, Edit(target="board"), owner="eve")).target == "board"
+            await acting(house.service, owner).edit(alarm.id, EditRequest(target="house"))
+    assert (await acting(house.service, "eve").edit(alarm.id, EditRequest(target="board"))).target == "board"
     mine = await house.set("local", "hook")
-    assert (await house.service.update(mine.id, Edit(target="house"), owner="local")).target == "house"
+    assert (await acting(house.service, "local").edit(mine.id, EditRequest(target="house"))).target == "house"
 
 
 async def test_a_replacement_does_not_lead_there(house: House) -> None:
     alarm = await house.set("eve", "hook", idempotency_key="k")
     with pytest.raises(UnknownTarget):
-        await house.service.set(house.draft("eve", "house", idempotency_key="k"), on_conflict="replace")
-    assert (await house.service.get(alarm.id, owner="eve")).target == "hook"
+        await keep(house.service, house.draft("eve", "house", idempotency_key="k"), on_conflict="replace")
+    assert (await acting(house.service, "eve").get(alarm.id)).target == "hook"
 
 
 async def test_what_is_no_longer_theirs_is_not_fired_by_hand(house: House) -> None:
     house.opened(only=TARGETS | {"house": ("table", ["*"])})
     alarm = await house.set("eve", "house")
-    assert await house.service.fire(alarm.id, owner="eve")
+    assert await acting(house.service, "eve").fire(alarm.id)
     house.opened()
     with pytest.raises(UnknownTarget):
-        await house.service.fire(alarm.id, owner="eve")
+        await acting(house.service, "eve").fire(alarm.id)
 
 
 @pytest.mark.parametrize("timing", [{"delay": timedelta(minutes=1)}, {"delay": None, "cron_expr": "* * * * *"}])
@@ -128,12 +130,14 @@ async def test_what_is_no_longer_theirs_ends_refused_and_undelivered(house: Hous
     await house.clock.advance(timedelta(minutes=1))
     await house.wakeful.run_due()
     assert [wake.alarm_id for wake in house.heard.wakes] == [mine.id]
-    [fire] = await house.service.fires(FireQuery(alarm_id=hers.id))
+    [fire] = await acting(house.service, "").fires(hers.id)
     assert (fire.status, fire.reason, fire.attempts) == ("failed", "refused", 0)
     assert fire.last_error == "not delivered: its owner may not use this target"
-    after = await house.service.get(hers.id, owner="eve")
+    after = await acting(house.service, "eve").get(hers.id)
     assert after.status == ("active" if after.kind == "cron" else "failed")
-    assert "its owner may not use this target" in (await house.service.why(hers.id, owner="eve")).summary
+    assert (
+        "its owner may not use this target" in (await acting(house.service, "eve", limited=True).why(hers.id)).summary
+    )
     with pytest.raises(UnknownTarget):
         await house.set("eve", "house")
 
@@ -185,16 +189,16 @@ async def test_an_owner_writes_to_the_chats_that_are_mapped_to_them(
 ) -> None:
     house.opened(only=TARGETS | {"house": ("table", ["*"])}, chats=CHATS)
     alarm = await house.set(owner, "house")
-    edit = Edit(conversation_id=chat)
+    edit = EditRequest(conversation_id=chat)
     if may:
         assert (await house.set(owner, "house", conversation_id=chat)).conversation_id == chat
-        assert (await house.service.update(alarm.id, edit, owner=owner)).conversation_id == chat
+        assert (await acting(house.service, owner).edit(alarm.id, edit)).conversation_id == chat
         return
     for asked in (
         house.set(owner, "house", conversation_id=chat),
-        house.service.update(alarm.id, edit, owner=owner),
-        house.service.update(
-            (await house.set(owner, "hook", conversation_id=chat)).id, Edit(target="house"), owner=owner
+        acting(house.service, owner).edit(alarm.id, edit),
+        acting(house.service, owner).edit(
+            (await house.set(owner, "hook", conversation_id=chat)).id, EditRequest(target="house")
         ),
     ):
         with pytest.raises(InvalidRequest) as refused:
@@ -218,7 +222,7 @@ async def test_a_chat_that_was_taken_from_its_owner_gets_nothing_more(house: Hou
     await house.clock.advance(timedelta(minutes=1))
     await house.wakeful.run_due()
     assert [wake.owner_did for wake in house.heard.wakes] == ["ada"]
-    [fire] = await house.service.fires(FireQuery(alarm_id=hers.id))
+    [fire] = await acting(house.service, "").fires(hers.id)
     assert (fire.status, fire.reason) == ("failed", "refused")
     assert fire.last_error == "not delivered: its owner may not write to this chat"
 

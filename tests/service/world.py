@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from tests.acting import acting
 from wakeful.alarm import Alarm
+from wakeful.client import Wakeful
 from wakeful.config import Settings
 from wakeful.dispatcher import Served
-from wakeful.front import Wakeful
-from wakeful.store import FireQuery, Store
+from wakeful.store import Store
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock
 
@@ -24,7 +25,8 @@ def waking(store: Store, clock: ManualClock, **settings: Any) -> Wakeful:
 async def waiting(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> Alarm:
     """An alarm that has fired into the inbox."""
     usual = {} if "cron" in asked else {"delay": 60}
-    alarm = await wake_me.set(**({"wake_message": "read me"} | usual | asked))
+    owner = asked.pop("owner", wake_me.caller.owner)
+    alarm = await wake_me.for_owner(owner).set(**({"wake_message": "read me"} | usual | asked))
     await clock.advance(max(timedelta(0), alarm.next_fire_at - clock.now()))
     await wake_me.run_due()
     return alarm
@@ -32,4 +34,4 @@ async def waiting(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> Alarm:
 
 async def ends(wake_me: Wakeful, id: str) -> list[tuple[str, str]]:
     """How its fires stand, the latest first."""
-    return [(fire.status, fire.reason) for fire in await wake_me.service.fires(FireQuery(alarm_id=id))]
+    return [(fire.status, fire.reason) for fire in await acting(wake_me.service, "").fires(id)]

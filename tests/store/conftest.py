@@ -18,8 +18,6 @@ from wakeful.testing import ManualClock
 if TYPE_CHECKING:
     from wakeful.testing.conformance import Outbox
 
-pytest.register_assert_rewrite("wakeful.testing.conformance")
-
 
 @pytest.fixture
 def clock() -> ManualClock:

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Event, Row
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, Turn
-from wakeful.store import postgres_writes as writes
-from wakeful.store.postgres import PostgresStore
+from wakeful.store.postgres import PostgresStore, writes
 
 from .postgres_world import LEASE, World, completed, new_alarm
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from wakeful import views
 from wakeful.clock import turn
-from wakeful.doors import wire
 from wakeful.errors import StoreBusy, StoreUnavailable
-from wakeful.store import postgres_database, postgres_hosts
-from wakeful.store.postgres_database import Database
-from wakeful.store.postgres_hosts import Host, Lost, hosts_of
+from wakeful.store.postgres import database as postgres_database
+from wakeful.store.postgres import hosts as postgres_hosts
+from wakeful.store.postgres.database import Database
+from wakeful.store.postgres.hosts import Host, Lost, hosts_of
 
 from .postgres_world import LEASE, World, new_alarm
 
@@ -192,7 +193,7 @@ async def test_what_cannot_be_reached_is_named(world: World, servers: tuple[Serv
         with pytest.raises(StoreUnavailable) as told:
             await world.store(dsn=dsn).now()
         assert said in told.value.message
-        assert wire.problem(told.value)["title"] == "StoreUnavailable"
+        assert views.problem(told.value)["title"] == "StoreUnavailable"
 
 
 async def test_a_pool_that_is_used_up_is_told_from_a_server_that_is_away(
@@ -214,7 +215,7 @@ async def test_a_pool_that_is_used_up_is_told_from_a_server_that_is_away(
     ],
 )
 def test_titles_are_names_that_are_documented(error: StoreUnavailable, title: str) -> None:
-    assert wire.problem(error)["title"] == title
+    assert views.problem(error)["title"] == title
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from wakeful.alarm import Row
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreUnavailable
-from wakeful.store import AlarmQuery, Settled, postgres_database
+from wakeful.store import AlarmQuery, Settled
 from wakeful.store.postgres import PostgresStore
+from wakeful.store.postgres import database as postgres_database
 
 from .postgres_world import LEASE, World, completed, new_alarm
 

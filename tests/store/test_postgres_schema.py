@@ -15,7 +15,7 @@ from wakeful.alarm import Event
 from wakeful.errors import InvalidConfig
 from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, TargetState, Turn, Worker
 from wakeful.store.postgres import PostgresStore
-from wakeful.store.postgres_migrate import Migrator
+from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.queries import Naming, migrations, queries
 
 from .postgres_world import LEASE, World, completed, new_alarm
@@ -293,7 +293,7 @@ async def test_a_database_that_has_tokens_is_closed_by_the_upgrade(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = migrations("postgres", Naming(schema=world.schema))[:4]
-    monkeypatch.setattr("wakeful.store.postgres_migrate.migrations", lambda *_: older)
+    monkeypatch.setattr("wakeful.store.postgres.migrate.migrations", lambda *_: older)
     await world.store().migrate()
     await world.sql(
         f"insert into {world.schema}.tokens (id, owner_did, hash, created_at, revoked_at)"

@@ -16,8 +16,8 @@ import apsw
 import pytest
 from msgspec import Struct
 
-from wakeful.store import sqlite_file
 from wakeful.store.sqlite import SqliteStore
+from wakeful.store.sqlite import file as sqlite_file
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm, claimed, done
 

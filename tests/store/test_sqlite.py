@@ -18,9 +18,10 @@ import pytest
 
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
-from wakeful.store import AlarmQuery, sqlite_file
+from wakeful.store import AlarmQuery
 from wakeful.store.queries import Naming, queries
 from wakeful.store.sqlite import SqliteStore
+from wakeful.store.sqlite import file as sqlite_file
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, added, an_alarm, claimed, done, settled
 

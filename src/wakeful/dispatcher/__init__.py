@@ -36,21 +36,21 @@ from wakeful.alarm import (
 )
 from wakeful.clock import Clock, SystemClock, stopwatch, within
 from wakeful.config import Settings
-from wakeful.dispatcher import telling
+from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight, Flights, Served
+from wakeful.dispatcher.observability import DeliveryMetrics, DispatcherHealth
 from wakeful.dispatcher.pace import Pace
 from wakeful.dispatcher.report_key import ReportKey
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.dispatcher.suspects import Suspects
-from wakeful.dispatcher.telling import Pulse, Teller
 from wakeful.dispatcher.turns import Turns
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.store import Claimed, Store, Worker
 
-__all__ = ["Dispatcher", "Pulse", "Served"]
+__all__ = ["Dispatcher", "DispatcherHealth", "Served"]
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -88,7 +88,7 @@ class Dispatcher:
         self._metrics = metrics or Metrics()
         self._store_clock = StoreClock(self._clock, self._metrics)
         self._now = self._store_clock.now
-        self._teller = Teller(self._metrics)
+        self._teller = DeliveryMetrics(self._metrics)
         self._event_loop: asyncio.AbstractEventLoop  # kept: asking for it costs a system call each time
         self._bell = store.hints  # rung by whoever has news: the store, a landed flight, a stop
         self._flights = Flights(served, total=self._settings.total_concurrency, batch=self._settings.batch)
@@ -106,14 +106,14 @@ class Dispatcher:
             self._state = "ended"
 
     @property
-    def pulse(self) -> Pulse:
+    def health(self) -> DispatcherHealth:
         """How it is, for whoever asks whether this process is well."""
         state = "stopping" if self._stopping and self._state == "running" else self._state
         breakers = {name: breaker.opened_at is not None for name, breaker in self._flights.breakers.items()}
         everyone = {name: False for name, served in self._flights.served.items() if served.breaks}
         age = stopwatch() - min(self._looked, self._upkeep.heard)
         held = self._flights.holds.owners(self._now())
-        return Pulse(state, age, len(self._flights), everyone | breakers, self._settler.stalled, held)
+        return DispatcherHealth(state, age, len(self._flights), everyone | breakers, self._settler.stalled, held)
 
     async def _run(self) -> None:
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
@@ -303,7 +303,7 @@ class Dispatcher:
             self._interrupted(flight)
         except Exception as error:
             # A bug of ours. The alarm is let go: its lease ends by itself, and the poison rule counts.
-            telling.broke("this attempt was lost", flight.alarm, error)
+            observability.broke("this attempt was lost", flight.alarm, error)
             self._landed(flight)
 
     async def _on_trial(self, flight: Flight) -> bool:
@@ -329,7 +329,7 @@ class Dispatcher:
             outcome: Outcome = await served.target.deliver(self._wake(flight, started))
         except Exception as error:
             # A target's own bug is a failed attempt like any other, not the end of the dispatcher.
-            telling.broke("the target broke", alarm, error)
+            observability.broke("the target broke", alarm, error)
             outcome = Failed(f"the target broke: {type(error).__name__}: {error}")
         self._flights.judge(flight, outcome, now=self._now())
         self._settle(flight, outcome, started)
@@ -351,7 +351,7 @@ class Dispatcher:
         self._bell.set()
 
     def _set_aside(self, flight: Flight, what: str, error: Exception) -> Change:
-        telling.broke(what, flight.alarm, error)
+        observability.broke(what, flight.alarm, error)
         return quarantine(flight.alarm, flight.fire, f"{what}: {type(error).__name__}: {error}", now=self._now())
 
     def _wake(self, flight: Flight, started: datetime) -> Wake:

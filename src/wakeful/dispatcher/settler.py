@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, note, quarantine, release, settle
 from wakeful.clock import Clock, stopwatch
-from wakeful.dispatcher import telling
+from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight
+from wakeful.dispatcher.observability import DeliveryMetrics
 from wakeful.dispatcher.tasks import TaskPlanning
-from wakeful.dispatcher.telling import Teller
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.store import Settled, Store
@@ -38,7 +38,7 @@ class Settler:
         self._clock = clock
         self._landed = landed
         self._metrics = metrics
-        self._teller = Teller(metrics)
+        self._teller = DeliveryMetrics(metrics)
         self._waiting: deque[Flight] = deque()
         self._bell = asyncio.Event()
         self._idle = asyncio.Event()
@@ -173,9 +173,9 @@ class Settler:
 
     def _set_aside(self, flight: Flight, error: Exception) -> bool:
         """Something simpler to write instead: that it failed, and why; or that the whole alarm did. False: neither."""
-        log.error("a fire is set aside: %s", error, extra=telling.fields(flight.alarm))
+        log.error("a fire is set aside: %s", error, extra=observability.fields(flight.alarm))
         # Not the words of the error: they name our database, and can quote another's row.
-        why = f"{telling.NOT_SETTLED}: {type(error.__cause__ or error).__name__}"
+        why = f"{observability.NOT_SETTLED}: {type(error.__cause__ or error).__name__}"
         flight.set_aside += 1
         attempt = flight.attempt
         if flight.set_aside == 1 and attempt is not None:
@@ -196,7 +196,7 @@ class Settler:
         except StoreUnavailable:
             again = flight.change  # the same change comes back with the same answer, once the store is there
         except Exception as error:  # a bug of ours must not end the settler: the lease ends, the poison rule counts
-            telling.broke("it cannot be decided again", flight.alarm, error)
+            observability.broke("it cannot be decided again", flight.alarm, error)
             again = None
         if again is None:
             self._landed(flight)
@@ -209,9 +209,9 @@ class Settler:
         if answer.what == "moved":
             return await self._overtaken(flight)
         if answer.what == "refused":
-            flight.outcome = refusal = Failed(f"{telling.NOT_WRITTEN}: {answer.error}")
+            flight.outcome = refusal = Failed(f"{observability.NOT_WRITTEN}: {answer.error}")
             if flight.attempt is not None:
-                telling.failed(flight, refusal, flight.attempt)
+                observability.failed(flight, refusal, flight.attempt)
         alarm = await self._store.get(held.id)
         if alarm is None:
             return None

@@ -17,7 +17,7 @@ SLOW: Final = 0.5
 _MS: Final = timedelta(milliseconds=1)
 
 
-class Jumps:
+class ClockJumpDetector:
     """Watches the store's clock against one that never jumps. A claim that took long says nothing: when was it?"""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -39,7 +39,7 @@ class StoreClock:
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
         self._offset = timedelta(0)  # the store's clock less ours
-        self._jumps = Jumps(metrics)
+        self._jumps = ClockJumpDetector(metrics)
         self._asked = (stopwatch(), clock.now())
 
     def now(self) -> datetime:

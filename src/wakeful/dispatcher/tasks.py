@@ -13,7 +13,7 @@ from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan, default_pol
 from wakeful.alarm.task import refused_task
 from wakeful.clock import stopwatch
 from wakeful.config import Settings
-from wakeful.dispatcher import telling
+from wakeful.dispatcher import observability
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
@@ -114,7 +114,7 @@ class TaskPlanning:
 
     def _tell_broken(self, news: TaskNews, why: str) -> None:
         if news.task_id not in self._broken:
-            log.error("task %s cannot be planned: %s", news.task_id, telling.shown(why))
+            log.error("task %s cannot be planned: %s", news.task_id, observability.shown(why))
         self._broken.add(news.task_id)
 
     def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
@@ -144,4 +144,4 @@ class TaskPlanning:
         if plan.new is not None:
             self._metrics.created(plan.new.created_via)
         if plan.change is not None:
-            telling.settled(self._metrics, plan.news.fire, plan.change)
+            observability.settled(self._metrics, plan.news.fire, plan.change)

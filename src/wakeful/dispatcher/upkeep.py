@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Event, sweep
 from wakeful.clock import Clock, stopwatch
 from wakeful.config import Settings
-from wakeful.dispatcher import telling
+from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flights
 from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.errors import StoreUnavailable
@@ -76,7 +76,7 @@ class Upkeep:
         answers = await self._store.settle(changes) if changes else []
         for (_, fire), change, answer in zip(overdue, changes, answers, strict=True):
             if answer.what == "applied":
-                telling.settled(self._metrics, fire, change)
+                observability.settled(self._metrics, fire, change)
         return len(overdue)
 
     async def beat(self, *, stopped: bool = False, now: datetime) -> None:
@@ -123,7 +123,7 @@ class Upkeep:
         known = (await self._store.target_states()).get(name) or TargetState(target=name, updated_at=now)
         what = "breaker opened" if opened_at else "breaker closed"
         log.warning(
-            "%s of target %s%s", what, name, f": {telling.shown(error)}" if error else "", extra={"target": name}
+            "%s of target %s%s", what, name, f": {observability.shown(error)}" if error else "", extra={"target": name}
         )
         await self._store.set_target_state(
             replace(known, breaker_opened_at=opened_at, last_error=error, updated_at=now),
@@ -137,7 +137,9 @@ class Upkeep:
             flight = flights[claim]
             flight.lost = flight.alarm.claim == claim.claim  # not where it was claimed again meanwhile
             if flight.lost and flight.task is not None:
-                log.warning("no longer ours: the alarm was changed or taken over", extra=telling.fields(flight.alarm))
+                log.warning(
+                    "no longer ours: the alarm was changed or taken over", extra=observability.fields(flight.alarm)
+                )
 
     async def _beat(self, now: datetime) -> None:
         await self.beat(now=now)

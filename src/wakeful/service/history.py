@@ -70,7 +70,7 @@ class Pending(NamedTuple):
     offset: timedelta  # from its creation
 
 
-class Past:
+class History:
     """`most`: so many characters of what is told, but always one line; what is longer is never in memory either."""
 
     def __init__(self, store: Store, *, most: int = 0) -> None:

@@ -22,7 +22,7 @@ from wakeful.alarm.users import CHAT_FIX
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.ids import Ids
-from wakeful.service.guards import Guards, check
+from wakeful.service.limits import Limits, check
 from wakeful.store import AlarmQuery, Store
 
 USUAL_TABLE: Final = "scheduled_tasks"
@@ -64,7 +64,7 @@ class Scheduled(Struct, frozen=True):
 
 class Tasks:
     def __init__(
-        self, store: Store, settings: Settings, *, guards: Guards, now: Callable[[], Awaitable[datetime]]
+        self, store: Store, settings: Settings, *, guards: Limits, now: Callable[[], Awaitable[datetime]]
     ) -> None:
         self._store = store
         self._settings = settings

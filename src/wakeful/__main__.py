@@ -1,0 +1,5 @@
+"""`python -m wakeful` is `wakeful`."""
+
+from wakeful.cli import main
+
+main()

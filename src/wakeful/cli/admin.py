@@ -1,0 +1,158 @@
+"""Commands for whoever runs wakeful: serving, targets, the database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from wakeful.app import Wakeful, build, build_store
+from wakeful.cli.context import Command, asked
+from wakeful.cli.output import utc
+from wakeful.cli.tasks import scheduled_tasks
+from wakeful.config import exposed
+from wakeful.schedule import duration
+from wakeful.store import TargetState, Worker
+
+log = logging.getLogger("wakeful.config")
+
+
+@click.command("serve", cls=Command)
+@click.option("--host", help="The address to bind to; loopback, until there is a token.")
+@click.option("--port", type=int, help="The port to listen on; 0 takes a free one.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
+@click.option("--create", is_flag=True, help="Begin with an empty SQLite file where the one there was is gone.")
+def serve_command(create: bool, **flags: Any) -> None:
+    """Run the dispatcher and the HTTP API.
+
+    A database that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a second one at once.
+    """
+    from wakeful.server import serve
+
+    _stay(serve, create=create, **flags)
+
+
+@click.command("worker", cls=Command)
+@click.option("--metrics-port", type=int, help="Tell at this port how it is: /metrics, /healthz, /readyz.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
+@click.option("--create", is_flag=True, help="Begin with an empty SQLite file where the one there was is gone.")
+def worker_command(create: bool, **flags: Any) -> None:
+    """Run the dispatcher alone.
+
+    Any number of them share one database; one that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a
+    second one at once.
+    """
+    from wakeful.server import work
+
+    _stay(work, create=create, **flags)
+
+
+def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: Any) -> None:
+    from wakeful.server import log_to_stderr, stay
+
+    settings = asked().settings(**flags)
+    log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
+    if file := exposed(asked().config):
+        log.warning("%s holds secrets, and everyone on this machine can read it: chmod o-r %s", file, file)
+
+    async def staying() -> None:
+        await stay(build(settings, via="cli"), run, create=create)
+
+    asyncio.run(staying())
+
+
+@click.group("target")
+def target_command() -> None:
+    """List, pause and resume targets."""
+
+
+@target_command.command("ls", cls=Command)
+def target_ls() -> None:
+    """List targets, who serves them, and how they are.
+
+    Columns in a pipe: name, state, workers, remark.
+    """
+
+    async def do(clock: Wakeful) -> tuple[dict[str, list[Worker]], dict[str, TargetState], datetime]:
+        service = clock.service
+        return await service.targets(), await service.target_states(), await service.now()
+
+    served, states, now = asked().run(do)
+    lines = [_target(name, workers, states.get(name)) for name, workers in sorted(served.items())]
+    rows = [(line["target"], line["state"], str(line["workers"]), line.get("remark", "")) for line in lines]
+    asked().output.rows(("target", "state", "workers", "remark"), rows, {"targets": lines, "now": now})
+
+
+def _target(name: str, workers: list[Worker], state: TargetState | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {"target": name, "state": "ok", "workers": len(workers)}
+    if state is not None and state.paused_at is not None:
+        why = f": {state.paused_reason}" if state.paused_reason else ""
+        return shown | {"state": "paused", "remark": f"since {utc(state.paused_at)} by {state.paused_by}{why}"}
+    if state is not None and state.breaker_opened_at is not None:
+        return shown | {"state": "failing", "remark": f"since {utc(state.breaker_opened_at)}: {state.last_error}"}
+    return shown
+
+
+@target_command.command("pause", cls=Command)
+@click.argument("name")
+@click.option("--reason", default="", help="Why, for those who ask later.")
+def target_pause(name: str, reason: str) -> None:
+    """Deliver nothing to a target until it is resumed."""
+    state = asked().run(lambda clock: clock.service.pause_target(name, by=clock.settings.owner, reason=reason))
+    _state(state, "paused")
+
+
+@target_command.command("resume", cls=Command)
+@click.argument("name")
+def target_resume(name: str) -> None:
+    """Deliver to a paused target again."""
+    _state(asked().run(lambda clock: clock.service.resume_target(name, by=clock.settings.owner)), "ok")
+
+
+def _state(state: TargetState, word: str) -> None:
+    asked().output.record({"target": state.target, "state": word}, msgspec.structs.asdict(state) | {"state": word})
+
+
+@click.group("db")
+def db_command() -> None:
+    """Look after the database."""
+
+
+@db_command.command("migrate", cls=Command)
+def db_migrate() -> None:
+    """Bring the tables up to date.
+
+    Every command does this on its own; here it can be done ahead of an upgrade.
+    """
+    settings = asked().settings()
+
+    async def migrate() -> list[str]:
+        store = build_store(settings)
+        try:
+            return await store.migrate()
+        finally:
+            await store.close()
+
+    applied = asyncio.run(migrate())
+    asked().output.record({"applied": ", ".join(applied) or "nothing: up to date"}, {"applied": applied})
+
+
+db_command.add_command(scheduled_tasks)
+
+
+@click.command("purge", cls=Command)
+@click.option("--older-than", required=True, metavar="DURATION", help="Such as 90d.")
+def purge_command(older_than: str) -> None:
+    """Delete what was finished long ago.
+
+    Of all owners: alarms that ended, their fires, and events. A worker does this every hour, by the setting
+    `retention`.
+    """
+    length = duration(older_than)
+    count = asked().run(lambda clock: clock.service.purge(length))
+    asked().output.record({"deleted": str(count)}, {"deleted": count})

@@ -1,0 +1,105 @@
+"""`history`, `failed`, `agenda` and `stats`: what happened, what is to come, and how much of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+import msgspec
+
+from wakeful import views
+from wakeful.alarm import Alarm
+from wakeful.app import Wakeful
+from wakeful.cli.context import Command, asked
+from wakeful.cli.output import schedule_of, since
+from wakeful.service import Entry
+from wakeful.service.history import STATUSES
+from wakeful.store import Stats
+
+
+@click.command("history", cls=Command)
+@click.option("--status", type=click.Choice(STATUSES), help="Only these.")
+@click.option("--to", "target", default="", metavar="TARGET", help="Only those of a target.")
+@click.option("--since", "after", metavar="TIME|DURATION", help="From this moment on, or from so long ago.")
+@click.option("-n", "limit", type=click.IntRange(1, 500), default=50, show_default=True, help="How many at most.")
+def history_command(status: str | None, target: str, after: str | None, limit: int) -> None:
+    """List what happened and what is to come, newest first.
+
+    Columns in a pipe: scheduled for, status, target, id, attempts, label, message, outcome.
+    """
+
+    async def do(clock: Wakeful) -> tuple[list[Entry], datetime]:
+        now = await clock.service.now()
+        begin = since(after, "since", now)
+        return await clock.history(status=status or "", target=target, since=begin, limit=limit), now
+
+    _entries(*asked().run(do))
+
+
+@click.command("failed", cls=Command)
+@click.option("-n", "limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many at most.")
+def failed_command(limit: int) -> None:
+    """List the latest fires that failed or fell silent.
+
+    The columns are those of `wakeful history`.
+    """
+
+    async def do(clock: Wakeful) -> tuple[list[Entry], datetime]:
+        return await clock.failed(limit=limit), await clock.service.now()
+
+    _entries(*asked().run(do))
+
+
+def _entries(entries: list[Entry], now: datetime) -> None:
+    out = asked().output
+    columns = ("scheduled", "status", "target", "id", "tries", "label", "message", "outcome")
+    rows = [
+        (
+            out.at(entry.scheduled_for),
+            entry.status,
+            entry.target,
+            entry.id,
+            str(entry.attempts or ""),
+            entry.label,
+            entry.message,
+            entry.result or entry.error or entry.reason,
+        )
+        for entry in entries
+    ]
+    out.rows(columns, rows, {"history": entries, "now": now})
+
+
+@click.command("agenda", cls=Command)
+@click.option("--hours", type=click.FloatRange(0, 24 * 366), default=24, show_default=True, help="How far ahead.")
+@click.option("-n", "limit", type=click.IntRange(1, 500), default=100, show_default=True, help="How many at most.")
+def agenda_command(hours: float, limit: int) -> None:
+    """List the next fires of all alarms, soonest first.
+
+    Columns in a pipe: fires at, schedule, target, id, label, message.
+    """
+
+    async def do(clock: Wakeful) -> tuple[list[tuple[datetime, Alarm]], datetime]:
+        return await clock.agenda(hours=hours, limit=limit), await clock.service.now()
+
+    coming, now = asked().run(do)
+    out = asked().output
+    columns = ("fires at", "schedule", "target", "id", "label", "message")
+    rows = [
+        (out.at(moment, alarm.timezone), schedule_of(alarm), alarm.target, alarm.id, alarm.label, alarm.wake_message)
+        for moment, alarm in coming
+    ]
+    shown = [{"fires_at": moment} | views.view(alarm) for moment, alarm in coming]
+    out.rows(columns, rows, {"agenda": shown, "now": now})
+
+
+@click.command("stats", cls=Command)
+def stats_command() -> None:
+    """Count alarms and fires."""
+
+    async def do(clock: Wakeful) -> tuple[Stats, datetime]:
+        return await clock.stats(), await clock.service.now()
+
+    stats, now = asked().run(do)
+    counts = msgspec.structs.asdict(stats)
+    fields = {name: "" if count is None else str(count) for name, count in counts.items()}
+    asked().output.record(fields, counts | {"now": now})

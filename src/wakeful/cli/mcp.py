@@ -1,0 +1,104 @@
+"""`mcp`: the tools for one agent, on stdin and stdout. Everything else this process says goes to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import click
+
+from wakeful.agents import has_mcp
+from wakeful.app import Wakeful, build_store
+from wakeful.cli.context import Command, asked
+from wakeful.clock import SystemClock
+from wakeful.config import Settings
+from wakeful.errors import InvalidConfig
+from wakeful.http.security.auth import SCOPES, Auth, Principal
+
+log = logging.getLogger("wakeful.mcp")
+
+
+@click.command("mcp", cls=Command)
+@click.option("--dispatch", is_flag=True, help="Deliver wakes as well, while the agent is connected.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
+def mcp_command(dispatch: bool, **flags: Any) -> None:
+    """Answer an agent over MCP on stdin and stdout.
+
+    For a client that starts its servers itself. It opens the database, and ends when stdin does. The owner is that of
+    WAKEFUL_TOKEN, or --owner. Wakes are delivered by `wakeful serve` or `wakeful worker`, or here with --dispatch.
+    """
+    if not has_mcp():
+        raise InvalidConfig("the package mcp is not installed", field="mcp", fix='Do: pip install "wakeful[mcp]"')
+    from wakeful.server import log_to_stderr, shown
+
+    settings = asked().settings(**flags)
+    log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
+
+    async def answer(clock: Wakeful) -> None:
+        from wakeful.mcp import stdio
+
+        async with _asking(clock.settings) as principal_of:
+            log.info("MCP on stdio, store %s", shown(clock.settings.db))
+            await principal_of(None)  # a wrong token ends it here, where its owner sees why
+            async with _dispatching(clock, wanted=dispatch):
+                await stdio(clock.service, clock.settings, principal_of)
+
+    asked().run(answer, **flags)
+
+
+@contextlib.asynccontextmanager
+async def _asking(settings: Settings) -> AsyncIterator[Callable[[Any], Awaitable[Principal]]]:
+    """In whose name each call is made. A token is looked at anew each time: it may be revoked meanwhile."""
+    token = os.environ.get("WAKEFUL_TOKEN")
+    if not token and not settings.owner:
+        raise InvalidConfig("it is empty", field="owner", fix="Name whose alarms these are.")
+    store = build_store(settings)
+    auth = Auth(store, settings, SystemClock())
+
+    async def principal_of(_: Any) -> Principal:
+        if not token:  # whoever can start this process could open the database as well
+            return Principal(settings.owner, frozenset(SCOPES), local=True)
+        return await auth.principal(f"Bearer {token}")
+
+    try:
+        yield principal_of
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def _dispatching(clock: Wakeful, *, wanted: bool) -> AsyncIterator[None]:
+    """Dispatch, where that is wanted, until the agent goes or a signal comes; what is in flight comes down first."""
+    loop, running = asyncio.get_running_loop(), None
+    if wanted:
+        await clock.check_targets()
+        running = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+        running.add_done_callback(_ended)
+
+    async def stop() -> None:
+        if running is not None:
+            clock.dispatcher.stop()
+            await asyncio.wait((running,))
+
+    def told() -> None:
+        # The thread that waits for stdin cannot be called off. Whatever was answered is on disk.
+        loop.create_task(stop()).add_done_callback(lambda _: os._exit(0))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told)
+    try:
+        yield
+    finally:
+        await stop()
+
+
+def _ended(dispatching: asyncio.Task[None]) -> None:
+    """A dispatcher that broke takes the process along: an agent must not wait for wakes that do not come."""
+    if not dispatching.cancelled() and (error := dispatching.exception()) is not None:
+        log.critical("the dispatcher broke", exc_info=error)
+        os._exit(1)

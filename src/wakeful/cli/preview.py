@@ -1,0 +1,40 @@
+"""`preview`: what a time means. It needs no database."""
+
+from __future__ import annotations
+
+import click
+
+from wakeful.cli.context import Command, asked
+from wakeful.cli.output import local, utc
+from wakeful.clock import SystemClock
+from wakeful.schedule import Understood, parse
+
+
+@click.command("preview", cls=Command)
+@click.argument("when")
+@click.option("--tz", metavar="ZONE", help="The IANA zone of the time. Default: the setting `timezone`.")
+@click.option("-n", "count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many fires.")
+def preview_command(when: str, tz: str | None, count: int) -> None:
+    """Show what a time means, without setting anything.
+
+    \b
+      wakeful preview "every monday at 9am" --tz Europe/Berlin -n 3
+    """
+    found = parse(when, timezone=tz or asked().settings().timezone, now=SystemClock().now())
+    fires = found.next(count)
+    fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr, "timezone": found.timezone}
+    fields |= {f"fire {number}": f"{local(fire, found.timezone)} = {utc(fire)}" for number, fire in enumerate(fires, 1)}
+    fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
+    asked().output.record(fields | {"now": utc(found.now)}, _document(found, count))
+
+
+def _document(found: Understood, count: int) -> dict[str, object]:
+    return {
+        "kind": found.kind,
+        "description": found.description,
+        "timezone": found.timezone,
+        **({"cron_expr": found.cron_expr} if found.cron_expr else {"fire_at": found.fire_at}),
+        "next": [{"local": local(fire, found.timezone), "utc": fire} for fire in found.next(count)],
+        "remarks": found.remarks,
+        "now": found.now,
+    }

@@ -1,0 +1,136 @@
+"""`ls`, `show` and `why`: what there is, and why it is as it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from wakeful import views
+from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
+from wakeful.app import Wakeful
+from wakeful.cli.context import Command, asked
+from wakeful.cli.output import clean, local, schedule_of, since, utc, words
+
+_PAGE = 500
+
+
+@click.command("ls", cls=Command)
+@click.option("--all", "everything", is_flag=True, help="Also what has fired, failed or was cancelled.")
+@click.option("--status", type=click.Choice(ALARM_STATUSES), help="Only these.")
+@click.option("--kind", type=click.Choice(["once", "cron"]), help="Only these.")
+@click.option("--to", "target", default="", metavar="TARGET", help="Only those of a target.")
+@click.option("--label", default="", help="Only those with this label.")
+@click.option("--conversation", default="", help="Only those of a conversation.")
+@click.option("--since", "after", metavar="TIME|DURATION", help="Created at or after, or so long ago at most.")
+@click.option("--until", "before", metavar="TIME|DURATION", help="Created before.")
+@click.option("-q", "text", default="", metavar="TEXT", help="Part of the label or the message.")
+@click.option("-n", "limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+def ls_command(
+    everything: bool, status: str | None, after: str | None, before: str | None, limit: int, **given: str
+) -> None:
+    """List alarms, newest first.
+
+    Those that are active or paused, unless --all or --status says otherwise. Columns in a pipe: id, status,
+    next fire, schedule, target, label, message.
+    """
+    statuses = (status,) if status else () if everything else ("active", "paused")
+
+    async def do(clock: Wakeful) -> tuple[list[Alarm], datetime]:
+        now = await clock.service.now()
+        filters = {
+            "status": statuses,
+            "kind": given["kind"] or "",
+            "target": given["target"],
+            "label": given["label"],
+            "conversation_id": given["conversation"],
+            "text": given["text"],
+            "since": since(after, "since", now),
+            "until": since(before, "until", now),
+        }
+        return await _pages(clock, filters, limit), now
+
+    found, now = asked().run(do)
+    if len(found) > limit:
+        click.echo(f"note: there are more; these are the newest {limit} (-n)", err=True)
+    _list(found[:limit], now)
+
+
+async def _pages(clock: Wakeful, filters: dict[str, Any], limit: int) -> list[Alarm]:
+    """As many as asked, and one more where there are more."""
+    found: list[Alarm] = []
+    while len(found) <= limit:
+        size = min(_PAGE, limit + 1 - len(found))
+        page = await clock.find(**filters, cursor=found[-1] if found else None, limit=size)
+        found += page
+        if len(page) < size:
+            break
+    return found
+
+
+def _list(alarms: list[Alarm], now: datetime) -> None:
+    out = asked().output
+    columns = ("id", "status", "next", "schedule", "target", "label", "message")
+    rows = [
+        (
+            alarm.id,
+            alarm.status,
+            out.at(alarm.next_fire_at, alarm.timezone) if alarm.status == "active" else "",
+            schedule_of(alarm),
+            alarm.target,
+            alarm.label,
+            alarm.wake_message,
+        )
+        for alarm in alarms
+    ]
+    out.rows(columns, rows, {"alarms": [views.view(alarm) for alarm in alarms], "now": now})
+
+
+@click.command("show", cls=Command)
+@click.argument("id")
+@click.option("-n", "count", type=click.IntRange(0, _PAGE), default=5, show_default=True, help="How many fires.")
+def show_command(id: str, count: int) -> None:
+    """Show one alarm and its latest fires."""
+
+    async def do(clock: Wakeful) -> tuple[Alarm, list[Fire], datetime]:
+        alarm = await clock.get(id)
+        return alarm, await clock.fires(alarm.id, limit=count) if count else [], await clock.service.now()
+
+    alarm, fires, now = asked().run(do)
+    shown: dict[str, Any] = views.view(alarm) | {"when": words(alarm)}
+    fields = {name: _text(value) for name, value in shown.items()} | {"payload": alarm.payload}
+    if alarm.status == "active":
+        fields["local"] = local(alarm.next_fire_at, alarm.timezone)
+    for fire in fires:
+        fields[f"fire {utc(fire.scheduled_for)}"] = _became(fire)
+    asked().output.record(fields, shown | {"fires": [views.fire_view(fire) for fire in fires], "now": now})
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return utc(value)
+    return value if isinstance(value, str) else views.encode(value).decode()
+
+
+def _became(fire: Fire) -> str:
+    tries = f", {fire.attempts} attempts" if fire.attempts > 1 else ""
+    why = fire.last_error or fire.result or fire.reason
+    return f"{fire.status}{tries}" + (f": {why}" if why else "")
+
+
+@click.command("why", cls=Command)
+@click.argument("id")
+def why_command(id: str) -> None:
+    """Explain when an alarm fires, or why it was late or did not.
+
+    ID is an alarm's, or a fire's for that fire alone.
+    """
+    why = asked().run(lambda clock: clock.why(id))
+    out = asked().output
+    if out.json:
+        click.echo(views.encode(why))
+    else:
+        click.echo(clean(why.summary))
+        for fact in why.facts:
+            click.echo(f"- {clean(fact)}")

@@ -1,0 +1,191 @@
+"""Commands for tokens: who may speak for an owner over HTTP and MCP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from wakeful.alarm import KEY_GRACE, Event
+from wakeful.app import build_store
+from wakeful.cli.context import Command, asked
+from wakeful.cli.output import utc
+from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.http.security.auth import mint
+from wakeful.schedule import duration
+from wakeful.store import Store, Token
+
+T = TypeVar("T")
+
+
+@click.group("token")
+def token_command() -> None:
+    """Make, list and revoke tokens, and change keys."""
+
+
+@token_command.command("new", cls=Command)
+@click.option("--scopes", default="read,write", show_default=True, metavar="LIST", help="Of read, write and admin.")
+@click.option("--expires", metavar="DURATION", help="How long it is good, such as 30d; otherwise until revoked.")
+@click.option("--label", default="", help="What it is for, to tell it from others.")
+def token_new(scopes: str, expires: str | None, label: str) -> None:
+    """Make a token for an owner (--owner).
+
+    It is shown this once: only its hash is kept. From the first token on, every request needs one.
+    """
+    owner = asked().settings().owner
+    lasts = None if expires is None else duration(expires)
+
+    async def do(store: Store) -> tuple[str, Token]:
+        text, token = mint(
+            owner, [scope.strip() for scope in scopes.split(",")], now=await store.now(), lasts=lasts, label=label
+        )
+        await store.add_token(token)
+        return text, token
+
+    text, token = _on_store(do)
+    asked().output.record(
+        {
+            "token": text,
+            "id": token.id,
+            "owner": token.owner_did,
+            "scopes": ",".join(token.scopes),
+            "expires": _moment(token.expires_at),
+        },
+        {"token": text} | _document(token),
+    )
+    click.echo("note: keep it now; it is not shown again", err=True)
+
+
+@token_command.command("ls", cls=Command)
+def token_ls() -> None:
+    """List the tokens of all owners.
+
+    Columns in a pipe: id, owner, scopes, state, created, last used, label.
+    """
+
+    async def do(store: Store) -> tuple[list[Token], datetime]:
+        return await store.tokens(), await store.now()
+
+    tokens, now = _on_store(do)
+    rows = [
+        (
+            token.id,
+            token.owner_did,
+            ",".join(token.scopes),
+            _state(token, now),
+            _moment(token.created_at),
+            _moment(token.last_used_at),
+            token.label,
+        )
+        for token in tokens
+    ]
+    documents = [_document(token) | {"state": _state(token, now)} for token in tokens]
+    columns = ("id", "owner", "scopes", "state", "created", "last used", "label")
+    asked().output.rows(columns, rows, {"tokens": documents, "now": now})
+
+
+@token_command.command("revoke", cls=Command)
+@click.argument("id")
+def token_revoke(id: str) -> None:
+    """Make a token useless, within two seconds and for good.
+
+    ID is the part between the first and the second underscore; the whole token is understood too.
+    """
+    id = id.removeprefix("wk_").partition("_")[0]
+
+    async def do(store: Store) -> bool:
+        # Ids are letters and digits: what is not might be something a database does not even take.
+        return id.isascii() and id.isalnum() and await store.revoke_token(id, await store.now())
+
+    if not _on_store(do):
+        raise NotFound(f"there is no token {id!r}", field="id", fix="`wakeful token ls` lists them.")
+    asked().output.record({"id": id, "state": "revoked"}, {"id": id, "state": "revoked"})
+
+
+@token_command.command("open", cls=Command)
+@click.option("--yes", is_flag=True, help="Do it; without this, only say what it would do.")
+def token_open(yes: bool) -> None:
+    """Let everyone in who reaches the server on loopback, once no token is good any more.
+
+    A server that has ever had a token stays closed when the last one ends, and so does one with `public_url`. This
+    opens it again, until the next token is made. Whoever reaches it then acts as the owner in the settings, also
+    through a proxy in front of it.
+    """
+
+    async def do(store: Store) -> None:
+        now = await store.now()
+        live = [token.id for token in await store.tokens() if token.is_live(now)]
+        if live:
+            raise Conflict(
+                f"{len(live)} tokens are still good",
+                fix=f"Revoke each first: wakeful token revoke {live[0]}.",
+            )
+        if not yes:
+            raise InvalidRequest(
+                "everyone who reaches the server would act as its owner, without a token",
+                field="--yes",
+                fix="Say --yes if that is what you want.",
+            )
+        await store.open_door(Event(at=now, what="opened", by="cli", reason="no token is needed any more"))
+
+    _on_store(do)
+    asked().output.record({"state": "open"}, {"state": "open"})
+    click.echo("note: everyone who reaches the server is let in, until the next token is made", err=True)
+
+
+@token_command.command("rotate-reports", cls=Command)
+def token_rotate_reports() -> None:
+    """Change the key that the report tokens of wakes are made with.
+
+    Running servers and workers use the new one within a tick. A token that a wake brought before is good until the
+    report of its fire is due, and an hour at least; afterwards, and for fires that begin later, it is refused.
+    """
+
+    async def do(store: Store) -> tuple[datetime, int]:
+        now = await store.now()
+        event = Event(at=now, what="rotated", by="cli", reason="report tokens are made with a new key")
+        return now, len((await store.rotate_report_key(now, event)).retired)
+
+    now, retired = _on_store(do)
+    asked().output.record(
+        {"rotated": utc(now), "good until": utc(now + KEY_GRACE), "earlier keys": str(retired)},
+        {"rotated_at": now, "good_until": now + KEY_GRACE, "earlier_keys": retired},
+    )
+    click.echo("note: tokens brought before are good until then, or until the report of their fire is due", err=True)
+
+
+def _on_store(verb: Callable[[Store], Awaitable[T]]) -> T:
+    settings = asked().settings()
+
+    async def opened() -> T:
+        store = build_store(settings)
+        try:
+            await store.migrate()
+            return await verb(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(opened())
+
+
+def _state(token: Token, now: datetime) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    if not token.is_live(now):
+        return "expired"
+    return "live" if token.expires_at is None else f"until {utc(token.expires_at)}"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else utc(moment)
+
+
+def _document(token: Token) -> dict[str, Any]:
+    """What there is to know of a token; not its hash."""
+    shown = msgspec.structs.asdict(token)
+    del shown["hash"]
+    return {name: value for name, value in shown.items() if value not in (None, "")}

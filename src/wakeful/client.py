@@ -1,0 +1,193 @@
+"""The clock a Python program holds: every verb (service/verbs.py), the handlers of this process, and the dispatcher."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+
+from msgspec.structs import replace
+
+from wakeful.alarm import INBOX, Users, users_of
+from wakeful.clock import Clock, SystemClock
+from wakeful.config import Settings
+from wakeful.dispatcher import Dispatcher, DispatcherHealth, Served
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.ids import Ids
+from wakeful.metrics import Metrics
+from wakeful.service import Alarms, Caller, Service
+from wakeful.store import Store, Worker
+from wakeful.targets.handler import Handler
+from wakeful.targets.inbox import Inbox
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A target that can tell at the start that it will not work."""
+
+    async def check(self, database: str) -> None: ...
+
+
+class Wakeful(Alarms):
+    """One owner's clock on a store. Use it as `async with wakeful.open(…) as clock`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        targets: Mapping[str, Served],
+        clock: Clock | None = None,
+        via: str = "python",
+        task_target: Callable[[], Served] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._served: dict[str, Served] = dict(targets)
+        self._task_target = task_target
+        self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
+        self._dispatcher: Dispatcher | None = None
+        self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
+        service = Service(
+            store,
+            clock=self._clock,
+            settings=settings,
+            targets=lambda: self._served,
+            users=self._users,
+            metrics=self.metrics,
+        )
+        # Whoever is here holds the database: no limits.
+        super().__init__(service, Caller(owner=settings.owner, via=via, by=via, limited=False, remote=False))
+        if (inbox := self._served.get(INBOX)) is not None and isinstance(inbox.target, Inbox):
+            inbox.target.arriving = self.service.inbox_signal.ring
+
+    def _users(self, target: str) -> Users:
+        return served.users if (served := self._served.get(target)) is not None else Users()
+
+    async def __aenter__(self) -> Self:
+        await self._store.migrate()
+        name = self.settings.tasks_target
+        if name not in self._served and self._task_target is not None and await self._store.tasks.table():
+            self._served[name] = self._task_target()
+            self._implied = name
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for served in self._served.values():
+            await served.target.close()
+        await self._store.close()
+
+    def for_owner(self, owner: str) -> Alarms:
+        """The same verbs for another owner: for a program that keeps the alarms of several."""
+        return self.service.of(replace(self.caller, owner=owner))
+
+    # Serve
+
+    def handler(
+        self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
+    ) -> Callable[[F], F]:
+        """Serve a target of this name in this process with a function, async or plain.
+
+        What it returns is the result; what it raises is the failure, and the retry ladder climbs. With `reports` it
+        may return None and say later how it went, by `completed` or `delivery_failed`.
+        """
+
+        def register(function: F) -> F:
+            if name == INBOX or (name in self._served and name != self._implied):
+                raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
+            if name == self._implied:
+                self._implied = ""
+            room = self.settings.total_concurrency if concurrency is None else concurrency
+            target = Handler(function, timeout=timeout, reports=reports)
+            self._served[name] = Served(target, room, breaks=False, users=users_of(self.settings, name, "handler"))
+            return function
+
+        return register
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Made on first use: handlers are registered before it runs."""
+        if self._dispatcher is None:
+            now = self._clock.now()
+            worker = Worker(
+                id=Ids().new(now),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=_version(),
+                started_at=now,
+                seen_at=now,
+            )
+            base = self.settings.public_url or self.settings.local_url
+            self._dispatcher = Dispatcher(
+                self._store,
+                self._served,
+                worker=worker,
+                settings=self.settings,
+                clock=self._clock,
+                report_url=base.rstrip("/") + "/v1/fires/{fire_id}/report",
+                metrics=self.metrics,
+            )
+        return self._dispatcher
+
+    async def run(self) -> None:
+        """Dispatch until cancelled; then finish or hand back what is in flight."""
+        await self.check_targets()
+        await self.dispatcher.run()
+
+    async def check_targets(self) -> None:
+        """Refuse to start with a target that cannot work: a table that is missing, or has no unique key."""
+        for name, served in self._served.items():
+            if isinstance(served.target, Checked):
+                try:
+                    await served.target.check(self.settings.db)
+                except InvalidRequest as error:
+                    raise InvalidConfig(error.message, field=f"targets.{name}", fix=error.fix) from None
+
+    async def run_due(self) -> int:
+        """Deliver what is due now, and return: for tests and for programs with a loop of their own."""
+        return await self.dispatcher.run_due()
+
+    def asgi(self) -> Starlette:
+        """The HTTP doors as an ASGI application, to mount in one of your own."""
+        from wakeful.agents import mcp_routes
+        from wakeful.http import did, health
+        from wakeful.http.app import application
+        from wakeful.http.envelope import Envelope
+        from wakeful.http.live import websocket
+        from wakeful.http.security.auth import Auth
+        from wakeful.service.live import Live
+
+        auth = Auth(self._store, self.settings, self._clock)
+        extra = [*did.routes(auth, self._store, self.settings, self._clock), *mcp_routes(self.service, self.settings)]
+        watching = health.routes(
+            self._store, self.metrics, lease=self.settings.lease, targets=self._served, heartbeat=self._pulse
+        )
+        live = Live(self._store, self._clock, self.settings.tick)
+        following = websocket.routes(self.service, self._store, live, auth, self.settings)
+        app = application(self.service, self._store, self.settings, auth=auth, extra=[*extra, *watching, *following])
+        if self.settings.chronos_envelope:
+            app.add_middleware(Envelope)
+        app.add_middleware(health.Watched, metrics=self.metrics)  # outermost: refusals count too
+        return app
+
+    def _pulse(self) -> DispatcherHealth | None:
+        return None if self._dispatcher is None else self._dispatcher.health
+
+
+def _version() -> str:
+    from wakeful import __version__
+
+    return __version__

@@ -1,0 +1,138 @@
+"""What a dispatcher lets operators know: numbers for all of it, log lines for what went wrong.
+
+A line says how far an error went, not what the target said: that can quote the wake. The fire has the whole of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting, first_due
+from wakeful.dispatcher.flights import Flight
+from wakeful.metrics import Metrics
+from wakeful.targets.table import NOT_INSERTED
+
+log = logging.getLogger("wakeful.dispatcher")
+
+_WORDS: Final[dict[type[Any], str]] = {
+    Completed: "completed",
+    Delivered: "delivered",
+    Failed: "failed",
+    Snoozed: "snoozed",
+    Waiting: "waiting",
+}
+_SHOWN: Final = 120
+_SHOWN_OF_DATABASE: Final = 300
+NOT_WRITTEN: Final = "the row could not be written"
+NOT_SETTLED: Final = "what came of it could not be written down"
+_FRAMES: Final = 5
+
+
+class DispatcherHealth(Struct, frozen=True):
+    """How a dispatcher is: `age` is seconds since it last looked for work and was heard by the store."""
+
+    state: str  # idle (never run), running, stopping, ended
+    age: float = 0.0
+    in_flight: int = 0
+    breakers: dict[str, bool] = {}  # target → open
+    stalled: float = 0.0  # seconds since anything was settled, while something waits to be
+    held: Mapping[str, int] = {}  # target → owners whose wakes to it wait
+
+
+class DeliveryMetrics:
+    """For the way that every alarm takes: next to nothing is done there but noting down."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._late = metrics.late
+        self._took: dict[tuple[str, type[Any]], Callable[[timedelta], None]] = {}
+
+    def begun(self, flight: Flight, started: datetime) -> None:
+        """The first attempt of a fire: how late it is. Retries are late on purpose."""
+        alarm, fire = flight.alarm, flight.fire
+        if alarm.failure_count == 0 and (fire is None or fire.attempts == 0):
+            self._late(started - first_due(alarm))
+
+    def attempted(self, flight: Flight, outcome: Outcome, attempt: Try) -> None:
+        key = flight.alarm.target, type(outcome)
+        if key not in self._took:
+            self._took[key] = self._metrics.took(key[0], _WORDS[key[1]])
+        self._took[key](attempt.ended - attempt.started)
+        if isinstance(outcome, Failed):
+            failed(flight, outcome, attempt)
+
+    def settled(self, flights: Sequence[Flight]) -> None:
+        """Flights whose changes are written. Most have one fire that is new, and ended as its neighbours' did."""
+        new = [flight.change.fires for flight in flights if flight.fire is None and flight.change is not None]
+        ends = Counter([(fire.status, fire.reason, fire.count) for fires in new for fire in fires])
+        for (status, reason, each), times in ends.items():
+            self._metrics.ended(status, reason, each * times)
+        if any(status in _BAD for status, _, _ in ends):
+            log_ends(None, [fire for fires in new for fire in fires])
+        for flight in flights:
+            if flight.fire is not None and flight.change is not None:
+                settled(self._metrics, flight.fire, flight.change)
+
+
+def failed(flight: Flight, outcome: Failed, attempt: Try) -> None:
+    """A table that does not take the row is the operator's to mend; everything else may be the target's bad day."""
+    tried = flight.fire.attempts + 1 if flight.fire else 1
+    level = logging.WARNING if outcome.error.startswith(_DATABASE_SAYS) else logging.INFO
+    more = fields(flight.alarm, attempt=tried, ms=attempt.ms)
+    log.log(level, "delivery failed: %s", shown(outcome.error), extra=more)
+
+
+def settled(metrics: Metrics, before: Fire | None, change: Change) -> None:
+    """What a change that is written means for the fires in it."""
+    metrics.fires(before, change.fires)
+    log_ends(before, change.fires)
+
+
+def log_ends(before: Fire | None, fires: Sequence[Fire]) -> None:
+    for fire in fires:
+        if fire.status in _BAD and (before is None or before.status != fire.status):
+            said = _BAD[fire.status]
+            more = {"fire_id": fire.id, "target": fire.target, "attempt": fire.attempts, "reason": fire.reason}
+            log.warning("%s: %s", said, shown(fire.last_error), extra={"alarm_id": fire.alarm_id, **more})
+
+
+def broke(what: str, alarm: Alarm, error: Exception) -> None:
+    """A bug: its kind and where it is, without its words, which can quote the wake."""
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    log.error("%s: %s in %s", what, type(error).__name__, where, extra=fields(alarm))
+
+
+_BAD: Final[dict[str, str]] = {"failed": "a fire failed for good", "timed_out": "no report came in time"}
+
+
+def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
+    """The fields of a log line about an alarm, and what of it must not stand in the line."""
+    hide = tuple(text for text in (alarm.wake_message, alarm.payload) if len(text) > 2)
+    return {"alarm_id": alarm.id, "fire_id": alarm.fire_id, "target": alarm.target, "hide": hide, **more}
+
+
+def shown(error: str) -> str:
+    """What of an error may stand in a log: its head, since what comes after a colon was said by somebody else.
+
+    A database that refuses a row names tables and columns after its colons: its first line is shown, without the
+    values that it quotes.
+    """
+    if not error.startswith(_DATABASE_SAYS):
+        return error.partition(":")[0][:_SHOWN] or "no reason given"
+    said, *quoted = _QUOTED.split(error.partition("\n")[0], maxsplit=1)
+    return (_VALUE.sub('value "…"', said) + (": …" if quoted else ""))[:_SHOWN_OF_DATABASE]
+
+
+_DATABASE_SAYS: Final = (f"{NOT_WRITTEN}:", f"{NOT_INSERTED}:")
+_QUOTED: Final = re.compile(r""": ?["']""")
+_VALUE: Final = re.compile(r'value "[^"]*"')

@@ -1,0 +1,324 @@
+"""The shapes of what the HTTP door takes and answers, for the OpenAPI document.
+
+Bodies are validated by these very types; that answers have them is tested against every route.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from wakeful.alarm import Attempt, Policy
+from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
+from wakeful.alarm.request import Moment, Span
+from wakeful.service import Entry
+from wakeful.store import Stats
+
+BATCH_LIMIT: Final = 1000
+PREVIEW_LIMIT: Final = 100
+Text = str | UnsetType
+Instant = datetime | UnsetType
+
+# Bodies
+
+
+class BatchBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Each item a body as `POST /v1/alarms` takes it; one that is not is answered in its place."""
+
+    alarms: Annotated[list[Raw], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class PauseBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    reason: str = ""
+
+
+class SnoozeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Exactly one of `for` (a length) and `until` (a moment)."""
+
+    wait: Span | None = field(default=None, name="for")
+    until: Moment | None = None
+
+
+class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    when: Annotated[str, Meta(extra_json_schema={"minLength": 1, "examples": ["every weekday at 9am"]})]
+    timezone: str | None = None
+    n: Annotated[int, Meta(ge=1, le=PREVIEW_LIMIT)] = 5
+
+
+# Answers
+
+
+class _Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Nothing but what is named here."""
+
+
+class AlarmView(_Shape, frozen=True, kw_only=True):
+    """An alarm. Empty fields are left out; `next_fire_at` is there only while it is active."""
+
+    id: str
+    label: str
+    kind: Kind
+    cron_expr: Text = UNSET
+    timezone: str
+    next_fire_at: Instant = UNSET
+    conversation_id: Text = UNSET
+    wake_message: str
+    payload: Raw
+    status: AlarmStatus
+    idempotency_key: Text = UNSET
+    max_failures: int
+    failure_count: int
+    last_error: Text = UNSET
+    created_at: datetime
+    last_fired_at: Instant = UNSET
+    target: str
+    version: int
+    fire_count: int
+    policy: Policy | UnsetType = UNSET
+    paused_reason: Text = UNSET
+    cancelled_at: Instant = UNSET
+    isolated: bool | UnsetType = UNSET
+    owner_did: str
+    created_by: Text = UNSET
+    created_via: Text = UNSET
+    root_id: Text = UNSET
+    parent_fire: Text = UNSET
+    generation: int | UnsetType = UNSET
+
+
+class AlarmAnswer(AlarmView, frozen=True, kw_only=True):
+    """An alarm, at the moment `now`. The header ETag holds its version."""
+
+    now: datetime
+
+
+class Like(_Shape, frozen=True, kw_only=True):
+    """An active alarm of the same owner with the same target, schedule and message."""
+
+    id: str
+    label: str
+    created_at: datetime
+    next_fire_at: datetime
+
+
+class CreatedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+    similar: Like | UnsetType = UNSET
+
+
+class DedupedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+    """The key existed: this is the alarm that has it. `in_flight`, where it was replaced: see ChangedAnswer."""
+
+    deduped: bool
+    in_flight: bool | UnsetType = UNSET
+
+
+class ChangedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+    """`in_flight`: a worker has it just now, so this one attempt may still arrive as it was; or somebody has fetched a
+    wake of it from the inbox and may be at it.
+    """
+
+    in_flight: bool
+
+
+class AlarmsAnswer(_Shape, frozen=True, kw_only=True):
+    alarms: list[AlarmView]
+    next_cursor: Text = UNSET
+    now: datetime
+
+
+class ResetAnswer(_Shape, frozen=True, kw_only=True):
+    cancelled: int
+    now: datetime
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """RFC 9457: what was wrong, with a stable `code`, the `field` at fault, and what to do instead."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    field: Text = UNSET
+    fix: Text = UNSET
+
+
+class BatchItem(_Shape, frozen=True, kw_only=True):
+    """What became of one item: an alarm (201 made, 200 its key existed) or a problem."""
+
+    status: int
+    alarm: AlarmView | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class BatchAnswer(_Shape, frozen=True, kw_only=True):
+    """One result per item, in their order, and how many came to what."""
+
+    results: list[BatchItem]
+    created: int
+    deduped: int
+    refused: int
+    now: datetime
+
+
+class FireView(_Shape, frozen=True, kw_only=True):
+    """One occurrence of an alarm, and what became of it."""
+
+    id: str
+    alarm_id: str
+    scheduled_for: datetime
+    owner_did: str
+    target: str
+    status: FireStatus
+    reason: Text = UNSET
+    attempts: int
+    failures: int
+    started_at: Instant = UNSET
+    delivered_at: Instant = UNSET
+    report_by: Instant = UNSET
+    completed_at: Instant = UNSET
+    duration_ms: int | UnsetType = UNSET
+    result: Text = UNSET
+    last_error: Text = UNSET
+    log: list[Attempt] | UnsetType = UNSET
+    through: Instant = UNSET
+    count: int | UnsetType = UNSET
+    updated_at: datetime
+
+
+class FireAnswer(FireView, frozen=True, kw_only=True):
+    now: datetime
+
+
+class ReportedAnswer(FireAnswer, frozen=True, kw_only=True):
+    """A fire after a report. `retry_at`: when it is tried again; absent where nothing more comes."""
+
+    retry_at: Instant = UNSET
+
+
+class FiresAnswer(_Shape, frozen=True, kw_only=True):
+    fires: list[FireView]
+    next_cursor: Text = UNSET
+    now: datetime
+
+
+class RetriedAnswer(_Shape, frozen=True, kw_only=True):
+    """How many fires the filters chose, and how many of them could be opened again."""
+
+    found: int
+    retried: int
+    refused: int
+    next_cursor: Text = UNSET
+    now: datetime
+
+
+class WhyAnswer(_Shape, frozen=True, kw_only=True):
+    """One paragraph in words, and the facts it rests on."""
+
+    summary: str
+    facts: list[str]
+    now: datetime
+
+
+class HistoryAnswer(_Shape, frozen=True, kw_only=True):
+    history: list[Entry]
+    now: datetime
+    more: bool = False
+
+
+class FailedAnswer(_Shape, frozen=True, kw_only=True):
+    failed: list[Entry]
+    now: datetime
+    more: bool = False
+
+
+class Coming(_Shape, frozen=True, kw_only=True):
+    at: datetime
+    alarm: AlarmView
+
+
+class AgendaAnswer(_Shape, frozen=True, kw_only=True):
+    """The next fires of all alarms, merged, soonest first."""
+
+    agenda: list[Coming]
+    now: datetime
+    more: bool = False
+
+
+class StatsAnswer(Stats, frozen=True, kw_only=True):
+    now: datetime
+
+
+class ReportTo(_Shape, frozen=True, kw_only=True):
+    url: str
+    token: str
+
+
+class InboxWake(_Shape, frozen=True, kw_only=True):
+    """A wake handed to its owner, to be reported by `report_by`; else it waits again, as often as a failure is retried.
+
+    `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series passed
+    meanwhile without a wake of their own. `attempt`: how often it has been handed out.
+    """
+
+    fire_id: str
+    alarm_id: str
+    owner_did: str
+    user_id: str
+    conversation_id: str
+    label: str
+    message: str
+    payload: Raw
+    scheduled_for: datetime
+    isolated: bool
+    created_by: str
+    created_via: str
+    created_at: datetime
+    origin: str
+    report: ReportTo
+    attempt: int
+    late_ms: int
+    missed: int
+    report_by: Instant = UNSET
+
+
+class InboxAnswer(_Shape, frozen=True, kw_only=True):
+    wakes: list[InboxWake]
+    now: datetime
+
+
+class Occurrence(_Shape, frozen=True, kw_only=True):
+    """The same moment twice: in UTC, and by the clocks of its zone."""
+
+    utc: datetime
+    local: datetime
+
+
+class PreviewAnswer(_Shape, frozen=True, kw_only=True):
+    """What a `when` was understood to mean; `remarks` says what the clocks of the zone do to it."""
+
+    kind: Kind
+    fire_at: Instant = UNSET
+    cron_expr: Text = UNSET
+    timezone: str
+    description: str
+    next: list[Occurrence]
+    remarks: list[str]
+    now: datetime
+
+
+class HealthAnswer(_Shape, frozen=True, kw_only=True):
+    status: str
+    version: str
+
+
+class ReadyAnswer(_Shape, frozen=True, kw_only=True):
+    status: str
+    version: str
+    store: str
+    dispatcher: str
+    heartbeat_age_seconds: float | UnsetType = UNSET
+    in_flight: int | UnsetType = UNSET
+    now: datetime

@@ -1,0 +1,151 @@
+"""The HTTP door: routes under `/v1`, JSON in and out, problems by RFC 9457.
+
+What there is stands in the tables of `routes/`, and of the doors beside this one.
+Where no `Auth` is given everyone who gets this far is the one owner in the settings.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wakeful import views
+from wakeful.config import Settings
+from wakeful.errors import InvalidConfig, WakefulError
+from wakeful.http.context import Context
+from wakeful.http.endpoint import Endpoint, operations_of, routed
+from wakeful.http.openapi import document
+from wakeful.http.operations import Operation, OperationRequest
+from wakeful.http.routes import alarms, fires, look
+from wakeful.http.security.auth import SCOPES, Auth, AuthMiddleware, Principal, route_path
+from wakeful.http.security.guard import Guard, refused
+from wakeful.service import Service
+from wakeful.store import Store
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *alarms.OPERATIONS,
+    *fires.OPERATIONS,
+    *look.OPERATIONS,
+)
+
+
+def application(
+    service: Service,
+    store: Store,
+    settings: Settings,
+    *,
+    auth: Auth | None = None,
+    extra: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """The door as an ASGI application: served by `wakeful serve`, or mounted in an application of one's own.
+
+    `extra` are routes of other doors.
+    """
+    if not settings.owner:  # to the service that means the operator, who sees all
+        raise InvalidConfig(
+            "it is empty, and no token says who asks", field="owner", fix="Name whose alarms these are."
+        )
+    context = Context(service, store, settings)
+    everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
+    routes: list[BaseRoute] = [*routed(context, OPERATIONS, everyone), *extra]
+    routes += routed(Served(routes), [_DESCRIBED])
+    return with_middleware(routes, settings, auth=auth)
+
+
+def with_middleware(routes: Sequence[BaseRoute], settings: Settings, *, auth: Auth | None = None) -> Starlette:
+    """Routes behind the guards every door has: strangers, tokens, and problem answers for whatever goes wrong."""
+    guards = [Middleware(Guard, settings=settings)]
+    if auth is not None:
+        guards.append(Middleware(AuthMiddleware, auth=auth))
+    app = Application(
+        routes=routes,
+        middleware=guards,
+        exception_handlers={404: _refused, 405: _wrong_method, WakefulError: _refused},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class Application(Starlette):
+    """Starlette with a short way to routes whose path is fixed, and without its page for what was not foreseen.
+
+    `Guard` answers for that, and for every error on purpose.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        whole = ExceptionMiddleware(self.router, handlers=self.exception_handlers)
+        app: ASGIApp = ShortWay(whole, self.routes)
+        for cls, args, kwargs in reversed(self.user_middleware):
+            app = cls(app, *args, **kwargs)
+        return app
+
+
+class ShortWay:
+    """Straight to the operation where method and path say it all; everything else goes through the router."""
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+        self._app = app
+        self._routes = {
+            (method, route.path): route
+            for route in routes
+            if isinstance(route, Route) and isinstance(route.endpoint, Endpoint) and "{" not in route.path
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._routes.get((scope["method"], route_path(scope))) if scope["type"] == "http" else None
+        if route is None or scope["method"] == "HEAD":
+            await self._app(scope, receive, send)
+            return
+        scope["route"], scope["endpoint"], scope["path_params"] = route, route.endpoint, {}
+        await route.endpoint(scope, receive, send)
+
+
+class Served:
+    """The routes of one application: the document names these, and no others."""
+
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        self._routes = routes
+
+    @functools.cached_property
+    def document(self) -> dict[str, Any]:
+        return document(operations_of(self._routes))
+
+
+async def openapi(served: Served, ask: OperationRequest) -> Response:
+    at: str = ask.request.scope.get("root_path", "")  # where this application is mounted in another
+    return Response(views.encode(served.document | {"servers": [{"url": at or "/"}]}), media_type="application/json")
+
+
+_DESCRIBED: Final = Operation(
+    method="GET",
+    path="/openapi.json",
+    run=openapi,
+    says="This document",
+    scope="",
+    answers={200: dict[str, Any]},
+)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    return refused(error)
+
+
+def _wrong_method(request: Request, _: Exception) -> Response:
+    """405, with the methods of every route at this path: the framework names those of one only."""
+    routes: list[BaseRoute] = request.app.routes
+    here = [route for route in routes if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE]
+    allowed = {method for route in here for method in route.methods or ()}
+    if any(not operation.safe for operation in operations_of(here)):
+        allowed.discard("HEAD")
+    return refused(HTTPException(405, headers={"allow": ", ".join(sorted(allowed))}))

@@ -1,0 +1,264 @@
+"""A token for whoever proves a DID's key: challenge, Ed25519 signature, token.
+
+A challenge leaves nothing behind: its nonce carries its own end, the name of the server that gave it out, and a MAC
+under the database's secret, so any process can check one that another gave out, and asking for many fills nothing. It
+is good once, because the token it leads to has an id made from it, and a database takes an id only once: the row that
+has to be written anyway is the record. What is signed names the server: one that was asked for elsewhere is no good.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.alarm import unix_ms
+from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.clock import Clock
+from wakeful.config import Settings
+from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
+from wakeful.http.endpoint import routed
+from wakeful.http.operations import Operation, OperationRequest
+from wakeful.http.security.auth import Auth, mint
+from wakeful.http.security.guard import answer, body
+from wakeful.http.security.limits import Newcomers
+from wakeful.store import AlarmQuery, Store
+
+NONCE_LASTS: Final = timedelta(seconds=120)
+TOKEN_LASTS: Final = timedelta(days=1)
+_DID: Final = re.compile(r"(did:matrix:[^:]+:)([0-9a-fA-F]{16})")
+_RANDOM: Final = 24
+_MAC: Final = 32
+_PRIME: Final = 2**255 - 19
+_D: Final = -121665 * pow(121666, -1, _PRIME) % _PRIME  # of the curve
+_AGAIN: Final = "Ask /v1/auth/challenge for a new one, and use it once and within two minutes."
+
+# For the OpenAPI document only: what is wrong with them is told in better words than a decoder has.
+Did = Annotated[str, Meta(extra_json_schema={"pattern": f"^{_DID.pattern}$", "maxLength": TEXT_LIMIT})]
+Key = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-fA-F]{64}$"})]
+Signature = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-fA-F]{128}$"})]
+Verify = Callable[[bytes, bytes, bytes], bool]  # public key, signature, message
+
+
+class ChallengeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    did: Did
+
+
+class Challenge(Struct, frozen=True, kw_only=True):
+    """Sign `message` with the DID's key, where `server` is the one you called; `message` begins with it."""
+
+    did: str
+    server: str
+    nonce: str
+    message: str
+    expires_in: int
+
+
+class VerifyBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Key and signature in hexadecimal; the signature is over the challenge's message."""
+
+    did: Did
+    public_key: Key
+    nonce: str
+    signature: Signature
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """A token with the scopes read and write, for the alarms of this owner."""
+
+    token: str
+    owner: str
+    expires_in: int
+
+
+def routes(auth: Auth, store: Store, settings: Settings, clock: Clock) -> list[Route]:
+    """The two routes, where the setting `did_auth` asks for them."""
+    if not settings.did_auth:
+        return []
+    newcomers = Newcomers(settings.did_owners_per_address, settings.did_owners_per_hour)
+    server = (settings.public_url or settings.local_url).rstrip("/")
+    return routed(Proof(store, clock, _ed25519(), server=server, newcomers=newcomers), OPERATIONS)
+
+
+def _ed25519() -> Verify:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise InvalidConfig(
+            "checking signatures needs the package cryptography",
+            field="did_auth",
+            fix="pip install 'wakeful[did]', or set did_auth = false.",
+        ) from None
+
+    def verify(key: bytes, signature: bytes, message: bytes) -> bool:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    return verify
+
+
+class Proof:
+    def __init__(self, store: Store, clock: Clock, verify: Verify, *, server: str, newcomers: Newcomers) -> None:
+        self._store = store
+        self._clock = clock
+        self._verify = verify
+        self._server = server
+        self._newcomers = newcomers
+
+    async def challenge(self, did: str) -> Challenge:
+        _parts(did)
+        end = unix_ms(self._clock.now() + NONCE_LASTS).to_bytes(8)
+        stem = end + secrets.token_bytes(_RANDOM) + self._server.encode()
+        nonce = (
+            base64.urlsafe_b64encode(stem + _mac((await self._store.report_keys()).current, did, stem))
+            .decode()
+            .rstrip("=")
+        )
+        message = _message(self._server, did, nonce)
+        return Challenge(did=did, server=self._server, nonce=nonce, message=message, expires_in=_seconds(NONCE_LASTS))
+
+    async def verify(self, said: VerifyBody, address: str = "") -> Verified:
+        """A token for a signature. `address`: where it came from."""
+        stem, fingerprint = _parts(said.did)
+        key, signature = _bytes(said.public_key, "public_key", 32), _bytes(said.signature, "signature", 64)
+        if key.hex()[:16] != fingerprint:
+            raise Unauthorized(
+                "this is not the key of this DID",
+                field="public_key",
+                fix="A DID ends in the first 16 hexadecimal digits of its public key.",
+            )
+        if has_small_order(key):
+            raise Unauthorized(
+                "everyone can sign for this key: it is a point of small order",
+                field="public_key",
+                fix="Make a key with an Ed25519 library.",
+            )
+        now = self._clock.now()
+        server, used = await self._check_nonce(said.did, said.nonce, now)
+        if not self._verify(key, signature, _message(server, said.did, said.nonce).encode()):
+            raise Unauthorized(
+                "the signature is not this key's over the challenge's message",
+                field="signature",
+                fix="Sign the bytes of `message` as they are, with Ed25519.",
+            )
+        owner = stem + fingerprint
+        if not await self._store.find(AlarmQuery(owner=owner, limit=1)):
+            self._newcomers.admit(owner, address, now)
+        text, token = mint(owner, ("read", "write"), now=now, lasts=TOKEN_LASTS, label="did proof", id=used)
+        if not await self._store.add_token(token):
+            raise _spent()
+        return Verified(token=text, owner=owner, expires_in=_seconds(TOKEN_LASTS))
+
+    async def _check_nonce(self, did: str, nonce: str, now: datetime) -> tuple[str, str]:
+        """Which server gave it out, and the id of the token this nonce is good for, once."""
+        try:
+            raw = base64.b64decode(nonce + "=" * (-len(nonce) % 4), b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise _spent() from None
+        stem, mac = raw[:-_MAC], raw[-_MAC:]
+        keys = await self._store.report_keys()  # a change of key between the two steps is nobody's fault
+        known = [key for key in (keys.current, *(old.key for old in keys.retired)) if _is_ours(mac, key, did, stem)]
+        if not known or unix_ms(now) >= int.from_bytes(stem[:8]):
+            raise _spent()
+        return stem[8 + _RANDOM :].decode(), hashlib.sha256(raw).hexdigest()[:32]
+
+
+def _is_ours(mac: bytes, key: bytes, did: str, stem: bytes) -> bool:
+    return hmac.compare_digest(mac, _mac(key, did, stem))
+
+
+def _mac(key: bytes, did: str, stem: bytes) -> bytes:
+    return hmac.new(key, b"did-nonce:" + stem + b"\0" + did.encode(), hashlib.sha256).digest()
+
+
+def _parts(did: str) -> tuple[str, str]:
+    """A DID up to its fingerprint, and the fingerprint in lower case: one key is one owner, however it is spelled."""
+    check_text("did", did, TEXT_LIMIT)
+    if (found := _DID.fullmatch(did)) is None:
+        raise InvalidRequest(
+            f"{did[:100]!r} is not a DID that can be proved here",
+            field="did",
+            fix="Give did:matrix:<user id>:<first 16 hexadecimal digits of the public key>.",
+        )
+    return found[1], found[2].lower()
+
+
+def _bytes(text: str, field: str, size: int) -> bytes:
+    try:
+        found = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        found = b""
+    if len(found) != size:
+        raise InvalidRequest(f"it is not {size} bytes in hexadecimal", field=field, fix=f"Give {2 * size} digits.")
+    return found
+
+
+def _message(server: str, did: str, nonce: str) -> str:
+    return f"wakeful-auth:{server}:{did}:{nonce}"
+
+
+def has_small_order(key: bytes) -> bool:
+    """Whether eight times this point is nothing: any signature of some fits it, and it is nobody's.
+
+    Of a point on -x² + y² = 1 + d x² y², order 1 and 2 mean y² = 1, order 4 means y = 0; and order 8 means that twice
+    the point has y = 0, which is x² = -y², and the curve then says d y⁴ + 2 y² = 1.
+    """
+    y = (int.from_bytes(key, "little") & ((1 << 255) - 1)) % _PRIME
+    square = y * y % _PRIME
+    return y == 0 or square == 1 or (_D * square * square + 2 * square - 1) % _PRIME == 0
+
+
+def _seconds(length: timedelta) -> int:
+    return int(length.total_seconds())
+
+
+def _spent() -> Unauthorized:
+    return Unauthorized(
+        "this nonce is unknown, expired or used, or was given for another DID", field="nonce", fix=_AGAIN
+    )
+
+
+async def challenge(proof: Proof, ask: OperationRequest) -> Response:
+    return answer(await proof.challenge((await body(ask.request, ChallengeBody)).did))
+
+
+async def verify(proof: Proof, ask: OperationRequest) -> Response:
+    client = ask.request.client
+    return answer(await proof.verify(await body(ask.request, VerifyBody), client.host if client else ""))
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="POST",
+        path="/v1/auth/challenge",
+        run=challenge,
+        says="Something to sign, for whoever holds the key of a DID",
+        scope="",
+        body=ChallengeBody,
+        answers={200: Challenge},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/auth/verify",
+        run=verify,
+        says="A token, for the signature over a challenge",
+        scope="",
+        body=VerifyBody,
+        answers={200: Verified},
+        refuses=(401, 429),
+    ),
+)

@@ -1,0 +1,90 @@
+"""One operation of the table as an ASGI application: who asks, what the query says, then the operation itself.
+
+Every route of the HTTP door is one of these, whichever module it comes from; so each has the same patience with slow
+bodies, refuses parameters it does not know, and stands in the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wakeful.clock import Within
+from wakeful.errors import StoreUnavailable, Unauthorized
+from wakeful.http.operations import Operation, OperationRequest, read_query
+from wakeful.http.security.auth import PRINCIPAL, Principal
+from wakeful.http.security.guard import BODY_READ, Refusal, read, refuse_pages
+from wakeful.service import Caller
+
+ANSWER_WITHIN: Final = 30.0
+VIA: Final = "http"
+
+
+class Endpoint:
+    """`room`: what the operation works with. `everyone`: in whose name, where nobody looked who asks."""
+
+    def __init__(self, room: Any, operation: Operation, everyone: Principal | None = None) -> None:
+        self.operation = operation
+        self._room = room
+        self._everyone = everyone
+        self._within = None if operation.waits else ANSWER_WITHIN
+        self.__name__ = operation.run.__name__
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> ASGIApp:
+        operation = self.operation
+        if request.method == "HEAD" and not operation.safe:
+            raise HTTPException(405)
+        ask = self._ask(request)
+        try:
+            with Within(self._within):
+                return await operation.run(self._room, ask)
+        except TimeoutError:
+            if operation.body is not None and BODY_READ not in request.scope:
+                raise _too_slow() from None
+            raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None
+
+    def _ask(self, request: Request) -> OperationRequest:
+        operation = self.operation
+        principal: Principal | None = request.scope.get(PRINCIPAL, self._everyone)
+        query = read_query(request, operation.query)
+        if PRINCIPAL not in request.scope and operation.scope:
+            refuse_pages(request.scope)
+        if principal is None:  # open to everyone, or checked by the operation itself
+            if operation.scope and not operation.own_token:
+                raise Unauthorized("nobody is known to be asking", field="Authorization")
+            return OperationRequest(request, query, Caller(owner="", via=VIA))
+        if operation.scope:
+            principal.need(operation.scope)
+        return OperationRequest(request, query, principal.caller(VIA))
+
+
+async def whole_body(request: Request) -> bytes:
+    """The body of a request that goes to no operation: awaited with the same patience, kept within the same limit."""
+    try:
+        with Within(ANSWER_WITHIN):
+            return await read(request)
+    except TimeoutError:
+        raise _too_slow() from None
+
+
+def _too_slow() -> Refusal:
+    return Refusal(408, "body_too_slow", f"the body was not here within {ANSWER_WITHIN:g} s", field="body")
+
+
+def routed(room: Any, operations: Iterable[Operation], everyone: Principal | None = None) -> list[Route]:
+    return [Route(one.path, Endpoint(room, one, everyone), methods=[one.method]) for one in operations]
+
+
+def operations_of(routes: Iterable[BaseRoute]) -> list[Operation]:
+    """What these routes serve, as far as it stands in a table."""
+    endpoints = [route.endpoint for route in routes if isinstance(route, Route)]
+    return [endpoint.operation for endpoint in endpoints if isinstance(endpoint, Endpoint)]

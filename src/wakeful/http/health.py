@@ -1,0 +1,167 @@
+"""For those who watch over it: the numbers, whether this process should get traffic, and a line for each request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wakeful import __version__
+from wakeful.clock import stopwatch
+from wakeful.dispatcher import DispatcherHealth
+from wakeful.errors import StoreUnavailable, WakefulError
+from wakeful.http import answers as shape
+from wakeful.http.endpoint import routed
+from wakeful.http.operations import Operation, OperationRequest, Text
+from wakeful.http.security.guard import Refusal, answer, refused
+from wakeful.metrics import Metrics
+from wakeful.store import Store
+
+log = logging.getLogger("wakeful.http")
+
+ANSWER_WITHIN: Final = 5.0
+OLDEST_BEAT: Final = 30.0
+LONGEST_STALL: Final = 30.0
+_DEAD: Final = {"stopping": "the dispatcher of this process is stopping", "ended": "its dispatcher has ended"}
+
+
+class Watch(Struct, frozen=True):
+    """What is told of a process. `heartbeat`: how its dispatcher is; None where it has none."""
+
+    store: Store
+    metrics: Metrics
+    lease: timedelta
+    targets: Iterable[str]
+    heartbeat: Callable[[], DispatcherHealth | None]
+
+
+def routes(
+    store: Store,
+    metrics: Metrics,
+    *,
+    lease: timedelta,
+    targets: Iterable[str],
+    heartbeat: Callable[[], DispatcherHealth | None],
+) -> list[Route]:
+    """`/healthz`, `/readyz` and `/metrics`: what a process tells about itself, whatever else it serves."""
+    return routed(Watch(store, metrics, lease, targets, heartbeat), OPERATIONS)
+
+
+async def health(watch: Watch, _: OperationRequest) -> Response:
+    await _asked(watch.store)
+    return answer({"status": "ok", "version": __version__})
+
+
+async def metrics(watch: Watch, ask: OperationRequest) -> Response:
+    told, store = watch.metrics, watch.store
+    pulse = watch.heartbeat()
+    if pulse is not None:
+        told.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            told.backlog(await store.backlog(lease=watch.lease), watch.targets, now=await store.now())
+    except (StoreUnavailable, TimeoutError):
+        told.store_failed()
+        told.backlog_unknown()
+    text, kind = told.exposition(ask.request.headers.get("accept", ""))
+    return Response(text, headers={"content-type": kind})
+
+
+async def ready(watch: Watch, _: OperationRequest) -> Response:
+    try:
+        facts = judged(watch.heartbeat()) | {"store": "ok", "now": await _asked(watch.store)}
+    except WakefulError as error:
+        if isinstance(error, StoreUnavailable):
+            watch.metrics.store_failed()
+        return refused(error)
+    return answer({"status": "ready", "version": __version__, **facts})
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/healthz",
+        run=health,
+        says="Whether this server and its store answer",
+        scope="",
+        answers={200: shape.HealthAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/metrics",
+        run=metrics,
+        says="The numbers of this process, for Prometheus",
+        scope="admin",
+        answers={200: Text(("text/plain", "application/openmetrics-text"), "The numbers")},
+    ),
+    Operation(
+        method="GET",
+        path="/readyz",
+        run=ready,
+        says="Whether this process should get traffic",
+        scope="",
+        answers={200: shape.ReadyAnswer},
+    ),
+)
+
+
+def judged(pulse: DispatcherHealth | None) -> dict[str, Any]:
+    """The facts about a dispatcher that is well, or the refusal of one that is not. None of it is not its fault."""
+    if pulse is None or pulse.state == "idle":
+        return {"dispatcher": "none in this process"}
+    if pulse.state in _DEAD:
+        raise Refusal(503, "not_ready", _DEAD[pulse.state])
+    if pulse.age > OLDEST_BEAT:
+        raise Refusal(
+            503, "not_ready", f"the dispatcher of this process was last heard {pulse.age:.0f} s ago", field="dispatcher"
+        )
+    if pulse.stalled > LONGEST_STALL:
+        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries wait for it"
+        raise Refusal(503, "not_ready", said, field="dispatcher")
+    return {"dispatcher": pulse.state, "heartbeat_age_seconds": round(pulse.age, 1), "in_flight": pulse.in_flight}
+
+
+async def _asked(store: Store) -> datetime:
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            await store.target_states()  # a small read from the database itself; SQLite's clock is not in it
+            return await store.now()
+    except TimeoutError:
+        raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None
+
+
+class Watched:
+    """Counts and times every request, also the refused ones, by the route it came to and never by its path."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, begun = 0, stopwatch()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            took = stopwatch() - begun
+            route: str = getattr(scope.get("route"), "path", "") or "none"
+            self._metrics.answered(route, scope["method"], status, took)
+            if log.isEnabledFor(logging.DEBUG):
+                more = {"route": route, "method": ascii(scope["method"])[1:-1], "status": status}
+                log.debug("request", extra=more | {"ms": round(took * 1000, 1)})

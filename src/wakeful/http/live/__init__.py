@@ -1,0 +1,1 @@
+"""Followed live: server-sent events and the WebSocket."""

@@ -1,0 +1,161 @@
+"""Live events as a stream that a browser or curl can read: `text/event-stream`.
+
+Who comes back with `Last-Event-ID` goes on from there, while this process remembers; else the first event is `reset`.
+Who does not keep up hears a last event, `dropped`, and may come back likewise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from msgspec import Struct
+from starlette.types import Message, Receive, Scope, Send
+
+from wakeful import views
+from wakeful.errors import Unauthorized
+from wakeful.http.context import Context
+from wakeful.http.live.keeper import End, Keeper
+from wakeful.http.operations import Header, Operation, OperationRequest, Text, several, text
+from wakeful.http.security.auth import PRINCIPAL, Auth, Principal
+from wakeful.http.security.connection import hang_up
+from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
+
+HEARTBEAT: Final = 15.0  # seconds of silence before a comment says that we are still there
+LAST_WORD_WITHIN: Final = 5.0  # seconds for it to reach someone who does not read; then we hang up
+_QUERY: Final = (
+    several("events", WHATS, "Only these."),
+    text("alarm_id", "Only those of one alarm."),
+)
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # else nginx keeps events back
+]
+
+
+def principal_of(scope: Scope) -> Principal:
+    principal: Principal | None = scope.get(PRINCIPAL)
+    if principal is None:
+        raise Unauthorized("nobody is known to be asking", field="Authorization")
+    principal.need("read")
+    return principal
+
+
+class LiveContext(Struct, frozen=True):
+    """What those who follow along have in common."""
+
+    context: Context
+    live: Live
+    auth: Auth
+    keeper: Keeper
+
+    def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
+        """A place for one more who follows; TooMany where all are taken, or an owner with a token has all it may."""
+        return self.context.service.connections.seat(None if principal.local else principal.owner)
+
+
+async def events(followed: LiveContext, ask: OperationRequest) -> Stream:
+    principal = principal_of(ask.request.scope)
+    if ask["alarm_id"]:
+        await followed.context.of(ask).get(ask["alarm_id"])
+    return Stream(followed, principal, ask)
+
+
+class Stream:
+    """The answer to `GET /v1/events`, as an ASGI application: it ends with its reader, its token or the server."""
+
+    def __init__(self, followed: LiveContext, principal: Principal, ask: OperationRequest) -> None:
+        self._gallery = followed
+        self._context = followed.context
+        self._live = followed.live
+        self._principal = principal
+        self._ask = ask
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ask, after = self._ask, self._ask.request.headers.get("last-event-id", "")
+        wanted = self._live.subscribed(self._principal.owner, ask["events"], ask["alarm_id"], after=after)
+        with self._gallery.seat(self._principal), self._gallery.keeper.watched(self._principal) as end:
+            async with wanted as subscription:
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                if scope["method"] != "HEAD":
+                    lost = after != "" and not subscription.resumed
+                    await self._until_over(subscription, end, receive, send, lost=lost)
+            try:
+                async with asyncio.timeout(LAST_WORD_WITHIN):
+                    if subscription.dropped.is_set():
+                        await send(_body(_last_word(subscription.reason)))
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+            except TimeoutError:
+                # It does not even read that. What waits for it in buffers is not kept for ever.
+                await hang_up(scope, receive)
+
+    async def _until_over(
+        self, subscription: Subscription, end: asyncio.Future[End], receive: Receive, send: Send, *, lost: bool
+    ) -> None:
+        telling = self._tell(subscription, send, lost=lost)
+        ends: list[Coroutine[Any, Any, object]] = [telling, _left(receive), subscription.dropped.wait()]
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(over) for over in ends]
+        try:
+            done, _ = await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _tell(self, subscription: Subscription, send: Send, *, lost: bool) -> None:
+        await send(_body(b"retry: 2000\n\n"))
+        if lost:
+            why = {"reason": "what came after that event is not remembered here: read again what you show"}
+            await send(_body(f"id: {self._live.last_id}\nevent: reset\ndata: ".encode() + views.encode(why) + b"\n\n"))
+        while True:
+            said = [b": still here\n\n"]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT):
+                    said = await subscription.take(frame)
+            await send(_body(b"".join(said)))
+
+
+def frame(id: str, event: LiveEvent) -> bytes:
+    return f"id: {id}\nevent: {event.what}\ndata: ".encode() + views.encode(event) + b"\n\n"
+
+
+def _last_word(reason: str) -> bytes:
+    # Without an id of its own: who comes back goes on after the last event it has seen.
+    why = {"reason": f"{reason}: connect again with Last-Event-ID, and read faster or ask for fewer events"}
+    return b"event: dropped\ndata: " + views.encode(why) + b"\n\n"
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _body(chunk: bytes) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": True}
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/events",
+        run=events,
+        says="Live events as a stream that does not end; see docs/live.md",
+        scope="read",
+        query=_QUERY,
+        headers=(
+            Header(
+                "Last-Event-ID",
+                "The id of the last event that was seen: go on after it.",
+                "^[0-9a-f]{8}-[0-9]{1,15}$",
+            ),
+        ),
+        answers={200: Text(("text/event-stream",), "Server-sent events; the data of each is a LiveEvent", LiveEvent)},
+        refuses=(404,),
+        waits=True,
+    ),
+)

@@ -1,0 +1,207 @@
+"""The table of the HTTP door: what each operation takes, who may call it, and every answer it can give.
+
+One table drives routing, the check of query parameters, and the OpenAPI document: none of them can say anything else.
+Parts of it stand where their operations do: alarms, fires, live events, health, proofs of a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal, TypeVar, cast
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from wakeful.alarm import from_unix_ms, unix_ms
+from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.alarm.request import moment as read_moment
+from wakeful.errors import InvalidRequest
+from wakeful.service.caller import Caller
+
+LIMIT: Final = 500
+DEFAULT_LIMIT: Final = 100
+PAGE_SIZE: Final = 4_000_000  # characters of rows on a page, but always one row: then comes its cursor
+_UNIX: Final = re.compile(r"\d{1,12}(\.\d{1,6})?")
+_NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
+_PLUS_LOST: Final = re.compile(r"(T[\d:.]+) (\d\d:\d\d)$")
+T = TypeVar("T")
+
+
+class Parameter(Struct, frozen=True):
+    """Something a query may say: how it is read, and how the document shows it."""
+
+    name: str
+    says: str
+    schema: Mapping[str, Any]
+    read: Callable[[str, str], Any]
+    default: Any = None
+
+
+class Header(Struct, frozen=True):
+    name: str
+    says: str
+    pattern: str
+
+
+class Text(Struct, frozen=True):
+    """An answer that is no JSON: the media types it comes in, the usual one first, and what it holds."""
+
+    media: tuple[str, ...]
+    says: str
+    tells: Any = None  # the type of what is told in it, for those who take it apart
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    path: str
+    run: Callable[[Any, OperationRequest], Awaitable[ASGIApp]]
+    says: str
+    scope: Literal["read", "write", "admin", ""]
+    answers: Mapping[int, Any]  # the type of the JSON, or Text
+    query: tuple[Parameter, ...] = ()
+    headers: tuple[Header, ...] = ()
+    body: Any = None
+    body_optional: bool = False
+    refuses: tuple[int, ...] = ()
+    waits: bool = False  # may take longer than an answer should: it has a limit of its own
+    own_token: bool = False  # also takes a credential that only it knows, and checks that itself
+    safe: bool = True  # a GET that changes something is not answered to HEAD
+
+    @property
+    def statuses(self) -> tuple[int, ...]:
+        """Every status this operation can answer with, apart from a broken server's."""
+        found = {*self.answers, *self.refuses, 400, 403, 405, 421, 503}
+        if self.scope:
+            found |= {401, 429}
+        if "{" in self.path:
+            found.add(404)
+        if self.body is not None:
+            found |= {408, 413, 415}
+        return tuple(sorted(found))
+
+
+class OperationRequest:
+    """One request to one operation: who asks, and what the query says."""
+
+    __slots__ = ("caller", "query", "request")
+
+    def __init__(self, request: Request, query: Mapping[str, Any], caller: Caller) -> None:
+        self.request = request
+        self.query = query
+        self.caller = caller
+
+    def __getitem__(self, name: str) -> Any:
+        return self.query[name]
+
+    @property
+    def id(self) -> str:
+        return cast(str, self.request.path_params["id"])
+
+    @property
+    def fire_id(self) -> str:
+        return cast(str, self.request.path_params["fire_id"])
+
+
+def read_query(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
+    """The query of a request: only names the operation knows, each at most once."""
+    found = {parameter.name: parameter.default for parameter in known}
+    if not request.scope["query_string"]:
+        return found
+    readers = {parameter.name: parameter.read for parameter in known}
+    seen: set[str] = set()
+    for name, value in request.query_params.multi_items():
+        if name not in readers:
+            fix = f"Known are: {', '.join(readers)}." if readers else "This route takes none."
+            raise InvalidRequest("there is no such query parameter", field=name[:100], fix=fix)
+        if name in seen:
+            raise InvalidRequest("it was given more than once", field=name, fix="Give it once.")
+        seen.add(name)
+        check_text(name, value, TEXT_LIMIT)
+        if value:
+            found[name] = readers[name](name, value)
+    return found
+
+
+# Kinds of parameters
+
+
+def text(name: str, says: str) -> Parameter:
+    return Parameter(name, says, {"type": "string", "maxLength": TEXT_LIMIT}, lambda _, value: value, "")
+
+
+def choice(name: str, accepted: Sequence[str], says: str) -> Parameter:
+    def read(name: str, value: str) -> str:
+        return _among(name, value, accepted)
+
+    return Parameter(name, says, {"type": "string", "enum": ["", *accepted]}, read, "")
+
+
+def several(name: str, accepted: Sequence[str], says: str) -> Parameter:
+    """One of them, or several with commas between."""
+    one = "|".join(accepted)
+
+    def read(name: str, value: str) -> tuple[str, ...]:
+        return tuple(_among(name, part.strip(), accepted) for part in value.split(","))
+
+    schema = {"type": "string", "pattern": f"^(({one})(,({one}))*)?$", "examples": [accepted[0]]}
+    return Parameter(name, f"{says} Several with commas between: {', '.join(accepted)}.", schema, read, ())
+
+
+def moment(name: str, says: str) -> Parameter:
+    def read(name: str, value: str) -> datetime:
+        if _UNIX.fullmatch(value):
+            return read_moment(float(value), name)
+        # An offset's plus sign that was not written %2B arrives as a space.
+        return read_moment(_PLUS_LOST.sub(r"\1+\2", value), name)
+
+    schema = {"type": "string", "examples": ["2026-01-01T00:00:00Z", "1767225600"]}
+    return Parameter(name, f"{says} RFC 3339 with an offset, or unix seconds.", schema, read)
+
+
+def whole(name: str, least: int, most: int, default: int, says: str) -> Parameter:
+    def read(name: str, value: str) -> int:
+        number = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else -1
+        if not least <= number <= most:
+            raise InvalidRequest(f"{value!r} is not a number from {least} to {most}", field=name)
+        return number
+
+    schema = {"type": "integer", "minimum": least, "maximum": most, "default": default}
+    return Parameter(name, says, schema, read, default)
+
+
+def amount(name: str, most: float, default: float, says: str) -> Parameter:
+    """A number from 0 up, with a point or without."""
+
+    def read(name: str, value: str) -> float:
+        if not _NUMBER.fullmatch(value) or float(value) > most:
+            raise InvalidRequest(f"{value!r} is not a number from 0 to {most:g}", field=name)
+        return float(value)
+
+    return Parameter(name, says, {"type": "number", "minimum": 0, "maximum": most, "default": default}, read, default)
+
+
+def _among(name: str, value: str, accepted: Sequence[str]) -> str:
+    if value not in accepted:
+        raise InvalidRequest(f"{value!r} is not accepted", field=name, fix=f"Accepted are: {', '.join(accepted)}.")
+    return value
+
+
+def _read_cursor(name: str, value: str) -> tuple[datetime, str]:
+    try:
+        ms, _, id = base64.b64decode(value + "=" * (-len(value) % 4), b"-_", validate=True).decode().partition(" ")
+        return from_unix_ms(int(ms)), str(uuid.UUID(id))
+    except (ValueError, OverflowError):
+        raise InvalidRequest("it is no cursor", field=name, fix="Use next_cursor of an answer.") from None
+
+
+CURSOR: Final = Parameter("cursor", "Where the page before ended: its next_cursor.", {"type": "string"}, _read_cursor)
+PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "At most so many; fewer where they are long.")
+
+
+def next_cursor(at: datetime, id: str) -> str:
+    return base64.urlsafe_b64encode(f"{unix_ms(at)} {id}".encode()).decode().rstrip("=")

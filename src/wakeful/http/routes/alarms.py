@@ -1,0 +1,305 @@
+"""Alarms over HTTP: set, list, change, act on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Raw
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from wakeful import views
+from wakeful.alarm import ALARM_STATUSES, Alarm
+from wakeful.alarm.request import CreateRequest, EditRequest, decode
+from wakeful.clock import turn
+from wakeful.errors import InvalidRequest, NotFound, WakefulError
+from wakeful.http import answers as shape
+from wakeful.http import operations
+from wakeful.http.context import Context
+from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
+from wakeful.http.security.guard import body, header, problem
+from wakeful.service import Alarms
+
+READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
+KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
+MATCH: Final = Header(
+    "If-Match", 'The version the change is meant for, in quotes: "3". 412 when it is another.', r'^("\d{1,9}"|\*)$'
+)
+
+
+async def create(context: Context, ask: OperationRequest) -> Response:
+    given = _keyed(await body(ask.request, CreateRequest), ask)
+    added = await context.of(ask).create(given)
+    shown = views.view(added.alarm)
+    if added.deduped:
+        under_way = {"in_flight": added.in_flight} if given.on_conflict == "replace" else {}
+        return await context.alarm(added.alarm, shown | {"deduped": True} | under_way)
+    if (like := added.similar) is not None:
+        shown["similar"] = {
+            "id": like.id,
+            "label": like.label,
+            "created_at": like.created_at,
+            "next_fire_at": like.next_fire_at,
+        }
+    return await context.alarm(added.alarm, shown, 201, _place(ask, added.alarm))
+
+
+def _keyed(given: CreateRequest, ask: OperationRequest) -> CreateRequest:
+    """With the key from the header, where there is one; quotes around it are not part of it."""
+    said = header(ask.request, b"idempotency-key")
+    if said is None:
+        return given
+    key = said.strip().strip('"').strip()
+    if (given.idempotency_key or "").strip() not in ("", key):
+        raise InvalidRequest(
+            "the header Idempotency-Key says another key", field="idempotency_key", fix="Give one of them."
+        )
+    return replace(given, idempotency_key=key)
+
+
+def _place(ask: OperationRequest, alarm: Alarm) -> dict[str, str]:
+    return {"location": f"{ask.request.scope.get('root_path', '')}/v1/alarms/{alarm.id}"}
+
+
+async def create_many(context: Context, ask: OperationRequest) -> Response:
+    given = await body(ask.request, shape.BatchBody)
+    results = await _all_of_many(context.of(ask), given.alarms)
+    statuses = [result["status"] for result in results]
+    counts = {"created": statuses.count(201), "deduped": statuses.count(200)}
+    refused = len(statuses) - sum(counts.values())
+    return await context.answer({"results": results} | counts | {"refused": refused})
+
+
+async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, Any]]:
+    """None waits for the one before it: the store commits together what comes together.
+
+    They begin a few at a time, since reading what was asked for is work: others on this loop get their turn in between.
+    """
+    asked: list[asyncio.Task[dict[str, Any]]] = []
+    async with asyncio.TaskGroup() as group:
+        for at in range(0, len(given), READ_AT_ONCE):
+            asked += [group.create_task(_one_of_many(alarms, raw)) for raw in given[at : at + READ_AT_ONCE]]
+            await turn()
+    return [task.result() for task in asked]
+
+
+async def _one_of_many(alarms: Alarms, raw: Raw) -> dict[str, Any]:
+    try:
+        added = await alarms.create(decode(bytes(raw), CreateRequest))
+    except WakefulError as error:
+        told = problem(error)
+        return {"status": told["status"], "problem": told}
+    return {"status": 200 if added.deduped else 201, "alarm": views.view(added.alarm)}
+
+
+async def find(context: Context, ask: OperationRequest) -> Response:
+    found = await context.of(ask).find(
+        status=ask["status"],
+        kind=ask["kind"],
+        target=ask["target"],
+        label=ask["label"],
+        conversation_id=ask["conversation_id"],
+        root_id=ask["root_id"],
+        text=ask["q"],
+        since=ask["since"],
+        until=ask["until"],
+        cursor=ask["cursor"],
+        limit=ask["limit"],
+        most=operations.PAGE_SIZE,
+    )
+    shown: dict[str, Any] = {"alarms": [views.view(alarm) for alarm in found]}
+    if found.further is not None:
+        shown["next_cursor"] = operations.next_cursor(*found.further)
+    return await context.answer(shown)
+
+
+async def reset(context: Context, ask: OperationRequest) -> Response:
+    if ask["root_id"]:
+        count = await context.of(ask).cancel_chain(ask["root_id"])
+        return await context.answer({"cancelled": count})
+    if ask["all"] != "true":
+        raise InvalidRequest("this cancels every pending alarm", field="all", fix="Say ?all=true if you mean it.")
+    return await context.answer({"cancelled": await context.of(ask).reset()})
+
+
+async def get(context: Context, ask: OperationRequest) -> Response:
+    return await context.alarm(await context.of(ask).get(ask.id))
+
+
+async def edit(context: Context, ask: OperationRequest) -> Response:
+    version = _match(ask.request.headers.get("if-match"))
+    given = await body(ask.request, EditRequest)
+    return await context.changed(await context.of(ask).edit(ask.id, given, version=version))
+
+
+def _match(header: str | None) -> int | None:
+    """The version an `If-Match` header names; None for any."""
+    if header is None or header.strip() == "*":
+        return None
+    tag = header.strip().removeprefix("W/")
+    number = tag[1:-1] if len(tag) > 2 and tag[0] == tag[-1] == '"' else tag
+    if not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise InvalidRequest(
+            f"{header[:100]!r} is no version", field="If-Match", fix='Give the version in quotes: "3", as ETag has it.'
+        )
+    return int(number)
+
+
+async def cancel(context: Context, ask: OperationRequest) -> Response:
+    return await context.changed(await context.of(ask).cancel(ask.id))
+
+
+async def pause(context: Context, ask: OperationRequest) -> Response:
+    given = await body(ask.request, shape.PauseBody, optional=True)
+    return await context.changed(await context.of(ask).pause(ask.id, reason=given.reason))
+
+
+async def resume(context: Context, ask: OperationRequest) -> Response:
+    return await context.changed(await context.of(ask).resume(ask.id))
+
+
+async def snooze(context: Context, ask: OperationRequest) -> Response:
+    given = await body(ask.request, shape.SnoozeBody)
+    return await context.changed(await context.of(ask).snooze(ask.id, given.wait, until=given.until))
+
+
+async def fire(context: Context, ask: OperationRequest) -> Response:
+    made = await context.of(ask).fire(ask.id)
+    return await context.alarm(made, None, 201, _place(ask, made))
+
+
+async def why(context: Context, ask: OperationRequest) -> Response:
+    if "@" in ask.id:
+        raise NotFound(f"there is no alarm {ask.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
+    return await context.why(await context.of(ask).why(ask.id))
+
+
+_CHANGED: Final[Mapping[int, Any]] = {200: shape.ChangedAnswer}
+_ID: Final = "/v1/alarms/{id}"
+
+OPERATIONS: Final = (
+    Operation(
+        method="POST",
+        path="/v1/alarms",
+        run=create,
+        says="Set an alarm",
+        scope="write",
+        headers=(KEY,),
+        body=CreateRequest,
+        answers={201: shape.CreatedAnswer, 200: shape.DedupedAnswer},
+        refuses=(404, 409),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/alarms",
+        run=find,
+        says="List alarms, newest first",
+        scope="read",
+        query=(
+            operations.several("status", ALARM_STATUSES, "Alarms in this state."),
+            operations.choice("kind", ("once", "cron"), "One-shots or series."),
+            operations.text("target", "Alarms that go there."),
+            operations.text("label", "Alarms with exactly this label."),
+            operations.text("conversation_id", "Alarms of this conversation."),
+            operations.text("root_id", "Alarms that came from this one: the chain it started."),
+            operations.text("q", "Part of the label or the message, any case."),
+            operations.moment("since", "Created at or after."),
+            operations.moment("until", "Created before."),
+            PAGE,
+            CURSOR,
+        ),
+        answers={200: shape.AlarmsAnswer},
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/alarms",
+        run=reset,
+        says="Cancel every pending alarm of the owner, or of one chain",
+        scope="write",
+        query=(
+            operations.choice("all", ("true",), "Must be said, unless root_id is: true."),
+            operations.text("root_id", "Cancel this alarm and what was set because of its wakes, and nothing else."),
+        ),
+        answers={200: shape.ResetAnswer},
+        refuses=(404, 409),
+        waits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/alarms/batch",
+        run=create_many,
+        says=f"Set up to {shape.BATCH_LIMIT} alarms; a bad one does not stop the others",
+        scope="write",
+        body=shape.BatchBody,
+        answers={200: shape.BatchAnswer},
+    ),
+    Operation(method="GET", path=_ID, run=get, says="One alarm", scope="read", answers={200: shape.AlarmAnswer}),
+    Operation(
+        method="PATCH",
+        path=_ID,
+        run=edit,
+        says="Change an alarm",
+        scope="write",
+        headers=(MATCH,),
+        body=EditRequest,
+        answers=_CHANGED,
+        refuses=(409, 412),
+    ),
+    Operation(
+        method="DELETE",
+        path=_ID,
+        run=cancel,
+        says="Cancel an alarm",
+        scope="write",
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/pause",
+        run=pause,
+        says="Hold an alarm until it is resumed",
+        scope="write",
+        body=shape.PauseBody,
+        body_optional=True,
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/resume",
+        run=resume,
+        says="Let a paused alarm go on",
+        scope="write",
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/snooze",
+        run=snooze,
+        says="Put off the next fire of an alarm",
+        scope="write",
+        body=shape.SnoozeBody,
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/fire",
+        run=fire,
+        says="A one-shot copy that is due now; the alarm itself is left alone",
+        scope="write",
+        answers={201: shape.AlarmAnswer},
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ID}/why",
+        run=why,
+        says="Why an alarm fired late, did not fire, or when it will",
+        scope="read",
+        answers={200: shape.WhyAnswer},
+    ),
+)

@@ -1,0 +1,253 @@
+"""Fires over HTTP: what happened, reports on it, another try; and the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import Any, Final
+
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from wakeful import views
+from wakeful.alarm import FIRE_STATUSES, Fire, Wake, parse_fire_id, report_token, reports_under
+from wakeful.alarm.request import ReportRequest
+from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
+from wakeful.http import answers as shape
+from wakeful.http import operations
+from wakeful.http.context import Context
+from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
+from wakeful.http.security.auth import PREFIX, bearer
+from wakeful.http.security.guard import Refusal, body, header
+from wakeful.service import Caller, Taken
+
+RETRY_LIMIT: Final = 1000
+RETRY_AT_ONCE: Final = 32
+LONGEST_WAIT: Final = 60.0
+INBOX_LIMIT: Final = 100
+CLIENT: Final = "X-Wakeful-Client"
+
+
+async def fires(context: Context, ask: OperationRequest) -> Response:
+    return await _page(context, ask)
+
+
+async def fires_of(context: Context, ask: OperationRequest) -> Response:
+    alarm = await context.of(ask).get(ask.id)
+    return await _page(context, ask, alarm.id)
+
+
+async def _page(context: Context, ask: OperationRequest, alarm_id: str = "") -> Response:
+    found, further = await _found(context, ask, alarm_id)
+    return await context.answer({"fires": [views.fire_view(fire) for fire in found]} | further)
+
+
+async def _found(context: Context, ask: OperationRequest, alarm_id: str = "") -> tuple[list[Fire], dict[str, str]]:
+    """The fires the query chooses, and `next_cursor` where there are more."""
+    found = await context.of(ask).fires(
+        alarm_id,
+        status=ask["status"],
+        target=ask.query.get("target", ""),
+        since=ask["since"],
+        until=ask["until"],
+        cursor=ask["cursor"],
+        limit=ask["limit"],
+        most=operations.PAGE_SIZE,
+    )
+    return found, {} if found.further is None else {"next_cursor": operations.next_cursor(*found.further)}
+
+
+async def fire(context: Context, ask: OperationRequest) -> Response:
+    return await context.answer(views.fire_view(await context.of(ask).fire_of(ask.fire_id)))
+
+
+async def why(context: Context, ask: OperationRequest) -> Response:
+    fire = await context.of(ask).fire_of(ask.fire_id)
+    return await context.why(await context.of(ask).why(fire.id))
+
+
+async def report(context: Context, ask: OperationRequest) -> Response:
+    alarms = context.service.of(await _reporter(context, ask))
+    fire = await alarms.report(ask.fire_id, await body(ask.request, ReportRequest))
+    again = await alarms.retry_at(fire)
+    return await context.answer(views.fire_view(fire) | ({"retry_at": again} if again else {}))
+
+
+async def _reporter(context: Context, ask: OperationRequest) -> Caller:
+    """In whose name a report is made; the fire's own token speaks for whoever owns it."""
+    header = ask.request.headers.get("authorization")
+    scheme = (header or "").partition(" ")[0].lower()
+    token = bearer(header)
+    if ask.caller.owner and (scheme != "bearer" or token.startswith(PREFIX)):
+        return ask.caller
+    if not await _speaks_for(context, ask.fire_id, token):
+        what = "this is not the report token of this fire"
+        raise Unauthorized(what, field="Authorization", fix="Use report.token of its wake.")
+    return replace(ask.caller, owner="")
+
+
+async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
+    """Whether a report token is this fire's, made with the key there is now or with one it took the place of."""
+    keys = await context.store.report_keys()
+    if _is_made_with(keys.current, fire_id, token):
+        return True
+    for old in keys.retired:
+        if _is_made_with(old.key, fire_id, token):
+            key = parse_fire_id(fire_id)
+            fire = (await context.store.fires_at([key])).get(key)
+            return reports_under(old.retired_at, fire, now=await context.store.now())
+    return False
+
+
+def _is_made_with(key: bytes, fire_id: str, token: str) -> bool:
+    return hmac.compare_digest(token.encode(), report_token(key, fire_id).encode())
+
+
+async def retry(context: Context, ask: OperationRequest) -> Response:
+    opened = await context.of(ask).retry(ask.fire_id)
+    return await context.answer(views.fire_view(opened))
+
+
+async def retry_many(context: Context, ask: OperationRequest) -> Response:
+    found, further = await _found(context, ask)
+    alarms, room = context.of(ask), asyncio.Semaphore(RETRY_AT_ONCE)
+
+    async def one(fire: Fire) -> bool:
+        async with room:
+            try:
+                await alarms.retry(fire.id)
+            except (Conflict, NotFound, TooMany):
+                return False
+            return True
+
+    retried = sum(await asyncio.gather(*(one(fire) for fire in found)))
+    counts = {"found": len(found), "retried": retried, "refused": len(found) - retried}
+    return await context.answer(counts | further)
+
+
+async def inbox(context: Context, ask: OperationRequest) -> Response:
+    # It hands wakes out, and an image on a page is a GET too; but no page can send a header of this name with it.
+    if not ask.caller.limited and not header(ask.request, CLIENT.lower().encode()):
+        raise Refusal(
+            403,
+            "foreign_origin",
+            "a page could have made a browser ask this, and wakes would be handed out to nobody",
+            field=CLIENT,
+            fix=f"Use POST /v1/inbox, or send the header {CLIENT} with any value, or a token.",
+        )
+    return await take(context, ask)
+
+
+async def take(context: Context, ask: OperationRequest) -> Response:
+    handed = await context.of(ask).inbox(limit=ask["limit"], wait=ask["wait"])
+    secret = (await context.store.report_keys()).current
+    base = context.settings.public_url or str(ask.request.base_url)
+    url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
+    return await context.answer({"wakes": [_wake(taken, url, secret) for taken in handed]})
+
+
+def _wake(taken: Taken, url: str, secret: bytes) -> dict[str, Any]:
+    """The wake, which is the same each time, and beside it what is not."""
+    alarm, fire = taken
+    wake = Wake(replace(alarm, occurrence_at=fire.scheduled_for), report_url=url, secret=secret)
+    return wake.fields | views.handed_out(taken)
+
+
+_INBOX: Final = Operation(
+    method="POST",
+    path="/v1/inbox",
+    run=take,
+    says="Due wakes of an owner without an address, leased until they are reported",
+    scope="write",
+    query=(
+        operations.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
+        operations.whole("limit", 1, INBOX_LIMIT, 10, "At most so many; fewer where they are long."),
+    ),
+    answers={200: shape.InboxAnswer},
+    waits=True,
+)
+_TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
+_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires that ended or stand so.")
+_TARGET: Final = operations.text("target", "Fires that went there.")
+_RETRIED: Final = ("failed", "timed_out")
+_FAILED: Final = replace(operations.several("status", _RETRIED, "Which to retry; both unless said."), default=_RETRIED)
+_ID: Final = "/v1/fires/{fire_id}"
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/fires",
+        run=fires,
+        says="Fires of all alarms, latest first",
+        scope="read",
+        query=(_STATUS, _TARGET, *_TIMES, PAGE, CURSOR),
+        answers={200: shape.FiresAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/alarms/{id}/fires",
+        run=fires_of,
+        says="The fires of an alarm, latest first",
+        scope="read",
+        query=(_STATUS, *_TIMES, PAGE, CURSOR),
+        answers={200: shape.FiresAnswer},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/fires/retry",
+        run=retry_many,
+        says=f"Open up to {RETRY_LIMIT} failed or timed-out fires again",
+        scope="write",
+        query=(
+            _FAILED,
+            _TARGET,
+            *_TIMES,
+            operations.whole("limit", 1, RETRY_LIMIT, RETRY_LIMIT, "At most so many."),
+            CURSOR,
+        ),
+        answers={200: shape.RetriedAnswer},
+        waits=True,
+    ),
+    Operation(method="GET", path=_ID, run=fire, says="One fire", scope="read", answers={200: shape.FireAnswer}),
+    Operation(
+        method="GET",
+        path=f"{_ID}/why",
+        run=why,
+        says="Why a fire was late, failed, or was skipped",
+        scope="read",
+        answers={200: shape.WhyAnswer},
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/report",
+        run=report,
+        says="Say how the work of a fire went",
+        scope="write",
+        body=ReportRequest,
+        answers={200: shape.ReportedAnswer},
+        refuses=(409,),
+        own_token=True,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/retry",
+        run=retry,
+        says="Open a failed or timed-out fire again",
+        scope="write",
+        answers={200: shape.FireAnswer},
+        refuses=(409,),
+    ),
+    _INBOX,
+    replace(
+        _INBOX,
+        method="GET",
+        run=inbox,
+        says=f"The same, for clients that send {CLIENT} or a token",
+        headers=(
+            operations.Header(
+                CLIENT, "Any value: shows that no page made a browser ask. Not needed with a token.", ".+"
+            ),
+        ),
+        safe=False,
+    ),
+)

@@ -1,0 +1,110 @@
+"""The whole over HTTP: what happened, what is to come, and what a phrase means."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from wakeful.http import answers as shape
+from wakeful.http import operations
+from wakeful.http.context import Context
+from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
+from wakeful.http.security.guard import body
+from wakeful.schedule import zone
+from wakeful.service.history import STATUSES
+from wakeful.store import Found
+from wakeful.views import view
+
+LONGEST_AGENDA: Final = 24 * 366.0
+_LIMIT: Final = "At most so many; fewer where they are long."
+
+
+async def history(context: Context, ask: OperationRequest) -> Response:
+    asked = {name: ask[name] for name in ("status", "target", "since", "limit")}
+    found = await context.of(ask).history(**asked, most=operations.PAGE_SIZE)
+    return await context.answer({"history": found} | _more(found))
+
+
+async def failed(context: Context, ask: OperationRequest) -> Response:
+    found = await context.of(ask).failed(limit=ask["limit"], most=operations.PAGE_SIZE)
+    return await context.answer({"failed": found} | _more(found))
+
+
+async def agenda(context: Context, ask: OperationRequest) -> Response:
+    found = await context.of(ask).agenda(hours=ask["hours"], limit=ask["limit"], most=operations.PAGE_SIZE)
+    return await context.answer({"agenda": [{"at": at, "alarm": view(alarm)} for at, alarm in found]} | _more(found))
+
+
+def _more(found: Found[Any]) -> dict[str, bool]:
+    """Said where the answer ends at its limit or at its weight, and there may be more."""
+    return {} if found.further is None else {"more": True}
+
+
+async def stats(context: Context, ask: OperationRequest) -> Response:
+    return await context.answer(msgspec.structs.asdict(await context.of(ask).stats()))
+
+
+async def preview(context: Context, ask: OperationRequest) -> Response:
+    given = await body(ask.request, shape.PreviewBody)
+    understood = await context.of(ask).parse(given.when, timezone=given.timezone or "")
+    local = zone(understood.timezone)
+    shown: dict[str, Any] = {
+        "kind": understood.kind,
+        "timezone": understood.timezone,
+        "description": understood.description,
+        "next": [{"utc": at, "local": at.astimezone(local)} for at in understood.next(given.n)],
+        "remarks": understood.remarks,
+    }
+    if understood.fire_at is not None:
+        shown["fire_at"] = understood.fire_at
+    if understood.cron_expr:
+        shown["cron_expr"] = understood.cron_expr
+    return await context.answer(shown)
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/history",
+        run=history,
+        says="What happened and what is to come, newest first",
+        scope="read",
+        query=(
+            operations.choice("status", STATUSES, "Only what stands so."),
+            operations.text("target", "Only what went or goes there."),
+            operations.moment("since", "Fires scheduled, and alarms created, at or after."),
+            operations.whole("limit", 1, LIMIT, 50, _LIMIT),
+        ),
+        answers={200: shape.HistoryAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/failed",
+        run=failed,
+        says="The latest fires that failed or fell silent",
+        scope="read",
+        query=(operations.whole("limit", 1, LIMIT, 20, _LIMIT),),
+        answers={200: shape.FailedAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/agenda",
+        run=agenda,
+        says="The next fires of all alarms, merged, soonest first",
+        scope="read",
+        query=(operations.amount("hours", LONGEST_AGENDA, 24, "How far to look ahead."), PAGE),
+        answers={200: shape.AgendaAnswer},
+    ),
+    Operation(method="GET", path="/v1/stats", run=stats, says="Counts", scope="read", answers={200: shape.StatsAnswer}),
+    Operation(
+        method="POST",
+        path="/v1/preview",
+        run=preview,
+        says="What a `when` means, and when it would fire",
+        scope="read",
+        body=shape.PreviewBody,
+        answers={200: shape.PreviewAnswer},
+    ),
+)

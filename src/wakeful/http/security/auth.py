@@ -1,0 +1,299 @@
+"""Who is asking: tokens, what they allow, and the ASGI middleware that finds it out before a route runs.
+
+A token is `wk_<id>_<secret>`: the id finds its row, the secret is 256 random bits of which only the SHA-256 is kept.
+While a database has never had a token, whoever reaches this server on loopback is its one owner; see `Auth.is_open`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import ipaddress
+import logging
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wakeful.alarm import whole_ms
+from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.clock import Clock
+from wakeful.config import Settings
+from wakeful.errors import Forbidden, InvalidRequest, StoreUnavailable, Unauthorized, WakefulError
+from wakeful.http.security.crowd import BELONGS
+from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
+from wakeful.http.security.limits import Outgoing, Rate
+from wakeful.service.caller import Caller
+from wakeful.store import Store, Token
+
+log = logging.getLogger("wakeful.auth")
+
+SCOPES: Final = ("read", "write", "admin")  # each implies the ones before it
+PREFIX: Final = "wk_"
+PRINCIPAL: Final = "wakeful.principal"
+GOOD_FOR: Final = timedelta(seconds=2)  # how long a lookup is believed: a revocation takes effect within that
+TOUCH_EVERY: Final = timedelta(minutes=1)
+REMEMBERED: Final = 4096
+UNAUTHORIZED: Final = 4401  # the close code of a WebSocket whose token is not, or no longer, good
+_TOKEN: Final = re.compile(r"wk_([0-9a-f]{16,64})_([A-Za-z0-9_-]{43})")
+_REPORT: Final = re.compile(r"/v1/fires/[^/]+/report")
+_GUARDED: Final = re.compile(r"/(v1|mcp|metrics)(/.*)?", re.DOTALL)
+_HOW: Final = "Send Authorization: Bearer wk_…; `wakeful token new` makes one."
+
+
+class Principal(Struct, frozen=True):
+    """In whose name a request is made. `local`: nobody had to prove anything, and no guard counts."""
+
+    owner: str
+    scopes: frozenset[str]
+    token_id: str = ""
+    local: bool = False
+
+    @property
+    def by(self) -> str:
+        """Who did it, for the record: several tokens may speak for one owner, and one of them may have leaked."""
+        return f"{self.owner} (token {self.token_id})" if self.token_id else self.owner
+
+    def caller(self, via: str) -> Caller:
+        """Who this is to the service, through a door."""
+        return Caller(owner=self.owner, via=via, by=self.by, limited=not self.local)
+
+    def need(self, scope: str) -> None:
+        """Forbidden, unless one of the scopes is this one or implies it."""
+        if not self.scopes.intersection(SCOPES[SCOPES.index(scope) :]):
+            has = ", ".join(sorted(self.scopes))
+            raise Forbidden(
+                f"this token has the scopes {has}, and {scope} is needed",
+                field="Authorization",
+                fix=f"Use a token with the scope {scope}: wakeful token new --owner … --scopes {scope}.",
+            )
+
+
+def mint(
+    owner: str,
+    scopes: Iterable[str],
+    *,
+    now: datetime,
+    lasts: timedelta | None = None,
+    label: str = "",
+    id: str = "",
+) -> tuple[str, Token]:
+    """A new token: what its holder gets to see once, and what is kept of it."""
+    now = whole_ms(now)
+    asked = list(scopes)
+    given = tuple(scope for scope in SCOPES if scope in asked)
+    if unknown := [scope for scope in asked if scope not in SCOPES] or ([] if given else [""]):
+        raise InvalidRequest(
+            f"{unknown[0]!r} is no scope",
+            field="scopes",
+            fix=f"Accepted are: {', '.join(SCOPES)}, with commas between.",
+        )
+    for field, text in (("owner", owner), ("label", label)):
+        check_text(field, text, TEXT_LIMIT)
+    if not owner.strip():
+        raise InvalidRequest("it is empty", field="owner", fix="Name whose alarms the token is for.")
+    secret = secrets.token_urlsafe(32)
+    token = Token(
+        id=id or secrets.token_hex(8),
+        owner_did=owner,
+        hash=_hash(secret),
+        scopes=given,
+        label=label,
+        created_at=now,
+        expires_at=None if lasts is None else now + lasts,
+    )
+    return f"{PREFIX}{token.id}_{secret}", token
+
+
+def _hash(secret: str) -> bytes:
+    # No slow hash: there is no guessing 256 random bits.
+    return hashlib.sha256(secret.encode()).digest()
+
+
+class Auth:
+    """Finds the principal of a request. What it looked up it believes for two seconds, not longer."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._seen: OrderedDict[str, tuple[datetime, Token | None]] = OrderedDict()
+        self._touched: dict[str, datetime] = {}
+        self._rate = Rate(settings.requests_per_minute)
+        self.outgoing = Outgoing(settings.unread_per_owner)
+        self._here = Principal(settings.owner, frozenset(SCOPES), local=True)  # whoever asks, where no token is needed
+        self._open = False
+        self._open_asked: datetime | None = None
+        # Nothing opens to the outside, nor where a key is enough to get a token.
+        self._may_be_open = is_loopback(settings.host) and not settings.did_auth
+
+    async def principal(self, authorization: str | None) -> Principal:
+        """Who holds this `Authorization` header, or Unauthorized."""
+        # Whoever brings a token is who it says, or nobody: one that has ended must not turn into more than it was.
+        if not _is_token(authorization) and await self.is_open():
+            return self._here
+        if authorization is None:
+            raise Unauthorized("there is no token", field="Authorization", fix=_HOW)
+        found = _TOKEN.fullmatch(bearer(authorization))
+        if found is None:
+            raise Unauthorized("this is no wakeful token", field="Authorization", fix=_HOW)
+        token = await self._token(found[1])
+        # Compared also where there is none: how long this takes says nothing.
+        same = hmac.compare_digest(_hash(found[2]), token.hash if token is not None else bytes(32))
+        if token is None or not same:
+            raise Unauthorized("this token is not known here", field="Authorization", fix=_HOW)
+        now = self._clock.now()
+        if not token.is_live(now):
+            what = "was revoked" if token.revoked_at is not None else "has expired"
+            raise Unauthorized(f"this token {what}", field="Authorization", fix=_HOW)
+        await self._touch(token, now)
+        return Principal(token.owner_did, frozenset(token.scopes), token.id)
+
+    def admit(self, principal: Principal) -> None:
+        """Count one request of this owner's, or TooMany."""
+        if not principal.local:
+            self._rate.admit(principal.owner, self._clock.now())
+            self.outgoing.check(principal.owner)
+
+    async def is_alive(self, principal: Principal) -> bool:
+        """Whether it would still be let in: for whoever keeps a connection open."""
+        if principal.local or not principal.token_id:
+            return await self.is_open()
+        token = await self._token(principal.token_id)
+        return token is not None and token.is_live(self._clock.now())
+
+    async def is_open(self) -> bool:
+        """Whether nobody needs a token: on loopback, while there has never been one, or once the operator said so.
+
+        With `public_url` somebody stands in front who lets others through: then only where the operator said so.
+        """
+        if not self._may_be_open:
+            return False
+        now = self._clock.now()
+        if self._open_asked is None or not timedelta(0) <= now - self._open_asked < GOOD_FOR:
+            self._open = await self._look(now)
+            self._open_asked = now
+        return self._open
+
+    async def _look(self, now: datetime) -> bool:
+        door = await self._store.door()
+        if door == "closed" or (door == "new" and self._settings.public_url):
+            return False
+        if any(token.is_live(now) for token in await self._store.tokens()):
+            return False
+        if door == "open" and not self._open:
+            log.warning("opened by `wakeful token open`: whoever reaches this server acts as its owner")
+        return True
+
+    async def _token(self, id: str) -> Token | None:
+        now = self._clock.now()
+        if (seen := self._seen.get(id)) is not None and timedelta(0) <= now - seen[0] < GOOD_FOR:
+            return seen[1]
+        token = await self._store.token(id)
+        self._seen[id] = now, token
+        self._seen.move_to_end(id)
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return token
+
+    async def _touch(self, token: Token, now: datetime) -> None:
+        last = self._touched.get(token.id) or token.last_used_at
+        if last is not None and timedelta(0) <= now - last < TOUCH_EVERY:
+            return
+        if len(self._touched) > REMEMBERED:
+            self._touched.clear()
+        self._touched[token.id] = now
+        with contextlib.suppress(StoreUnavailable):  # good to know, and nothing more
+            await self._store.touch_token(token.id, now)
+
+
+def bearer(authorization: str | None) -> str:
+    """The token of a header, or nothing."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_token(authorization: str | None) -> bool:
+    """Whether a token is presented, good or bad; another scheme may be a proxy's, and is none of ours."""
+    return authorization is not None and (authorization.lower().startswith("bearer") or PREFIX in authorization)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+class AuthMiddleware:
+    """Puts the principal into `scope["wakeful.principal"]`; None where a route is open, or checks for itself."""
+
+    def __init__(self, app: ASGIApp, auth: Auth) -> None:
+        self._app = app
+        self._auth = auth
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            try:
+                scope[PRINCIPAL] = await self._principal(scope)
+            except WakefulError as error:
+                await _refuse(error, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _principal(self, scope: Scope) -> Principal | None:
+        path, authorization = route_path(scope), _authorization(scope)
+        if not _GUARDED.fullmatch(path) or _is_open(scope, path, authorization):
+            return None
+        principal = await self._auth.principal(authorization)
+        if (belongs := scope.get("state", {}).get(BELONGS)) is not None:
+            belongs(principal.owner)
+        if principal.local:
+            refuse_pages(scope)
+        self._auth.admit(principal)
+        if not principal.local:
+            scope[OUTGOING] = partial(self._auth.outgoing.held, principal.owner)
+        if path.startswith("/metrics"):
+            principal.need("admin")
+        return principal
+
+
+def _is_open(scope: Scope, path: str, authorization: str | None) -> bool:
+    if scope.get("method") != "POST":
+        return False
+    if path.startswith("/v1/auth/"):
+        return True
+    if authorization is None:
+        return False
+    # A fire's own token speaks for one report; the route checks it.
+    token = bearer(authorization)
+    return bool(_REPORT.fullmatch(path)) and token != "" and not token.startswith(PREFIX)
+
+
+def _authorization(scope: Scope) -> str | None:
+    """The first of its name. Looked for by hand: every request pays for it."""
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
+
+
+def route_path(scope: Scope) -> str:
+    """The path as routes see it, also where this application is mounted in another."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
+        return path[len(root) :]
+    return path
+
+
+async def _refuse(error: WakefulError, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+        await refused(error)(scope, receive, send)
+    else:
+        await receive()
+        await send({"type": "websocket.close", "code": UNAUTHORIZED, "reason": error.message[:100]})

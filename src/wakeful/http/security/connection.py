@@ -1,0 +1,137 @@
+"""One HTTP connection: uvicorn's, but with patience for a head that has an end, and one packet for a short answer."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, Final, cast
+
+import h11
+from starlette.types import Receive, Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from wakeful.http.security.crowd import BELONGS, Crowd
+
+HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
+JOINED: Final = 64 * 1024
+HANG_UP: Final = "wakeful.hang_up"  # in a scope's state: ends the connection, whatever was still to be sent
+
+
+async def hang_up(scope: Scope, receive: Receive) -> None:
+    """End the connection of a request though its answer is not complete; in another's server that is its own affair."""
+    if (abort := scope.get("state", {}).get(HANG_UP)) is not None:
+        abort()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+class Connection(H11Protocol):
+    crowd: Crowd | None = None  # of the server it belongs to
+    _wire: asyncio.Transport
+    _joined: Joined
+    _waiting_since: float | None = None
+    _timer: asyncio.TimerHandle | None = None  # one for many requests: set anew when it rings, not with each of them
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        self._joined = Joined(transport, self.loop)
+        self.app_state = {**self.app_state, HANG_UP: transport.abort}
+        if self.crowd is not None:
+            self.app_state[BELONGS] = partial(self.crowd.belongs, transport)
+        super().connection_made(cast(asyncio.Transport, self._joined))
+        self._wire = transport
+        address = self.client[0] if self.client else ""
+        if self.crowd is not None and not self.crowd.let_in(transport, address, self.loop.time()):
+            transport.abort()
+            return
+        self._wait_for_head()
+
+    @classmethod
+    def among(cls, crowd: Crowd) -> type[Connection]:
+        """The connections of one server, which it counts."""
+        return type(cls.__name__, (cls,), {"crowd": crowd})
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
+            self._wait_for_head()
+            return
+        self._waiting_since = None
+        if self.crowd is None:
+            return
+        if self.conn.their_state is h11.SEND_BODY:
+            # It owes us the rest: one that stops in the middle is as silent as one that never began.
+            self.crowd.is_silent(self._wire, self.loop.time())
+        else:
+            self.crowd.speaks(self._wire)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.crowd is not None and self.conn.their_state is h11.IDLE:
+            self.crowd.is_silent(self._wire, self.loop.time())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        if self.crowd is not None:
+            self.crowd.leaves(self._wire)
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._stop_waiting()
+        super().handle_websocket_upgrade(event)
+
+    def _wait_for_head(self) -> None:
+        if self._waiting_since is None:
+            self._waiting_since = self.loop.time()
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._waiting_since + HEAD_WITHIN, self._look)
+
+    def _stop_waiting(self) -> None:
+        self._waiting_since = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._waiting_since is None:
+            return
+        if self.loop.time() >= self._waiting_since + HEAD_WITHIN:
+            self.transport.close()
+        else:
+            self._wait_for_head()
+
+
+class Joined:
+    """A transport that sends what is written in one turn of the loop together: a head and its body are one packet."""
+
+    __slots__ = ("_loop", "_size", "_transport", "_written")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if not self._written:
+            self._loop.call_soon(self._flush)
+        self._written.append(data)
+        self._size += len(data)
+        if self._size > JOINED:  # long answers are to feel when the reader is slow
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._written:
+            together = b"".join(self._written)
+            self._written.clear()
+            self._size = 0
+            self._transport.write(together)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()

@@ -1,0 +1,260 @@
+"""What stands before the HTTP door: who may knock, how much they may say, and what they hear when something breaks.
+
+A browser that was led here by a foreign page names that page in `Host` (DNS rebinding) or `Origin`, or says at least
+that there is one in `Sec-Fetch-Site`; all are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+from collections.abc import Mapping
+from contextlib import nullcontext
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wakeful import views
+from wakeful.alarm.request import decode
+from wakeful.config import Settings
+from wakeful.errors import InvalidRequest, NotFound, TooMany, WakefulError
+from wakeful.http.security.connection import hang_up
+
+log = logging.getLogger("wakeful.http")
+
+BODY_LIMIT: Final = 256 * 1024
+DRAIN_LIMIT: Final = 4 * BODY_LIMIT  # read on so far, so that the answer reaches a sender who is still sending
+BODY_READ: Final = "wakeful.body_read"  # in a scope: the whole body is here
+PIECE: Final = 64 * 1024  # bytes of a long answer that are sent at once
+READ_ON_WITHIN: Final = 30.0  # seconds in which a reader takes a piece
+OUTGOING: Final = "wakeful.outgoing"  # in a scope: holds bytes of an answer in its owner's name
+DEPTH_LIMIT: Final = 100
+# An unfinished one reaches to the end: else a body full of quotes is searched from each of them.
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS: Final = re.compile(rb"[\[\]{}]")
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_NETLOC: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:/@\s\[\]]+))(?::\d{1,5})?")
+T = TypeVar("T")
+
+
+class Refusal(WakefulError):
+    """A refusal that only HTTP knows."""
+
+    def __init__(self, status: int, code: str, message: str, *, field: str = "", fix: str = "") -> None:
+        super().__init__(message, field=field, fix=fix)
+        self.status = status
+        self.code = code
+
+
+class Guard:
+    """Refuses strangers, and turns whatever was not foreseen into a problem answer that tells nothing."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        public = urlsplit(settings.public_url)
+        self._hosts = _LOOPBACK | {name.lower() for name in (settings.host, public.hostname) if name}
+        self._public = public.netloc.lower()
+        self._welcome: set[str] = set()  # hosts that were looked at before
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            self._check_headers(scope)
+            await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            pass  # nobody is left to answer to
+        except WakefulError as error:
+            await refused(error)(scope, receive, send)
+        except Exception:
+            log.exception("%s %s broke", scope["method"], ascii(scope["path"]))
+            if begun:
+                raise
+            unforeseen = WakefulError("something broke here; the log of the server says what")
+            await refused(unforeseen)(scope, receive, send)
+
+    def check(self, request: HTTPConnection) -> None:
+        self._check_headers(request.scope)
+
+    def _check_headers(self, scope: Scope) -> None:
+        host, origin = "", None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1").lower()
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+        if host not in self._welcome and not self._is_ours(host):
+            raise Refusal(
+                421,
+                "misdirected",
+                f"this server does not answer to {host[:200]!r}",
+                field="Host",
+                fix="Use localhost, or have the operator set public_url.",
+            )
+        if origin is not None and _netloc(origin) not in {host, self._public} - {""}:
+            raise Refusal(403, "foreign_origin", "pages of another origin may not call this server", field="Origin")
+
+    def _is_ours(self, host: str) -> bool:
+        named = _NETLOC.fullmatch(host)
+        ours = named is not None and (named[1] or named[2]) in self._hosts
+        if ours and len(self._welcome) < 100:
+            self._welcome.add(host)
+        return ours
+
+
+def refuse_pages(scope: Scope) -> None:
+    """Refuse what another site's page makes a browser ask, where nobody has to prove anything.
+
+    An image or a link has no `Origin`; browsers tell in `Sec-Fetch-Site` whose it is, and no page can change that.
+    """
+    for name, value in scope["headers"]:
+        if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
+            what = "pages of another site may not call a server that needs no token"
+            raise Refusal(403, "foreign_origin", what, field="Sec-Fetch-Site", fix="Make a token: wakeful token new.")
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
+    """The JSON body as a value of a type; where it is optional, nothing stands for an empty object."""
+    if optional and not (said := await read(request)):
+        return decode(b"{}", kind)
+    media = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise Refusal(
+            415,
+            "unsupported_media_type",
+            f"{media[:100]!r} is not accepted",
+            field="Content-Type",
+            fix="Send application/json.",
+        )
+    if not optional:
+        said = await read(request)
+    check_depth(said)
+    return decode(said, kind)
+
+
+def header(request: Request, name: bytes) -> str | None:
+    """The first header of a name, looked for by hand: cheaper than a mapping of all of them."""
+    return next((value.decode("latin-1") for given, value in request.scope["headers"] if given == name), None)
+
+
+async def read(request: Request) -> bytes:
+    """The whole body. What is too long is not kept while it is being read."""
+    kept, size, more = b"", 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(chunk)
+        if size <= BODY_LIMIT:
+            kept = kept + chunk if kept else chunk
+        elif size > DRAIN_LIMIT:
+            break
+    if size > BODY_LIMIT:
+        raise Refusal(413, "body_too_large", f"at most {BODY_LIMIT} bytes are accepted", field="body")
+    request.scope[BODY_READ] = True
+    return kept
+
+
+def check_depth(said: bytes, field: str = "body") -> None:
+    """Refuse what is nested so deeply that reading it again elsewhere could fail."""
+    if said.count(b"[") + said.count(b"{") <= DEPTH_LIMIT:
+        return
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", said)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEPTH_LIMIT:
+            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Make it flatter.")
+
+
+class Answer(Response):
+    """JSON, with few and simple headers: put together without the care that others need."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
+        self.body, self.status_code, self.background = body, status, None
+        self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self.body) <= PIECE or scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        # In pieces: each waits until the one before has gone, and until then the whole counts as its owner's.
+        with scope[OUTGOING](len(self.body)) if OUTGOING in scope else nullcontext():
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            try:
+                for at in range(0, len(self.body), PIECE):
+                    await _within(send, bytes(self.body[at : at + PIECE]), more=True)
+                await _within(send, b"", more=False)
+            except TimeoutError:
+                await hang_up(scope, receive)  # it does not read: what waits for it is not kept for ever
+
+
+async def _within(send: Send, piece: bytes, *, more: bool) -> None:
+    async with asyncio.timeout(READ_ON_WITHIN):
+        await send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Answer(views.encode(value), status, headers or {})
+
+
+def problem(error: WakefulError) -> dict[str, Any]:
+    """An error as the body of an answer, also a refusal that only HTTP knows."""
+    if not isinstance(error, Refusal):
+        return views.problem(error)
+    return views.problem(error, error.status) | {"title": HTTPStatus(error.status).phrase}
+
+
+def refused(error: Exception) -> Response:
+    """Any error on purpose as `application/problem+json`."""
+    headers: dict[str, str] = {}
+    if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
+        error = _routing(error)
+    assert isinstance(error, WakefulError)
+    told = problem(error)
+    if told["status"] == 401:
+        headers["www-authenticate"] = "Bearer"
+    if told["status"] == 408:
+        headers["connection"] = "close"
+    if told["status"] == 503:
+        headers["retry-after"] = "1"
+    if isinstance(error, TooMany) and error.retry_after is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
+    return Response(views.encode(told), told["status"], headers, "application/problem+json")
+
+
+def _routing(error: HTTPException) -> WakefulError:
+    if error.status_code == 404:
+        return NotFound("there is no such route", fix="docs/reference/http.md lists them all.")
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("allow", "")
+        return Refusal(405, "method_not_allowed", "this route has no such method", fix=f"Use one of: {allowed}.")
+    return Refusal(error.status_code, "refused", error.detail)

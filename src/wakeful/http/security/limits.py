@@ -1,0 +1,127 @@
+"""What one owner may take of a process's doors: requests within a minute, and answers that wait to be read.
+
+Connections that stay open: service/connection_limit.py.
+
+Each process counts for itself. Whoever owns the machine is not limited: callers ask only for those with a token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from wakeful.errors import TooMany
+
+MINUTE: Final = timedelta(minutes=1)
+HOUR: Final = timedelta(hours=1)
+OWNERS: Final = 4096  # remembered at once; one that is forgotten begins anew
+
+
+class Rate:
+    """Requests by owner. What was not used within a minute may come all at once; after that, steadily.
+
+    Kept is one moment for each owner: when all that was asked would be used up, had it come evenly spread.
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._most = per_minute
+        self._each = MINUTE / per_minute
+        self._spent: OrderedDict[str, datetime] = OrderedDict()
+
+    def admit(self, owner: str, now: datetime) -> None:
+        """Count one request, or refuse it: TooMany says when the next may come."""
+        # Never further off than a minute: a clock that is set back refuses nobody for longer.
+        spent = min(max(self._spent.get(owner, now), now), now + MINUTE)
+        self._spent[owner] = spent
+        early = spent + self._each - (now + MINUTE)
+        if early > timedelta(0):
+            raise TooMany(
+                f"{self._most} requests a minute are answered",
+                field="requests_per_minute",
+                fix="Wait a moment. To learn what happens, use alarm_inbox or /v1/inbox with wait, or /v1/events.",
+                retry_after=early.total_seconds(),
+            )
+        self._spent[owner] = spent + self._each
+        self._spent.move_to_end(owner)
+        if len(self._spent) > OWNERS:
+            self._spent.popitem(last=False)
+
+
+class Outgoing:
+    """Bytes of long answers on their way, by owner: whoever asks on and does not read is refused."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: Counter[str] = Counter()
+
+    def check(self, owner: str, more: int = 0) -> None:
+        """TooMany, unless there is room for so many bytes; one answer goes always, however long."""
+        if self._held[owner] and self._held[owner] + more > self._most:
+            raise TooMany(
+                f"{self._held[owner]} bytes of answers to you are not read yet, and {self._most} may be",
+                field="unread_per_owner",
+                fix="Read the answers you asked for, or close their connections.",
+                retry_after=1.0,
+            )
+
+    @contextlib.contextmanager
+    def held(self, owner: str, size: int) -> Iterator[None]:
+        """While an answer is being sent."""
+        self.check(owner, size)
+        self._held[owner] += size
+        try:
+            yield
+        finally:
+            self._held[owner] -= size
+            if not self._held[owner]:
+                del self._held[owner]
+
+
+class Newcomers:
+    """Owners nobody has heard of, who come with a key of their own: so many in an hour, in all and from one address.
+
+    One who has come is not counted again within the hour. Of an IPv6 address the network counts: the rest is the
+    caller's to choose.
+    """
+
+    def __init__(self, per_address: int, total: int) -> None:
+        self._most = per_address
+        self._total = total
+        self._since: datetime | None = None
+        self._owners: set[str] = set()
+        self._by_address: Counter[str] = Counter()
+
+    def admit(self, owner: str, address: str, now: datetime) -> None:
+        if self._since is None or not timedelta(0) <= now - self._since < HOUR:
+            self._since = now
+            self._owners.clear()
+            self._by_address.clear()
+        if owner in self._owners:
+            return
+        place = _network(address)
+        for count, most, field, where in (
+            (self._by_address[place], self._most, "did_owners_per_address", " from one address"),
+            (len(self._owners), self._total, "did_owners_per_hour", ""),
+        ):
+            if count >= most:
+                raise TooMany(
+                    f"{most} new owners are let in within an hour{where}",
+                    field=field,
+                    fix="Come again later, or have the operator make a token or raise the setting.",
+                    retry_after=(self._since + HOUR - now).total_seconds(),
+                )
+        self._owners.add(owner)
+        self._by_address[place] += 1
+
+
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    wide = isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None
+    return str(ipaddress.ip_network(f"{found}/64", strict=False)) if wide else str(found)

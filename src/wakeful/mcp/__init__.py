@@ -1,0 +1,206 @@
+"""The MCP door: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
+
+A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
+addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from wakeful import __version__
+from wakeful.alarm.create import check_text
+from wakeful.alarm.request import decode
+from wakeful.config import Settings
+from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
+from wakeful.http.endpoint import whole_body
+from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
+from wakeful.http.security.guard import BODY_LIMIT, check_depth
+from wakeful.mcp.catalogue import FRESH_FOR, INSTRUCTIONS, TOOLS, Entry, lesson, listed
+from wakeful.mcp.schemas import given, schema
+from wakeful.mcp.task_catalogue import TASK_INSTRUCTIONS, TASK_TOOLS
+from wakeful.mcp.views import utc
+from wakeful.service import Alarms, Service
+
+__all__ = ["TASK_TOOLS", "TOOLS", "http", "server", "stdio"]
+
+log = logging.getLogger("wakeful.mcp")
+
+PATH: Final = "/mcp"
+Context = ServerRequestContext[Any, Any]
+PrincipalOf = Callable[[Context], Awaitable[Principal]]
+
+
+def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
+    """The tools as an MCP server; `principal_of` says in whose name a request is made, or raises."""
+
+    offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
+
+    async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return listed(offered.values())
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            principal = await principal_of(ctx)
+        except WakefulError as error:
+            return _failed(f"{error} Nothing was changed.")
+        entry = offered.get(params.name)
+        if entry is None:
+            known = ", ".join(offered)
+            return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known are: {known}.")
+        return await _called(service, principal, entry, params.arguments or {})
+
+    quiet = logging.getLogger("mcp")
+    if quiet.level == logging.NOTSET:  # it notes every request and, in detail, what was said
+        quiet.setLevel(logging.WARNING)
+    return Server(
+        "wakeful",
+        version=__version__,
+        title="wakeful",
+        description="A durable alarm clock for agents.",
+        instructions=INSTRUCTIONS + (TASK_INSTRUCTIONS if settings.mcp_tasks else ""),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=_no_resources,
+        on_list_resource_templates=_no_templates,
+        on_list_prompts=_no_prompts,
+        on_read_resource=_no_such_resource,
+    )
+
+
+# Empty lists, because clients ask for them whether or not they were announced.
+
+
+async def _no_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    return types.ListResourcesResult(resources=[], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def _no_templates(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(resource_templates=[], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def _no_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    return types.ListPromptsResult(prompts=[], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def _no_such_resource(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    raise MCPError(types.INVALID_PARAMS, "there are no resources here, only tools", {"uri": str(params.uri)})
+
+
+def http(service: Service, settings: Settings) -> list[BaseRoute]:
+    """The route `/mcp`, for an application that has found out who asks and refuses foreign hosts."""
+    everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
+
+    async def asking(ctx: Context) -> Principal:
+        found = ctx.request.scope.get(PRINCIPAL, everyone) if ctx.request is not None else None
+        if not isinstance(found, Principal):
+            raise Unauthorized("nobody is known to be asking", field="Authorization")
+        return found
+
+    return [Route(PATH, _Endpoint(server(service, settings, asking)), methods=["POST"])]
+
+
+async def stdio(service: Service, settings: Settings, principal_of: PrincipalOf) -> None:
+    """Answer on stdin and stdout until stdin ends."""
+    door = server(service, settings, principal_of)
+    async with stdio_server() as (reading, writing):
+        await door.run(reading, writing, door.create_initialization_options())
+
+
+class _Endpoint:
+    """Each request by a manager of its own: nothing to start before and nothing to stop after, wherever it is mounted.
+
+    Hosts and origins are checked in front of the whole application (`http/security/guard.py`), for this route too.
+    """
+
+    def __init__(self, door: Server[Any]) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        said = await whole_body(Request(scope, receive))  # the SDK would wait for it without end
+        manager = StreamableHTTPSessionManager(
+            self._door, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
+        )
+        async with manager.run():
+            await manager.handle_request(scope, _again(said, receive), send)
+
+
+def _again(said: bytes, receive: Receive) -> Receive:
+    """Hand out a body that was read already, then whatever else comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": said, "more_body": False}]
+
+    async def receiving() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receiving
+
+
+async def _called(
+    service: Service, principal: Principal, entry: Entry, arguments: Mapping[str, Any]
+) -> types.CallToolResult:
+    name, alarms = entry.name, service.of(principal.caller("mcp"))
+    try:
+        if not principal.owner:  # to the service that means the operator, who sees all
+            raise Forbidden("this token names no owner", field="Authorization")
+        principal.need(entry.scope)
+        asked = _read(arguments, entry.takes)
+        found = msgspec.to_builtins(await entry.run(entry.tools(alarms), asked))
+    except WakefulError as error:
+        error.field = entry.names.get(error.field, error.field)
+        return _failed(await _lesson(alarms, entry, error, arguments))
+    except Exception:
+        log.exception("%s broke", name)
+        return _failed(f"{name}: something broke here; the log of the server says what. It may not have been done.")
+    text = msgspec.json.encode(found).decode()
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
+
+
+def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
+    """The arguments as a value of their type: the SDK hands them over unchecked."""
+    try:
+        body = msgspec.json.encode(arguments)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
+        raise InvalidRequest(f"they cannot be read ({error})", field="arguments") from None
+    check_depth(body, "arguments")
+    try:
+        asked = decode(body, kind)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, field=error.field, fix=_accepted(kind, error.field)) from None
+    for name, text in given(asked).items():  # each has its own limit further in; NUL not even a search may hold
+        if isinstance(text, str):
+            check_text(name, text, BODY_LIMIT)
+    return asked
+
+
+def _accepted(kind: type[msgspec.Struct], field: str) -> str:
+    """What a field takes, where that can be listed; else which fields there are."""
+    shape = schema(kind)
+    enum = shape["properties"].get(field, {}).get("enum")
+    if enum is not None:
+        return f"Accepted are: {', '.join(enum)}."
+    names = (f"{name}*" if name in shape.get("required", ()) else name for name in shape["properties"])
+    return f"It takes: {', '.join(names)} (* needed)."
+
+
+async def _lesson(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    try:
+        return await lesson(alarms, entry, error, arguments, utc(await alarms.service.now()))
+    except WakefulError:  # the store is away: the fault itself still has to be told
+        return f"{entry.name}: {error}"
+
+
+def _failed(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

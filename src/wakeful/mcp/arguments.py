@@ -1,0 +1,54 @@
+"""Arguments of tools made from the requests of every door: the same fields, with the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+
+def arguments(
+    name: str,
+    request: type[Struct],
+    fields: Collection[str],
+    *,
+    required: Collection[str] = (),
+    renamed: Mapping[str, str] | None = None,
+    other: Mapping[str, Any] | None = None,
+    base: type[Struct] | None = None,
+    about: str = "",
+) -> Any:
+    """A type with these fields of a request. What need not be said is left out, never null: one way to say nothing.
+
+    `renamed`: the name an agent knows a field by. `other`: types that are different for an agent. `base`: what there is
+    besides.
+    """
+    kinds = {field: _said(kind) for field, kind in get_type_hints(request, include_extras=True).items()}
+    kinds |= other or {}
+    names = {field: (renamed or {}).get(field, field) for field in fields}
+    said: list[Any] = [
+        (names[field], kinds[field]) if field in required else (names[field], kinds[field] | UnsetType, UNSET)
+        for field in fields
+    ]
+    return msgspec.defstruct(
+        name,
+        said,
+        bases=(base or Struct,),
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+        namespace={"__doc__": about},
+    )
+
+
+def _said(kind: Any) -> Any:
+    """The type of a field without its None, with its words."""
+    if get_origin(kind) is not Annotated:
+        return kind
+    inner, *words = get_args(kind)
+    if get_origin(inner) is Literal:
+        return kind
+    some = tuple(part for part in get_args(inner) or (inner,) if part is not type(None))
+    return Annotated[(Union[some], *words)]  # noqa: UP007 (made at run time)

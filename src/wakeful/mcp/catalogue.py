@@ -1,0 +1,218 @@
+"""The list of tools as a client gets it, and errors that teach: what was wrong, that nothing changed, what to call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Literal
+
+import mcp_types as types
+import msgspec
+from msgspec import Struct
+
+from wakeful.alarm.request import decode
+from wakeful.errors import (
+    Forbidden,
+    InvalidRequest,
+    InvalidSchedule,
+    NotFound,
+    StoreUnavailable,
+    TooMany,
+    WakefulError,
+)
+from wakeful.mcp import schemas
+from wakeful.mcp.tools import Tools
+from wakeful.service import Alarms
+
+FRESH_FOR: Final = 3_600_000  # ms; lists are the same for everyone until the next release
+HINT: Final = 2000  # characters: a call with a longer message or payload is not repeated to its caller
+INSTRUCTIONS: Final = """\
+wakeful is your alarm clock: it wakes you later, survives restarts, and retries. Use it to remind yourself, follow up, \
+check again tomorrow, run something every weekday, or retry after a rate limit.
+- Set: alarm_set {"when": "tomorrow at 9am", "wake_message": "Check the grant portal", "key": "grant-portal"}. Give a \
+key: repeating the call is then safe. The answer says how the time was understood: check it. Put state into payload.
+- Times: "in 20 minutes", "tomorrow at 9am", "every weekday at 9am", cron, ISO with offset. Give timezone when you \
+mean local time. Every answer carries `now`.
+- Wakes go to a target named by the operator, or to your inbox: alarm_inbox {"wait": 30} waits for the next one.
+- After a wake, do the work and call alarm_report with its fire_id: completed, failed (tried again), working (more \
+time), snooze. Unreported wakes from the inbox come again.
+- alarm_list and alarm_get (with why) tell what is set and what happened; alarm_update and alarm_cancel change it."""
+
+
+Hint = Callable[[Alarms, "Entry", WakefulError, Mapping[str, Any]], Awaitable[str]]
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A tool: what it takes and answers, which scope it needs, and the verb behind it."""
+
+    name: str
+    title: str
+    about: str
+    takes: type[Struct]
+    answers: type[Struct]
+    scope: Literal["read", "write"]
+    run: Callable[[Any, Any], Awaitable[schemas.Result]]
+    tools: Callable[..., Any] = Tools  # what `run` is a verb of, made for each caller
+    example: Hint | None = None  # what an error tells to call next; None: see `_hint`
+    unknown: str = "It is not known whether it was done; alarm_set with a key, and the other tools, may be repeated."
+    names: Mapping[str, str] = {}  # of fields, where the tool calls them otherwise than its verb
+    destructive: bool = False
+    idempotent: bool = False
+    takes_wakes: bool = False  # it changes nothing but who has a wake in hand
+
+    @property
+    def harmless(self) -> bool:
+        return self.scope == "read" or self.takes_wakes
+
+    def tool(self) -> types.Tool:
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.about,
+            input_schema=schemas.schema(self.takes),
+            output_schema=schemas.schema(self.answers),
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=self.scope == "read",
+                destructive_hint=self.destructive,
+                idempotent_hint=self.idempotent or self.scope == "read",
+                open_world_hint=False,
+            ),
+        )
+
+
+ENTRIES: Final = (
+    Entry(
+        name="alarm_set",
+        title="Set an alarm",
+        about="Set an alarm, reminder, timer or recurring job that wakes you later with a message and your state. Give "
+        "a key, so that repeating the call does not set it twice. Example: "
+        '{"when": "every weekday at 9am", "timezone": "Europe/Berlin", "wake_message": "Morning brief", '
+        '"key": "brief"}',
+        takes=schemas.SetArguments,
+        answers=schemas.AlarmResult,
+        scope="write",
+        run=Tools.set,
+        names={"idempotency_key": "key"},
+    ),
+    Entry(
+        name="alarm_list",
+        title="List alarms",
+        about='List your alarms, newest first, in short. Example: {"status": "pending", "text": "grant"}',
+        takes=schemas.ListArguments,
+        answers=schemas.ListResult,
+        scope="read",
+        run=Tools.list,
+    ),
+    Entry(
+        name="alarm_get",
+        title="Look at an alarm",
+        about="One alarm: when it fires next, why it was late or did not fire, and its latest fires. With `part`, a "
+        "long message, payload, result or the facts behind why, in pieces.",
+        takes=schemas.GetArguments,
+        answers=schemas.GetResult,
+        scope="read",
+        run=Tools.get,
+    ),
+    Entry(
+        name="alarm_update",
+        title="Change an alarm",
+        about="Change an alarm: its time, message, payload, target (action edit), or pause, resume or snooze it. "
+        'Examples: {"id": "…", "when": "in 2 hours"}, {"id": "…", "action": "snooze", "for": "1h"}',
+        takes=schemas.UpdateArguments,
+        answers=schemas.AlarmResult,
+        scope="write",
+        run=Tools.update,
+        destructive=True,
+    ),
+    Entry(
+        name="alarm_cancel",
+        title="Cancel an alarm",
+        about="Cancel an alarm for good. One that has ended already answers as it is.",
+        takes=schemas.CancelArguments,
+        answers=schemas.AlarmResult,
+        scope="write",
+        run=Tools.cancel,
+        destructive=True,
+        idempotent=True,
+    ),
+    Entry(
+        name="alarm_report",
+        title="Report on a wake",
+        about="Say what became of a wake. Without it, a wake from the inbox comes again. "
+        'Example: {"fire_id": "…", "outcome": "completed", "result": "3 new grants"}',
+        takes=schemas.ReportArguments,
+        answers=schemas.ReportResult,
+        scope="write",
+        run=Tools.report,
+        idempotent=True,
+    ),
+    Entry(
+        name="alarm_inbox",
+        title="Read your inbox",
+        about="Take the wakes that wait for you, or wait up to 60 seconds for the next one. They are yours until "
+        'report_by: report each with alarm_report. Example: {"wait": 30}',
+        takes=schemas.InboxArguments,
+        answers=schemas.InboxResult,
+        scope="write",
+        run=Tools.inbox,
+        takes_wakes=True,
+    ),
+)
+TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in ENTRIES}
+
+
+def listed(entries: Iterable[Entry]) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[entry.tool() for entry in entries], ttl_ms=FRESH_FOR, cache_scope="public")
+
+
+async def lesson(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:
+    """An error as its reader can act on it: the fault, that nothing changed, the time, and what to call next."""
+    changed = entry.unknown if isinstance(error, StoreUnavailable) else "Nothing was changed."
+    hint = await (entry.example or _hint)(alarms, entry, error, arguments)
+    return f"{entry.name}: {error} {changed} It is {now} now. {hint}"
+
+
+async def _hint(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    """The caller's own call with the one thing corrected, or a call that only looks: no hint makes up what to do."""
+    if isinstance(error, Forbidden | NotFound | TooMany):
+        return look("alarm_list", {"status": "all"})
+    if corrected := correction(entry, error, arguments, when="when"):
+        return corrected
+    id = arguments.get("fire_id" if entry.name == "alarm_report" else "id")
+    # Only what the caller named itself, never another alarm of theirs: an example is soon copied.
+    if isinstance(id, str) and await _exists(alarms, id):
+        return look("alarm_get", {"id": id})
+    return look("alarm_list", {"status": "all"})
+
+
+def correction(entry: Entry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
+    """The call again, with a time that says what was meant; of one that changes nothing, without what was wrong."""
+    if isinstance(error, InvalidSchedule) and error.meant and when in arguments:
+        again = call(entry.name, {**arguments, when: error.meant[0]})
+        return f"Your call with another {when}: {again}" if len(again) <= HINT else ""
+    if entry.harmless and error.field in arguments:
+        rest = {name: value for name, value in arguments.items() if name != error.field}
+        with contextlib.suppress(WakefulError, TypeError, ValueError):
+            decode(msgspec.json.encode(rest), entry.takes)
+            return f"Your call without {error.field}: {call(entry.name, rest)}"
+    return ""
+
+
+def look(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"To look: {call(name, arguments)}"
+
+
+async def _exists(alarms: Alarms, id: str) -> bool:
+    try:
+        if "@" in id:
+            await alarms.fire_of(id)
+        else:
+            await alarms.get(id)
+    except (NotFound, InvalidRequest):
+        return False
+    return True
+
+
+def call(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"{name} {msgspec.json.encode(arguments).decode()}"

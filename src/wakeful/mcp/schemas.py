@@ -1,0 +1,256 @@
+"""What the tools take and what they answer, as types. The schemas agents see are made from them, so they cannot lie."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, Span
+from wakeful.mcp.arguments import arguments
+
+INBOX_LIMIT: Final = 5
+LIST_LIMIT: Final = 50
+LONGEST_WAIT: Final = 60
+
+
+def _about(text: str, *examples: Any) -> Meta:
+    return Meta(description=text, examples=list(examples) or None)
+
+
+Payload = Annotated[
+    dict[str, Any], _about("State that comes back with the wake, unchanged; at most 128 KiB.", {"page": 3})
+]
+TargetName = Annotated[
+    str, _about("The name of a configured target, never a URL. Default: `inbox`, read with alarm_inbox.", "inbox")
+]
+Failures = Annotated[int, Meta(ge=0, le=1000, description="How often a failed delivery is tried again.")]
+AlarmId = Annotated[str, _about("An alarm's id, as alarm_set and alarm_list answer it.")]
+Note = Annotated[str, _about("Why, for whoever asks later.")]
+
+
+Policy = arguments(
+    "Policy",
+    PolicyRequest,
+    ("report_within", "expires", "catch_up", "starts_at", "ends_at", "max_fires"),
+    about="How the alarm behaves when things do not go to plan.",
+)
+EDITABLE: Final = (
+    *("when", "wake_message", "payload", "target", "timezone", "label", "conversation_id", "max_failures", "policy"),
+)
+_FOR_AGENTS: Final = {"payload": Payload, "target": TargetName, "max_failures": Failures, "policy": Policy}
+SetArguments = arguments(
+    "SetArguments",
+    CreateRequest,
+    (*EDITABLE[:2], "idempotency_key", "on_conflict", *EDITABLE[2:], "parent_fire"),
+    required=EDITABLE[:2],
+    renamed={"idempotency_key": "key"},
+    other=_FOR_AGENTS,
+)
+
+
+class ListArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    status: Annotated[
+        Literal["pending", "active", "paused", "fired", "failed", "cancelled", "all"],
+        _about("`pending`: active or paused."),
+    ] = "pending"
+    text: Annotated[str, _about("Part of the label or the message, any case.", "grant")] = ""
+    target: Annotated[str, _about("Only alarms that go there.")] = ""
+    conversation_id: Annotated[str, _about("Only alarms of this conversation.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="How many at most; long ones come in pages.")] = 10
+    cursor: Annotated[str, _about("`next_cursor` of the page before.")] = ""
+
+
+class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    id: Annotated[str, _about("An alarm's id, or a fire's (<alarm id>@<milliseconds>) for that fire alone.")]
+    part: (
+        Annotated[
+            Literal["wake_message", "payload", "facts", "result"],
+            _about("Read one long text in pieces instead. `result` needs a fire's id."),
+        ]
+        | UnsetType
+    ) = UNSET
+    offset: Annotated[int, Meta(ge=0, le=2**31 - 1, description="With `part`: the character to start at.")] = 0
+
+
+class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    id: AlarmId
+    action: Annotated[
+        Literal["edit", "pause", "resume", "snooze"],
+        _about("edit: change the fields given. snooze: put the next fire off, with `for`. pause, resume."),
+    ] = "edit"
+    version: (
+        Annotated[int, Meta(ge=1, le=2**31 - 1, description="With edit: only if the alarm is still at this version.")]
+        | UnsetType
+    ) = UNSET
+    wait: Annotated[Span, _about("With snooze: how long from now.", "1h")] | UnsetType = msgspec.field(
+        default=UNSET, name="for"
+    )
+    reason: Note | UnsetType = UNSET
+
+
+UpdateArguments = arguments("UpdateArguments", EditRequest, EDITABLE, other=_FOR_AGENTS, base=ActArguments)
+
+
+class CancelArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    id: AlarmId
+    reason: Note = ""
+
+
+class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    fire_id: Annotated[str, _about("`fire_id` of the wake.")]
+    outcome: Annotated[
+        Literal["completed", "failed", "working", "snooze"],
+        _about("failed is tried again by the retry policy; working asks for more time; snooze wakes you again later."),
+    ]
+    result: Annotated[str, _about("With completed or working: what you did.", "3 new grants, mailed to Ana")] = ""
+    reason: Annotated[str, _about("With failed: what went wrong.", "the portal answered 503")] = ""
+    wait: Annotated[Span, _about("With snooze: how long.", "15m")] | UnsetType = msgspec.field(
+        default=UNSET, name="for"
+    )
+
+
+class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    wait: Annotated[
+        float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a wake when there is none.", examples=[30])
+    ] = 0
+    limit: Annotated[int, Meta(ge=1, le=INBOX_LIMIT, description="How many wakes to take at most.")] = INBOX_LIMIT
+
+
+# Answers
+
+Utc = Annotated[str, _about("RFC 3339 in UTC.")]
+Local = Annotated[str, _about("The same moment in the alarm's timezone.")]
+Words = Annotated[str, _about("When, as it was understood, in words.")]
+Cut = Annotated[str, _about("Cut where a note says so.")]
+
+
+class AlarmView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    id: str
+    status: Literal["active", "paused", "fired", "failed", "cancelled"]
+    when: Words
+    target: str
+    next_fire_at: Utc = ""
+    next_fire_local: Local = ""
+    timezone: str = ""
+    cron_expr: str = ""
+    label: str = ""
+    key: str = ""
+    conversation_id: str = ""
+    wake_message: Cut = ""
+    payload: Any = None
+    version: int = 0
+    fire_count: int = 0
+    failure_count: int = 0
+    last_error: str = ""
+    paused_reason: str = ""
+
+
+class FireView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    fire_id: str
+    status: Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
+    scheduled_for: Utc
+    reason: str = ""
+    attempts: int = 0
+    delivered_at: Utc = ""
+    completed_at: Utc = ""
+    report_by: Annotated[str, _about("Report until then, or ask for more time with working.")] = ""
+    result: Cut = ""
+    last_error: Cut = ""
+
+
+class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    fire_id: Annotated[str, _about("Name it in alarm_report.")]
+    alarm_id: str
+    scheduled_for: Utc
+    report_by: Annotated[
+        str, _about("Unreported by then, it waits in the inbox again; as often as a failure is retried.")
+    ] = ""
+    attempt: Annotated[int, _about("How often it has been handed out.")] = 1
+    late_ms: Annotated[int, _about("Milliseconds from its moment until you got it.")]
+    missed: Annotated[int, _about("Later instants of its series that passed without a wake of their own.")] = 0
+    message: Cut
+    payload: Any = None
+    label: str = ""
+    conversation_id: str = ""
+
+
+class Result(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What every tool answers: what happened in words, and the time it is."""
+
+    summary: str
+    now: Utc
+    notes: list[str] = []
+
+
+class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    alarm: AlarmView
+    deduped: Annotated[bool, _about("The key was taken: this is the alarm that has it.")] = False
+    similar: Annotated[
+        str, _about("The id of an active alarm that says the same: cancel one if you meant it once.")
+    ] = ""
+    in_flight: Annotated[
+        bool, _about("A delivery is under way, or a wake is in its reader's hands: that one attempt may still happen.")
+    ] = False
+
+
+class ListResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    alarms: list[AlarmView]
+    next_cursor: str = ""
+
+
+class GetResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    why: Annotated[str, _about("Why it fired late, did not fire, or when it will.")] = ""
+    alarm: AlarmView | UnsetType = UNSET
+    next_fires: Annotated[list[str], _about("The next ones in the alarm's timezone.")] = []
+    fires: Annotated[list[FireView], _about("The latest first.")] = []
+    part: str = ""
+    text: Annotated[str, _about("The part asked for, from the offset.")] = ""
+    next_offset: Annotated[int, _about("Where the part goes on; absent at its end.")] = 0
+
+
+class ReportResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    fire: FireView
+    alarm: AlarmView
+
+
+class InboxResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    wakes: list[WakeView]
+
+
+def given(value: Struct) -> dict[str, Any]:
+    """The fields that were given, by their names in Python."""
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    return {name: found for name, found in fields.items() if found is not UNSET}
+
+
+_ANY: Final = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean")]}
+
+
+def schema(kind: type[Struct]) -> dict[str, Any]:
+    """The JSON schema of a type in one piece: no references, no titles."""
+    made = msgspec.json.schema(kind)
+    parts = made.pop("$defs")
+    found: dict[str, Any] = _inlined(made, parts)
+    return found
+
+
+def _inlined(node: Any, parts: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(item, parts) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        more = {name: value for name, value in node.items() if name != "$ref"}
+        return _inlined(parts[node["$ref"].rpartition("/")[2]], parts) | more
+    shown = {name: _inlined(value, parts) for name, value in node.items() if not _noise(name, value)}
+    if "enum" in shown:
+        shown.setdefault("type", "string")
+    if isinstance(shown.get("properties"), dict):
+        shown["properties"] = {name: value or _ANY for name, value in shown["properties"].items()}
+    return shown
+
+
+def _noise(name: str, value: Any) -> bool:
+    return (name == "title" and isinstance(value, str)) or (name == "default" and value in ("", [], 0, None, False))

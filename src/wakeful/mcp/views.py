@@ -1,0 +1,189 @@
+"""Alarms, fires and wakes as an agent reads them: times in words, long texts cut with a note on how to read on.
+
+An answer stays under BUDGET bytes, about 2,000 tokens, whatever its alarms hold.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from wakeful.alarm import Alarm, Fire, from_unix_ms, unix_ms
+from wakeful.errors import InvalidRequest
+from wakeful.mcp.schemas import AlarmView, FireView, WakeView
+from wakeful.schedule import describe, zone
+from wakeful.schedule.descriptions import moment as in_words
+from wakeful.service import Taken
+
+BUDGET: Final = 6000
+NAME: Final = 160
+ERROR: Final = 300
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+class Room:
+    """Cuts texts, and keeps the notes that say what is missing and how to get it."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def text(self, text: str, room: int, what: str = "", how: str = "") -> str:
+        kept = cut(text, room)
+        if what and kept != text:
+            self.notes.append(f"{what} is cut: {len(kept) - 1} of {len(text)} characters. {how}".rstrip())
+        return kept
+
+    def payload(self, payload: str, room: int, what: str, how: str) -> Any:
+        if payload == "{}":
+            return None
+        if len(payload.encode()) > room:
+            self.notes.append(f"{what} is left out: {len(payload)} characters. {how}")
+            return None
+        return msgspec.json.decode(payload)
+
+
+def cut(text: str, room: int) -> str:
+    """The text, or as much of it as fits into so many bytes of JSON, and an ellipsis."""
+    kept = text
+    while (size := len(msgspec.json.encode(kept))) > room:
+        kept = kept[: min(len(kept) * (room - 4) // size, len(kept) - 1)]
+    return kept if kept == text else kept + "…"
+
+
+def part_call(id: str, part: str, offset: int = 0) -> str:
+    more = {"offset": offset} if offset else {}
+    return f"Read it: alarm_get {msgspec.json.encode({'id': id, 'part': part} | more).decode()}"
+
+
+def alarm_view(alarm: Alarm, room: Room, *, message: int, payload: int) -> AlarmView:
+    """An alarm with as much of its message and payload as there is room for; no room leaves the payload out."""
+    active = alarm.status == "active"
+    how = part_call(alarm.id, "wake_message")
+    return AlarmView(
+        id=alarm.id,
+        status=alarm.status,
+        when=words(alarm),
+        target=cut(alarm.target, NAME),
+        next_fire_at=utc(alarm.next_fire_at) if active else "",
+        next_fire_local=local(alarm.next_fire_at, alarm.timezone) if active else "",
+        timezone=alarm.timezone,
+        cron_expr=cut(alarm.cron_expr, NAME),
+        label=cut(alarm.label, NAME),
+        key=room.text(alarm.idempotency_key, NAME, "key"),
+        conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
+        wake_message=room.text(alarm.wake_message, message, "wake_message", how),
+        payload=room.payload(alarm.payload, payload, "payload", part_call(alarm.id, "payload")) if payload else None,
+        version=alarm.version,
+        fire_count=alarm.fire_count,
+        failure_count=alarm.failure_count,
+        last_error=cut(alarm.last_error, ERROR),
+        paused_reason=cut(alarm.paused_reason, NAME),
+    )
+
+
+def brief(alarm: Alarm) -> AlarmView:
+    """An alarm as one line of a list."""
+    active = alarm.status == "active"
+    return AlarmView(
+        id=alarm.id,
+        status=alarm.status,
+        when=words(alarm),
+        target=cut(alarm.target, 80),
+        next_fire_at=utc(alarm.next_fire_at) if active else "",
+        label=cut(alarm.label, 80),
+        key=cut(alarm.idempotency_key, 80),
+        wake_message=cut(alarm.wake_message, 120),
+    )
+
+
+def fire_view(fire: Fire, room: Room, *, result: int = 200) -> FireView:
+    return FireView(
+        fire_id=fire.id,
+        status=fire.status,
+        scheduled_for=utc(fire.scheduled_for),
+        reason=fire.reason,
+        attempts=fire.attempts,
+        delivered_at=_utc(fire.delivered_at),
+        completed_at=_utc(fire.completed_at),
+        report_by=_utc(fire.report_by),
+        result=room.text(fire.result, result, "result", part_call(fire.id, "result")),
+        last_error=cut(fire.last_error, result),
+    )
+
+
+def wake_view(taken: Taken, room: Room, *, each: int) -> WakeView:
+    alarm, fire = taken
+    how: Callable[[str], str] = lambda part: part_call(alarm.id, part)  # noqa: E731  # used twice, just here
+    return WakeView(
+        fire_id=fire.id,
+        alarm_id=alarm.id,
+        scheduled_for=utc(fire.scheduled_for),
+        report_by=_utc(fire.report_by),
+        attempt=taken.attempt,
+        late_ms=taken.late_ms,
+        missed=taken.missed,
+        message=room.text(alarm.wake_message, each // 3, "message", how("wake_message")),
+        payload=room.payload(alarm.payload, each // 4, "payload", how("payload")),
+        label=cut(alarm.label, 80),
+        conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
+    )
+
+
+def words(alarm: Alarm) -> str:
+    """When an alarm fires, in words."""
+    if alarm.fire_at is not None:
+        return in_words(alarm.fire_at, alarm.timezone)
+    return cut(describe(alarm.cron_expr, alarm.timezone), ERROR)
+
+
+def ahead(alarm: Alarm, now: datetime) -> str:
+    """When it fires next and how far away that is, or why it does not."""
+    if alarm.status != "active":
+        return f"The alarm is {alarm.status}" + (" and fires no more." if alarm.finished else ".")
+    return f"Next at {local(alarm.next_fire_at, alarm.timezone)}, {away(alarm.next_fire_at - now)}."
+
+
+def away(length: timedelta) -> str:
+    seconds = round(length.total_seconds())
+    if seconds <= 0:
+        return "due now"
+    for size, name in _UNITS:
+        if seconds >= size:
+            rest = seconds % size * 10 // size
+            return f"in {seconds // size}{f'.{rest}' if rest else ''} {name}"
+    return f"in {seconds} s"
+
+
+def utc(moment: datetime) -> str:
+    return _iso(moment.astimezone(UTC)).replace("+00:00", "Z")
+
+
+def local(moment: datetime, timezone: str) -> str:
+    return _iso(moment.astimezone(zone(timezone)))
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond >= 1000 else "seconds")
+
+
+def _utc(moment: datetime | None) -> str:
+    return "" if moment is None else utc(moment)
+
+
+def cursor_of(at: datetime, id: str) -> str:
+    return f"{unix_ms(at)}.{id}"
+
+
+def cursor(text: str) -> tuple[datetime, str] | None:
+    if not text:
+        return None
+    ms, _, id = text.partition(".")
+    try:
+        return from_unix_ms(int(ms)), str(uuid.UUID(id))
+    except (ValueError, OverflowError):
+        fix = "Use next_cursor of an answer."
+        raise InvalidRequest(f"{text[:80]!r} is no cursor", field="cursor", fix=fix) from None

@@ -1,0 +1,390 @@
+"""One process that stays: the dispatcher, beside it the HTTP door or a window on how it is, and an orderly end.
+
+The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets what is in flight come
+down; the second ends the process at once. Nothing is lost by that: leases end by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import ipaddress
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import uvicorn
+from msgspec.structs import replace
+from starlette.applications import Starlette
+
+from wakeful import __version__
+from wakeful.agents import has_mcp
+from wakeful.client import Wakeful
+from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.http import health
+from wakeful.http.app import with_middleware
+from wakeful.http.live.rpc import MESSAGE_LIMIT
+from wakeful.http.security.auth import Auth, is_loopback
+from wakeful.http.security.connection import Connection
+from wakeful.http.security.crowd import Crowd, raise_limit, room
+from wakeful.logs import log_to_stderr
+from wakeful.service.tasks import USUAL_TABLE
+from wakeful.store.sqlite.original import begin_anew, expect
+
+__all__ = ["log_to_stderr", "serve", "shown", "stay", "tune_interpreter", "work"]
+
+log = logging.getLogger("wakeful.server")
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+TURN: Final = 0.00005
+ACCEPTED_AT_ONCE: Final = 32  # connections before the crowd is counted again
+SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
+LATER: Final = (
+    "encodings.idna",
+    *(f"wakeful.schedule.{name}" for name in ("descriptions", "once", "recurring", "words")),
+)
+FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a database that is away at the start
+
+
+async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, create: bool = False) -> None:
+    """Open the database, once it is there, and run until told to stop.
+
+    Create: an empty file is made also where there has been a database that is gone.
+    """
+    file = _file(clock.settings.db)
+    if file is not None and create:
+        begin_anew(file)
+    with _listening():  # without a gap: from the first try to open the database until it is closed
+        try:
+            if await _opened(clock):
+                if file is not None:
+                    expect(file)
+                await run(clock)
+        finally:
+            await clock.close()
+
+
+def _file(db: str) -> str | None:
+    return None if "://" in db else os.path.abspath(db)
+
+
+async def _opened(clock: Wakeful) -> bool:
+    """Wait for a database that is away; what waiting cannot help is raised. False: told to stop meanwhile."""
+    stopped, wait = asyncio.Event(), FIRST_WAIT
+    with _stopped_by_signals(stopped.set):
+        while not stopped.is_set():
+            opening = asyncio.ensure_future(clock.__aenter__())
+            await _unless(stopped, opening)
+            if opening.cancelled():
+                break
+            error = opening.exception()
+            if error is None:
+                return True
+            if not isinstance(error, StoreUnavailable) or not error.passing:
+                raise error
+            log.warning("cannot start yet, trying again in %.2f s: %s", wait, error)
+            await _unless(stopped, asyncio.ensure_future(clock.service.clock.sleep(wait)))
+            wait = min(wait * 2, LONGEST_WAIT)
+    return False
+
+
+async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
+    """Until it is done, or given up because of a stop."""
+    stop = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
+
+
+async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
+    """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
+    await clock.check_targets()
+    await _tell_of_tasks(clock)
+    await _tell_of_tokens(clock)
+    listener = await _listen(clock, "port")
+    try:
+        # With port 0 the real one is known only now, and report URLs must name it.
+        clock.settings = replace(clock.settings, port=listener.getsockname()[1])
+        url = clock.settings.local_url
+        server = _Server(_config(clock, clock.asgi()))
+        tune_interpreter(clock)
+        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
+
+        def stop() -> None:
+            server.should_exit = True
+            clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
+            clock.dispatcher.stop()
+
+        _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
+        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP door; pip install "wakeful[mcp]" opens it')
+        if ready is not None:
+            ready(url)  # the socket listens already: whoever connects now waits a moment at most
+        await _both(clock, answering, stop)
+    finally:
+        listener.close()
+
+
+async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
+    """Dispatch until told to stop; with the setting `metrics_port`, tell meanwhile how that goes, and nothing else."""
+    await clock.check_targets()
+    await _tell_of_tasks(clock)
+    listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
+    tune_interpreter(clock)
+    _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
+    if listener is None:
+        with _stopped_by_signals(clock.dispatcher.stop):
+            if ready is not None:
+                ready()
+            await clock.dispatcher.run()
+        return
+    with listener:
+        server = _Server(_config(clock, _window(clock)))
+        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
+
+        def stop() -> None:
+            server.should_exit = True
+            clock.dispatcher.stop()
+
+        log.info("metrics at %s/metrics", _url(clock.settings.host, clock.settings.metrics_port))
+        if ready is not None:
+            ready()
+        await _both(clock, answering, stop)
+
+
+async def _tell_of_tasks(clock: Wakeful) -> None:
+    """A table that looks like tasks and that nobody watches: whoever writes to it waits in vain."""
+    if await clock.service.tasks.unwatched():
+        log.warning(
+            "the table %s of this database is not connected: its tasks do not run. "
+            "`wakeful db scheduled-tasks` connects it",
+            USUAL_TABLE,
+        )
+
+
+async def _tell_of_tokens(clock: Wakeful) -> None:
+    """A server that lets nobody in, and would not say so before the first 401."""
+    settings = clock.settings
+    if settings.did_auth or await clock.service.has_tokens() or not is_loopback(settings.host):
+        return
+    if not await Auth(clock._store, settings, clock.service.clock).is_open():
+        log.warning(
+            "no token is good any more, and %s: every request is refused. `wakeful token new --owner NAME` makes one",
+            "public_url is set" if settings.public_url else "a server that had one stays closed",
+        )
+
+
+def _window(clock: Wakeful) -> Starlette:
+    """`/healthz`, `/readyz` and `/metrics`, behind the same guards as where everything is served."""
+    store = clock._store  # its own: what is told is how this process's dispatcher finds it
+    routes = health.routes(
+        store,
+        clock.metrics,
+        lease=clock.settings.lease,
+        targets=clock._served,
+        heartbeat=lambda: clock.dispatcher.health,
+    )
+    app = with_middleware(routes, clock.settings, auth=Auth(store, clock.settings, clock.service.clock))
+    app.add_middleware(health.Watched, metrics=clock.metrics)
+    return app
+
+
+def tune_interpreter(clock: Wakeful) -> None:
+    """Set the interpreter up for a process that stays.
+
+    While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
+    the database and the event loop then work side by side, and a plain function that computes for long in a thread of
+    its own makes no alarm late. When nothing is, taking turns so often only costs. Garbage is looked for less often,
+    and never again among what is loaded by now: it stays to the end. What is otherwise imported at its first use is
+    imported now: later there may be no descriptor left to read it with; there may be as many as the system allows.
+    """
+    raise_limit()
+    for name in LATER:
+        import_module(name)
+    calm = sys.getswitchinterval()
+    clock.dispatcher.on_busy = lambda busy: sys.setswitchinterval(TURN if busy else calm)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
+    """Run the dispatcher beside the server. When one ends, for whatever reason, the other does not stay alone."""
+    dispatching = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+    try:
+        with _stopped_by_signals(stop):
+            await asyncio.wait((answering, dispatching), return_when=asyncio.FIRST_COMPLETED)
+            stop()
+            await asyncio.wait((answering, dispatching))
+    finally:  # also when this was cancelled: the end is as orderly
+        stop()
+        await asyncio.gather(answering, dispatching)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but signals are ours: there is a dispatcher to stop as well."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="on",
+        http=Connection.among(Crowd(room(clock.settings, raise_limit()), clock.settings.connections_per_address)),
+        ws="websockets-sansio",
+        ws_max_size=MESSAGE_LIMIT,
+        ws_per_message_deflate=False,  # its windows would be most of what an idle socket costs
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(clock.settings.stop_within.total_seconds()),
+    )
+
+
+class _Listener(socket.socket):
+    """Takes a few connections at a time, and says once, not thousands of times, that there is no descriptor for more.
+
+    asyncio takes as many as wait before the first is counted: they would have the descriptors that deliveries need. And
+    without one it looks again after a second, but asks for the rest of its backlog first (up to Python 3.13): a line
+    in the log and a timer for each.
+    """
+
+    _told = False
+    _taken = 0  # since the loop last had its turn
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self._told or self._taken == ACCEPTED_AT_ONCE:
+            self._told, self._taken = False, 0
+            raise BlockingIOError
+        try:
+            taken = super().accept()
+            self._taken += 1
+            return taken
+        except BlockingIOError:
+            self._taken = 0
+            raise
+        except OSError as error:
+            self._told = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+            raise
+
+
+class _Ear:
+    """Hears signals: the first asks whoever is at work to stop, the second ends the process."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._stops: list[Callable[[], None]] = []
+
+    @contextlib.contextmanager
+    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+        self._stops.append(stop)
+        if self._asked:
+            stop()  # it came when nobody was at work
+        try:
+            yield
+        finally:
+            self._stops.remove(stop)
+
+    def told(self, number: signal.Signals) -> None:
+        if self._asked:
+            log.warning("%s again: ending at once; what is in flight will be tried again", number.name)
+            logging.shutdown()  # what the log still holds back
+            os._exit(128 + number)
+        self._asked = True
+        log.info("%s: stopping", number.name)
+        for stop in self._stops:
+            stop()
+
+
+_ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[_Ear]:
+    """The ear there is, or one from here on."""
+    if (ear := _ear.get()) is not None:
+        yield ear
+        return
+    ear, loop = _Ear(), asyncio.get_running_loop()
+    # Only the main thread is told of signals; elsewhere, whoever owns it decides.
+    numbers = SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    for number in numbers:
+        loop.add_signal_handler(number, ear.told, number)
+    token = _ear.set(ear)
+    try:
+        yield ear
+    finally:
+        _ear.reset(token)
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    with _listening() as ear, ear.calling(stop):
+        yield
+
+
+async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> socket.socket:
+    settings, port = clock.settings, getattr(clock.settings, setting)
+    try:
+        found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InvalidConfig(f"{settings.host!r} is no address: {error}", field="host") from None
+    is_local = all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found)
+    if not is_local and not await clock.service.has_tokens():
+        raise InvalidConfig(
+            f"{settings.host} can be reached from outside, and there is no token yet: everyone would be let in",
+            field="host",
+            fix="Make one first: wakeful token new --owner NAME. Or bind to 127.0.0.1.",
+        )
+    family, _, _, _, place = found[0]
+    try:
+        listener = socket.create_server(place[:2], family=family, backlog=2048)
+    except OSError as error:
+        raise InvalidConfig(
+            f"cannot listen on {_url(settings.host, port)}: {os.strerror(error.errno or 0)}",
+            field=setting,
+            fix="Stop what listens there, or give another port.",
+        ) from None
+    # Inherited by every connection; asyncio sets it only where it made the socket itself. Without it an answer in two
+    # pieces waits 40 ms for the other side to acknowledge the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Likewise: what waits in the kernel for somebody who does not read has a bound, and they are noticed soon.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+    return _Listener(fileno=listener.detach())
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def shown(db: str) -> str:
+    """A database for people to read: never with a password."""
+    if "://" not in db:
+        return db
+    parts = urlsplit(db)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _announce(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

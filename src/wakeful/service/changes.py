@@ -1,0 +1,317 @@
+"""What is done to alarms and said of fires: each verb reads, lets a pure function decide, and writes once.
+
+The alarm is read before its fires: whatever changes a fire raises its alarm's `version` or `claim`, so a decision from
+fires newer than the alarm they were read with is not written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import asdict, replace
+
+from wakeful.alarm import (
+    INBOX,
+    Alarm,
+    Change,
+    Fire,
+    Policy,
+    Report,
+    cancel,
+    in_hand,
+    parse_fire_id,
+    pause,
+    replace_with,
+    report,
+    resume,
+    retry,
+    retry_at,
+    snooze,
+    update,
+)
+from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.alarm.inbox import OPEN
+from wakeful.alarm.request import EditRequest, ReportRequest, edit, moment, request_of, span
+from wakeful.alarm.request import report as report_of
+from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.service.caller import Caller
+from wakeful.service.limits import check_backoff, check_edit
+from wakeful.service.reporting import reported_on
+from wakeful.store import AlarmQuery, FireQuery
+
+if TYPE_CHECKING:
+    from wakeful.service import Service
+
+TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
+PATIENCE: Final = 1000  # of a cancel: whoever wants to end a loop must not lose to it
+PAGE: Final = 500
+PENDING: Final = ("active", "paused")
+PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_expr", "key": "idempotency_key"}
+# What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
+Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
+
+
+@contextlib.contextmanager
+def in_python() -> Iterator[None]:
+    """What is refused is named as `set` and `update` take it."""
+    try:
+        yield
+    except InvalidRequest as error:
+        error.field = "delay" if error.field == "delay_seconds" else error.field
+        raise
+
+
+class Changed(Alarm, frozen=True, kw_only=True):
+    """An alarm as its owner's change left it.
+
+    `in_flight`: a worker has it just now, so at most that one attempt still happens as it was; or a wake of it was
+    fetched from the inbox, and whoever has it may still be at it.
+    """
+
+    in_flight: bool = False
+
+    @property
+    def alarm(self) -> Alarm:
+        return Alarm(**{name: getattr(self, name) for name in Alarm.__struct_fields__})
+
+
+class Changes:
+    """What one caller does to alarms and says of fires."""
+
+    def __init__(self, service: Service, caller: Caller) -> None:
+        self.service = service
+        self.caller = caller
+
+    async def get(self, id: str) -> Alarm:
+        alarm = await self.service.store.get(id, owner=self.caller.owner)
+        if alarm is None:
+            raise NotFound(f"there is no alarm {id!r}", field="id")
+        return alarm
+
+    async def fire_of(self, fire_id: str) -> Fire:
+        alarm_id, occurrence = parse_fire_id(fire_id)
+        fire = (await self.service.store.fires_at([(alarm_id, occurrence)])).get((alarm_id, occurrence))
+        if fire is None or self.caller.owner not in ("", fire.owner_did):
+            raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
+        return fire
+
+    # Owners
+
+    async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Changed:
+        """Change the fields named: those of `set` that say when, what and how. A new when starts it anew.
+
+        Like pause, resume, snooze and cancel it answers with the alarm, and `in_flight`: whether an attempt was under
+        way, which may still arrive as it was.
+        """
+        given = {PYTHON_NAMES.get(name, name): value for name, value in fields.items()}
+        if isinstance(when := given.get("when"), int | float):
+            given["when"] = str(when)
+        with in_python():
+            return await self.edit(id, request_of(EditRequest, given), version=version)
+
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+        """Change what a request names, at the version it was meant for."""
+        wanted = edit(asked, self.service.default_policy)
+        self._check_pace(asked, wanted.policy)
+        before = await self.get(id)
+        if wanted.target is not None or wanted.conversation_id is not None:
+            named = {"target": wanted.target, "conversation_id": wanted.conversation_id}
+            after = replace(before, **{name: value for name, value in named.items() if value is not None})
+            await self.service.registry.admit(after, via=before.created_via)
+        if self.caller.limited and (wanted.wake_message or wanted.payload):
+            now = await self.service.store.now()
+            await self.service.limits.admit_words(before, wanted.wake_message, wanted.payload, now=now)
+
+        def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
+            change = update(alarm, fire, wanted, now=now, version=version, by=self.caller.name, inbox=inbox)
+            if self.caller.limited and change is not None:
+                check_edit(alarm, change.after, self.service.settings, now=now)
+            return change
+
+        return await self._change(id, decide)
+
+    def _check_pace(self, asked: EditRequest, meant: Policy | None) -> None:
+        """What comes over the network, also where no token is needed, makes no loop without a pause."""
+        if self.caller.remote and asked.policy is not None and meant is not None:
+            said = [name for name in ("backoff_base", "backoff_cap") if getattr(asked.policy, name) is not None]
+            check_backoff(meant, said)
+
+    async def pause(self, id: str, *, reason: str = "") -> Changed:
+        check_text("reason", reason, TEXT_LIMIT)
+        by = self.caller.name
+        return await self._change(id, lambda alarm, _fire, _, now: pause(alarm, now=now, by=by, reason=reason))
+
+    async def resume(self, id: str) -> Changed:
+        return await self._change(id, lambda alarm, fire, _, now: resume(alarm, fire, now=now, by=self.caller.name))
+
+    async def snooze(
+        self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
+    ) -> Changed:
+        """Put off the next fire, for a while or until a moment."""
+        if (wait is None) == (until is None):
+            raise InvalidRequest(
+                "exactly one of for and until is needed", field="for", fix='For example {"for": "1h"}.'
+            )
+        length = None if wait is None else span(wait, "for")
+        ending = None if until is None else moment(until, "until")
+
+        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
+            put_off = ending - now if ending is not None else length or timedelta(0)
+            return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
+
+        return await self._change(id, decide)
+
+    async def cancel(self, id: str, *, reason: str = "") -> Changed:
+        """End an alarm, and retract what waits of it in the inbox."""
+        check_text("reason", reason, TEXT_LIMIT)
+        by = self.caller.name
+        cancelled = await self._change(
+            id,
+            lambda alarm, fire, inbox, now: cancel(alarm, fire, now=now, by=by, reason=reason, inbox=inbox),
+            tries=PATIENCE,
+        )
+        self.service.limits.ended(cancelled.owner_did)
+        return cancelled
+
+    async def _replace(self, id: str, new: Alarm) -> Changed:
+        by = self.caller.name
+        return await self._change(
+            id, lambda alarm, fire, inbox, now: replace_with(alarm, fire, new, now=now, by=by, inbox=inbox)
+        )
+
+    async def reset(self) -> int:
+        """Cancel every pending alarm, and every one whose wake waits in the inbox; how many."""
+        pending = AlarmQuery(owner=self.caller.owner, statuses=PENDING, limit=PAGE)
+        count = await self._cancel_all(pending, reason="reset")
+        return count + await self._cancel_waiting(lambda _: True, reason="reset")
+
+    async def cancel_chain(self, root_id: str) -> int:
+        """Cancel an alarm and every one that was set because of its wakes, pending or in the inbox; how many."""
+        store, owner = self.service.store, self.caller.owner
+        chain = AlarmQuery(owner=owner, root_id=root_id, statuses=PENDING, limit=PAGE)
+        root = await store.get(root_id, owner=owner)
+        if root is None and not await store.find(replace(chain, statuses=(), limit=1)):
+            raise NotFound(f"there is no chain {root_id!r}", field="root_id", fix="Give root_id of one of its alarms.")
+        reason = "chain cancelled"
+        is_pending = root is not None and not root.finished
+        if is_pending:  # first, so that it sets no more
+            await self.cancel(root_id, reason=reason)
+        count = is_pending + await self._cancel_all(chain, reason=reason)
+        return count + await self._cancel_waiting(lambda alarm: root_id in (alarm.id, alarm.root_id), reason=reason)
+
+    async def _cancel_all(self, query: AlarmQuery, *, reason: str) -> int:
+        count = 0
+        while alarms := await self.service.store.find(query):
+            for alarm in alarms:
+                await self.cancel(alarm.id, reason=reason)
+            count += len(alarms)
+        return count
+
+    async def _cancel_waiting(self, chosen: Callable[[Alarm], bool], *, reason: str) -> int:
+        """Cancel what has fired and still waits to be fetched: to its owner that has not happened yet."""
+        count, owner = 0, self.caller.owner
+        for id in {fire.alarm_id for fire in await self._all_fires(FireQuery(owner=owner, statuses=("waiting",)))}:
+            alarm = await self.service.store.get(id, owner=owner)
+            if alarm is not None and chosen(alarm):
+                await self.cancel(id, reason=reason)
+                count += 1
+        return count
+
+    # Targets, and whoever fetches from the inbox
+
+    async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
+        """Take a target's word on a fire, or on the one fire of an alarm that awaits it."""
+        return await self._reported(fire_id, report_of(asked))
+
+    async def completed(self, fire_id: str, result: str = "") -> Fire:
+        return await self.report(fire_id, ReportRequest(outcome="completed", result=result))
+
+    async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
+        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason))
+
+    async def working(self, fire_id: str, note: str = "") -> Fire:
+        """Still at it: the time allowed for the report starts again."""
+        return await self.report(fire_id, ReportRequest(outcome="working", result=note))
+
+    async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
+        """This wake again after a while."""
+        return await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))
+
+    async def _reported(self, fire_id: str, said: Report) -> Fire:
+        if "@" not in fire_id:
+            fire_id = await reported_on(self.service.store, fire_id, owner=self.caller.owner)
+        alarm_id, occurrence = parse_fire_id(fire_id)
+        await self._change(
+            alarm_id,
+            lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now),
+            occurrence=occurrence,
+        )
+        return await self.fire_of(fire_id)
+
+    async def retry_at(self, fire: Fire) -> datetime | None:
+        """When a fire that is being retried is tried next; None where nothing more comes."""
+        return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
+
+    async def retry(self, fire_id: str) -> Fire:
+        """Open a failed or timed-out fire again. Under limits it is counted as a create is."""
+        alarm_id, occurrence = parse_fire_id(fire_id)
+
+        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
+            if fire is None:
+                raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
+            return retry(alarm, fire, now=now, by=self.caller.name)
+
+        if self.caller.limited:
+            self.service.limits.admit_retry(self.caller.owner, now=await self.service.store.now())
+        await self._change(alarm_id, decide, occurrence=occurrence)
+        return await self.fire_of(fire_id)
+
+    # Read, decide, write
+
+    async def _change(
+        self, id: str, decide: Decision, *, occurrence: datetime | None = None, tries: int = TRIES
+    ) -> Changed:
+        """Read an alarm, decide, write; again when someone else was faster. None from `decide` changes nothing.
+
+        With an `occurrence` it is about that fire alone, and the inbox is left unread.
+        """
+        store = self.service.store
+        for _ in range(tries):
+            alarm = await self.get(id)
+            key = (alarm.id, occurrence or alarm.occurrence_at)
+            fire = (await store.fires_at([key])).get(key)
+            inbox = await self._in_inbox(alarm) if occurrence is None else []
+            now = await store.now()
+            # Also when the lease is over: a worker that stands still may be about to send, and go on later.
+            in_flight = alarm.claimed_at is not None or any(in_hand(one, now) for one in inbox)
+            change = decide(alarm, fire, inbox, now)
+            if change is None:
+                return Changed(**asdict(alarm), in_flight=in_flight)
+            [answer] = await store.settle([change])
+            if answer.what == "applied":
+                known = {one.scheduled_for: one.status for one in inbox}
+                news = [one for one in change.fires if known.get(one.scheduled_for) != one.status]
+                self.service.metrics.fires(fire, news)
+                return Changed(**asdict(change.after), in_flight=in_flight)
+        raise Conflict(f"alarm {id!r} keeps changing under our hands", field="id", fix="Try again.")
+
+    async def _in_inbox(self, alarm: Alarm) -> list[Fire]:
+        """The wakes of an alarm that wait in the inbox or were fetched, also those of earlier occurrences."""
+        may_have = alarm.target == INBOX or alarm.awaiting is not None or alarm.policy.overlap == "allow"
+        if alarm.last_fired_at is None or not may_have:
+            return []
+        query = FireQuery(alarm_id=alarm.id, target=INBOX, statuses=OPEN)
+        return await self._all_fires(query)
+
+    async def _all_fires(self, query: FireQuery) -> list[Fire]:
+        found: list[Fire] = []
+        page = replace(query, limit=PAGE)
+        while True:
+            fires = await self.service.store.fires(page)
+            found += fires
+            if len(fires) < PAGE:
+                return found
+            page = replace(page, cursor=(fires[-1].scheduled_for, fires[-1].alarm_id))

@@ -1,0 +1,48 @@
+"""Who may stay: connections that are kept open, and requests that wait for something to come.
+
+Each process counts for itself. Whoever owns the machine is not limited: callers ask only for those with a token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from wakeful.errors import TooMany
+
+SEAT_AGAIN: Final = 5.0  # seconds after which a seat may have become free
+
+
+class ConnectionLimit:
+    """Whoever stays: WebSockets, event streams and waits at an inbox, in all and by owner."""
+
+    def __init__(self, per_owner: int, total: int) -> None:
+        self._most = per_owner
+        self._total = total
+        self._taken: Counter[str | None] = Counter()
+
+    @contextlib.contextmanager
+    def seat(self, owner: str | None) -> Iterator[None]:
+        """A place for as long as this is open; TooMany where none is left. None: an owner without limit."""
+        if owner is not None and self._taken[owner] >= self._most:
+            raise TooMany(
+                f"{self._most} WebSockets, event streams and waits at the inbox are open, and no more are allowed",
+                field="live_per_owner",
+                fix="Close one; one socket that subscribes to everything tells as much as many.",
+            )
+        if self._taken.total() >= self._total:
+            raise TooMany(
+                f"{self._total} WebSockets, event streams and waits at inboxes are open here, and no more are taken",
+                field="live_total",
+                fix="Try again later, or have the operator raise live_total or start another server.",
+                retry_after=SEAT_AGAIN,
+            )
+        self._taken[owner] += 1
+        try:
+            yield
+        finally:
+            self._taken[owner] -= 1
+            if not self._taken[owner]:
+                del self._taken[owner]

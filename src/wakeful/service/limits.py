@@ -1,0 +1,229 @@
+"""Limits that keep one owner's agent from harming the others, or itself: each refusal says what would be accepted.
+
+They hold for requests with a token; whoever owns the machine is not limited. What is counted is counted by this
+process: several processes allow each their own number of creates a minute, and count active alarms anew each minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Draft, Policy, parse_fire_id
+from wakeful.alarm.plan import timetable
+from wakeful.config import Settings
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
+from wakeful.schedule import is_interval
+from wakeful.store import Store
+
+MINUTE: Final = timedelta(minutes=1)
+REFUSED_BY: Final = timedelta(seconds=1)  # how old a count may be by which somebody is refused
+OWNERS: Final = 4096  # remembered at once
+SHORTEST_BACKOFF: Final = 1.0  # seconds
+FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats its pattern of gaps well within these
+
+
+def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
+    """What can be said of an alarm by itself: how often it fires and, where a wake set it, how soon and how deep."""
+    if alarm.kind == "cron":
+        _check_interval(alarm, settings.min_interval, now)
+    check_backoff(alarm.policy)
+    if not alarm.parent_fire:
+        return
+    if alarm.generation > settings.chain_depth:
+        raise Conflict(
+            f"this would be alarm {alarm.generation} of a chain in which each wake sets the next, "
+            f"and at most {settings.chain_depth} are allowed",
+            field="parent_fire",
+            fix=f"Use a recurring alarm (cron_expr), or have a person continue; the chain's root is {alarm.root_id}.",
+        )
+    if alarm.kind == "cron":
+        _check_interval(alarm, settings.chain_delay, now)
+    elif alarm.next_fire_at < now + settings.chain_delay:
+        raise InvalidSchedule(
+            f"an alarm set by a wake may fire in {_words(settings.chain_delay)} at the earliest",
+            field="when",
+            fix=f"Give {_words(settings.chain_delay)} or more.",
+        )
+
+
+def check_edit(before: Alarm, after: Alarm, settings: Settings, *, now: datetime) -> None:
+    """The same for an alarm whose times were changed; one that was there before the limits is left alone."""
+    if any(getattr(before, name) != getattr(after, name) for name in ("kind", "fire_at", "cron_expr", "timezone")):
+        check(after, settings, now=now)
+    elif before.policy != after.policy:
+        check_backoff(after.policy)
+
+
+def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backoff_cap")) -> None:
+    """Whatever fails at once must not be tried again at once, a thousand times."""
+    for name in names:
+        if getattr(policy, name) < SHORTEST_BACKOFF:
+            raise InvalidRequest(
+                f"two attempts are at least {SHORTEST_BACKOFF:g} s apart",
+                field=f"policy.{name}",
+                fix=f"Give {SHORTEST_BACKOFF:g} s or more.",
+            )
+
+
+def _check_interval(alarm: Alarm, least: timedelta, now: datetime) -> None:
+    steady = is_interval(alarm.cron_expr)
+    if least <= MINUTE and not steady and len(alarm.cron_expr.split()) < 6:
+        return  # without a field for seconds it cannot fire more often than each minute
+    fires = islice(_fires(alarm, now), 2 if steady else FIRES)
+    if any(later - earlier < least for earlier, later in pairwise(fires)):
+        raise InvalidSchedule(
+            f"{alarm.cron_expr!r} fires more often than every {_words(least)}",
+            field="cron_expr",
+            fix=f"Leave at least {_words(least)} between two fires.",
+        )
+
+
+def _fires(alarm: Alarm, now: datetime) -> Iterator[datetime]:
+    schedule, moment = timetable(alarm), max(now, alarm.policy.starts_at or now)
+    while (found := schedule.after(moment)) is not None:
+        yield found
+        moment = found
+
+
+def _words(length: timedelta) -> str:
+    return f"{length.total_seconds():g} s"
+
+
+async def chained(store: Store, draft: Draft) -> Draft:
+    """A draft that the reader of a wake sets, with its place in the chain; NotFound where the fire is not theirs."""
+    if not draft.parent_fire:
+        return draft
+    unknown = NotFound(f"there is no fire {draft.parent_fire!r}", field="parent_fire", fix="Give fire_id of your wake.")
+    try:
+        id, occurrence = parse_fire_id(draft.parent_fire)
+    except NotFound:
+        raise unknown from None
+    parent = await store.get(id, owner=draft.owner_did)
+    if parent is None:
+        raise unknown
+    # A fire is on record only once its attempt ended, and the reader may act before that.
+    in_flight = parent.claimed_at is not None and parent.occurrence_at == occurrence
+    if not in_flight and not await store.fires_at([(id, occurrence)]):
+        raise unknown
+    return replace(draft, root_id=parent.root_id or parent.id, generation=parent.generation + 1)
+
+
+class _Count(Struct):
+    at: datetime
+    alarms: int
+    bytes: int
+
+
+class Limits:
+    """What is counted per owner: creates within a minute, alarms that are active or paused, and what all of them hold.
+
+    What is there is looked up once a minute, and nobody is refused for what was counted more than a second ago. Whoever
+    comes meanwhile waits for the same answer.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._creates: dict[str, deque[datetime]] = {}
+        self._counts: dict[str, _Count] = {}
+        self._asking: dict[str, asyncio.Future[_Count]] = {}
+
+    async def admit(self, alarms: Sequence[Alarm], *, now: datetime) -> None:
+        """Let new alarms in, all or none, and count them."""
+        for alarm in alarms:
+            check(alarm, self._settings, now=now)
+        sizes: Counter[str] = Counter()
+        for alarm in alarms:
+            sizes[alarm.owner_did] += size(alarm)
+        for owner, number in Counter(alarm.owner_did for alarm in alarms).items():
+            self._check_rate(owner, number, now)
+            await self._check_quota(owner, number, sizes[owner], now)
+
+    async def admit_words(self, alarm: Alarm, *said: str | None, now: datetime) -> None:
+        """Let an alarm get longer words than it has."""
+        if (gained := sum(len(text.encode()) for text in said if text is not None) - size(alarm)) > 0:
+            await self._check_quota(alarm.owner_did, 0, gained, now)
+
+    def admit_retry(self, owner: str, *, now: datetime) -> None:
+        """A fire that is opened again is one more delivery, as a new alarm would be: they are counted together."""
+        self._check_rate(owner, 1, now)
+
+    def _check_rate(self, owner: str, number: int, now: datetime) -> None:
+        limit = self._settings.creates_per_minute
+        if owner not in self._creates and len(self._creates) >= OWNERS:
+            self._creates = {name: times for name, times in self._creates.items() if now - times[-1] < MINUTE}
+        times = self._creates.setdefault(owner, deque())
+        while times and not timedelta(0) <= now - times[0] < MINUTE:
+            times.popleft()
+        over = len(times) + number - limit
+        if over > 0:
+            wait = None if number > limit else (times[over - 1] + MINUTE - now).total_seconds()
+            raise TooMany(
+                f"{limit} alarms a minute may be set, and {number} more would be {limit + over}",
+                field="creates_per_minute",
+                fix=f"Wait {wait:.0f} s." if wait is not None else f"Set at most {limit} at once.",
+                retry_after=wait,
+            )
+        times.extend([now] * number)
+
+    async def _check_quota(self, owner: str, number: int, more: int, now: datetime) -> None:
+        count = self._counts.get(owner)
+        if count is None or not timedelta(0) <= now - count.at < self._good_for(count, number, more):
+            count = await self._counted(owner, now)
+        if refusal := self._refusal(count, number, more):
+            raise refusal
+        count.alarms += number
+        count.bytes += more
+
+    def _good_for(self, count: _Count, number: int, more: int) -> timedelta:
+        return MINUTE if self._refusal(count, number, more) is None else REFUSED_BY
+
+    def ended(self, owner: str) -> None:
+        """Count anew: an alarm of theirs is no more."""
+        self._counts.pop(owner, None)
+
+    def _refusal(self, count: _Count, number: int, more: int) -> TooMany | None:
+        most, most_bytes = self._settings.quota_active, self._settings.quota_bytes
+        if count.alarms + number > most:
+            return TooMany(
+                f"there are {count.alarms} active and paused alarms, and {most} are allowed",
+                field="quota_active",
+                fix="Cancel some, or use one recurring alarm instead of many single ones.",
+            )
+        if more and count.bytes + more > most_bytes:
+            return TooMany(
+                f"your alarms hold {count.bytes} bytes of messages and payloads, "
+                f"{more} more were asked for, and {most_bytes} are allowed",
+                field="quota_bytes",
+                fix="Keep long texts elsewhere and set alarms that name them. Finished alarms count until they are "
+                "deleted (the setting retention); the operator can raise quota_bytes.",
+            )
+        return None
+
+    async def _counted(self, owner: str, now: datetime) -> _Count:
+        """What there is now: asked once, however many wait for it."""
+        asking = self._asking.get(owner)
+        if asking is None:
+            asking = self._asking[owner] = asyncio.ensure_future(self._count(owner, now))
+            asking.add_done_callback(lambda _: self._asking.pop(owner, None))
+        return await asyncio.shield(asking)  # one who goes away does not take the answer from the others
+
+    async def _count(self, owner: str, now: datetime) -> _Count:
+        usage = await self._store.usage(owner)
+        if len(self._counts) >= OWNERS:
+            self._counts.clear()
+        count = self._counts[owner] = _Count(now, usage.alarms, usage.bytes)
+        return count
+
+
+def size(alarm: Alarm) -> int:
+    """What its words take, in bytes."""
+    return len(alarm.wake_message.encode()) + len(alarm.payload.encode())

@@ -1,0 +1,90 @@
+"""Targets as the doors know them: which there are, who may use and who serves them, and which are paused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from wakeful.alarm import INBOX, Alarm, Event, Users
+from wakeful.config import Settings
+from wakeful.errors import UnknownTarget
+from wakeful.service.why import is_alive
+from wakeful.store import Store, TargetState, Worker
+
+
+class TargetRegistry:
+    def __init__(
+        self,
+        store: Store,
+        configured: Callable[[], Collection[str]],
+        users: Callable[[str], Users],
+        settings: Settings,
+    ) -> None:
+        self._store = store
+        self._configured = configured  # among them this process's own handlers
+        self._users = users  # of each of these
+        self._operator = settings.owner
+        self._usual = settings.default_target
+        self._handlers: frozenset[str] = frozenset()  # that other processes have told of
+        self._elsewhere: frozenset[str] = frozenset()  # these, and what only others have configured
+
+    async def admit(self, alarm: Alarm, *, via: str = "") -> None:
+        """Refuse an alarm whose target, or whose chat there, is not for its owner: the one place that does.
+
+        `via`: of an alarm that stands for a task, how it came to be.
+        """
+        owner, target = alarm.owner_did, alarm.target
+        if target != INBOX:
+            is_operator = owner == self._operator
+            await self._check(target, lambda name: self._users(name).may_use(owner, via=via), tell_all=is_operator)
+        self._users(target).check_chat(owner, alarm.conversation_id, via=via)
+
+    async def check(self, name: str) -> None:
+        """Refuse a target that nothing is configured for and no process serves."""
+        await self._check(name, lambda _: True, tell_all=True)
+
+    async def _check(self, name: str, may_use: Callable[[str], bool], *, tell_all: bool) -> None:
+        """A target that somebody may not use is as unknown to them as one that is not there."""
+        configured = self._configured()
+        if name == INBOX or (may_use(name) if name in configured else name in self._elsewhere):
+            return
+        await self._look_elsewhere()
+        if name not in configured and name in self._elsewhere:
+            return
+        # Who may use what only others have configured is not known here: it is not told, and decided at delivery.
+        told = {*filter(may_use, configured), *(self._elsewhere if tell_all else self._handlers).difference(configured)}
+        fix = f"Known are: {', '.join(sorted({INBOX, *told}))}."
+        if name == self._usual and name in configured:
+            raise UnknownTarget("where alarms go that name no target is not for this owner", field="target", fix=fix)
+        raise UnknownTarget(f"there is no target {name!r}", field="target", fix=fix)
+
+    async def _look_elsewhere(self) -> None:
+        workers = await self._store.workers()
+        self._handlers = frozenset(name for worker in workers for name in worker.handlers)
+        self._elsewhere = self._handlers.union(name for worker in workers for name in worker.targets)
+
+    async def served(self) -> dict[str, list[Worker]]:
+        """Every target there is, configured or told of by a worker, with the workers that serve it and are alive."""
+        now = await self._store.now()
+        found: dict[str, list[Worker]] = {name: [] for name in (INBOX, *self._configured())}
+        for worker in await self._store.workers():
+            for name in (*worker.targets, *worker.handlers):
+                found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
+        return found
+
+    async def mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
+        """Pause a target or let it go on."""
+        await self.check(name)
+        now = await self._store.now()
+        known = (await self._store.target_states()).get(name)
+        state = TargetState(
+            target=name,
+            paused_at=now if paused else None,
+            paused_by=by,
+            paused_reason=reason,
+            breaker_opened_at=known.breaker_opened_at if known else None,
+            last_error=known.last_error if known else "",
+            updated_at=now,
+        )
+        what = "target paused" if paused else "target resumed"
+        await self._store.set_target_state(state, event=Event(at=now, what=what, by=by, reason=f"{name}: {reason}"))
+        return state

@@ -1,0 +1,396 @@
+"""Alarms in PostgreSQL: any number of processes, one database, and its clock.
+
+Every write is one statement or one transaction and leaves nothing behind in its session. Creates and settlements are
+group commits. A `clock` is for tests: without one the database's own clock judges leases and due times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, whole_ms
+from wakeful.clock import Clock
+from wakeful.errors import InvalidConfig
+from wakeful.store import (
+    AHEAD,
+    BACKLOG_LIMIT,
+    NO_TURNS,
+    Added,
+    AlarmQuery,
+    Changes,
+    Claim,
+    Claimed,
+    Door,
+    FireQuery,
+    Settled,
+    Stats,
+    TargetState,
+    Token,
+    Turn,
+    Usage,
+    Worker,
+    door_of,
+)
+from wakeful.store.batching import Elbowroom, GroupCommit, Refused
+from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns, filled
+from wakeful.store.postgres.claims import Claims
+from wakeful.store.postgres.database import Database
+from wakeful.store.postgres.hints import Hints
+from wakeful.store.postgres.migrate import Migrator
+from wakeful.store.postgres.rows import (
+    alarm_and_fire_of,
+    alarm_of,
+    event_columns,
+    event_of,
+    fire_of,
+    first_uuid,
+    moved_fire_of,
+    new_alarm_of,
+    target_state_of,
+    token_of,
+    token_values,
+    uuid_of,
+    worker_of,
+    worker_values,
+)
+from wakeful.store.postgres.tasks import PostgresTasks
+from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
+from wakeful.store.queries import Naming, queries
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres.database import Connection
+
+    Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
+
+_TICK: Final = timedelta(seconds=1)
+_WORDS: Final = ("label", "wake_message")
+_FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
+
+
+class PostgresStore:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        naming: Naming = Naming(),  # noqa: B008 - a frozen value
+        clock: Clock | None = None,
+        tick: timedelta = _TICK,
+        pool_size: int = 8,
+        pgbouncer: bool = False,
+        read_within: timedelta = READ_WITHIN,
+        reads_per_owner: int = READS_PER_OWNER,
+    ) -> None:
+        if pool_size < _FEWEST_CONNECTIONS:
+            raise InvalidConfig(f"{pool_size} is too small", field="pool_size", fix=f"At least {_FEWEST_CONNECTIONS}.")
+        self.hints = asyncio.Event()
+        self._naming = naming
+        self._clock = clock
+        self._sql = queries("postgres", naming)
+        self._turns = Turns(reads_per_owner)
+        within = read_within.total_seconds()
+        self._database = Database(dsn, pool_size=pool_size, pgbouncer=pgbouncer, read_within=within)
+        self._channel = f"wakeful:{naming.qualifier}alarms"
+        self._hints = Hints(
+            self._database,
+            channel=self._channel,
+            notify=self._sql["notify"],
+            heard=self.hints,
+            across=not pgbouncer,  # LISTEN is a session's, and there are none
+        )
+        self._across = not pgbouncer
+        self._writes = Writes(self._sql, tick=tick)
+        self.tasks = self._writes.tasks = PostgresTasks(
+            self._database, self._writes, naming=naming, moment=self._moment
+        )
+        self._claims = Claims(self._database, self._sql, moment=self._moment)
+        room = Elbowroom(pool_size)
+        self._adding = GroupCommit(self._add, room=room)
+        self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
+        self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
+
+    async def migrate(self) -> list[str]:
+        async with self._database.connection() as connection:
+            return await Migrator(self._naming).migrate(connection)
+
+    async def close(self) -> None:
+        for lane in (self._adding, self._settling, self._settling_slowly):
+            await lane.close()
+        await self._hints.close()
+        await self._database.close()
+
+    async def now(self) -> datetime:
+        moment: datetime = await self._value("now", self._moment())
+        return moment
+
+    async def report_keys(self) -> ReportKeys:
+        keys = keys_of(await self._database.fetch(self._sql["report_keys"]))
+        if keys is None:
+            await self._database.fetch(self._sql["new_report_key"], LONG_LOCK_WAIT, secrets.token_bytes(KEY_SIZE))
+            return await self.report_keys()
+        return keys
+
+    async def rotate_report_key(self, now: datetime, event: Event) -> ReportKeys:
+        await self.report_keys()  # so that there is one to hold
+        fresh = secrets.token_bytes(KEY_SIZE)
+
+        async def work(connection: Connection, again: bool) -> ReportKeys:
+            async with connection.transaction():
+                await connection.fetch(self._sql["held_report_keys"], LONG_LOCK_WAIT)
+                keys = keys_of(await connection.fetch(self._sql["report_keys"]))
+                assert keys is not None
+                if keys.current != fresh:  # else an earlier try was done, unheard
+                    keys = keys.rotated(fresh, now)
+                    columns = zip(*keys.rows(), strict=True)
+                    await connection.fetch(self._sql["put_report_keys"], *map(list, columns), *event_columns([event]))
+                return keys
+
+        return await self._database.run(work)
+
+    async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
+        if not alarms:
+            return []
+        if connection is None:
+            return await self._adding.put(alarms)
+        with self._database.told():
+            added, soon = await self._writes.add(connection, alarms, now=self._moment(), alone=True)
+            if soon and self._across:
+                # Inside the caller's transaction: it is heard when that commits, and never if it does not.
+                await connection.fetch(self._sql["notify"], self._channel)
+            return added
+
+    async def claim(
+        self,
+        slots: Mapping[str, int],
+        *,
+        lease: timedelta,
+        suspects: bool = True,
+        turns: Mapping[str, Turn] = NO_TURNS,
+    ) -> Claimed:
+        self._hints.listen()
+        return await self._claims.claim(slots, lease=lease, suspects=suspects, turns=turns)
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        slow = [change.edited or change.row is not None or change.after.created_via == TASKS for change in changes]
+        if not any(slow):
+            return await self._settling.put(changes)
+        if all(slow):
+            return await self._settling_slowly.put(changes)
+        plainly, slowly = await asyncio.gather(
+            self._settling.put([change for change, is_slow in zip(changes, slow, strict=True) if not is_slow]),
+            self._settling_slowly.put([change for change, is_slow in zip(changes, slow, strict=True) if is_slow]),
+        )
+        answers = {True: iter(slowly), False: iter(plainly)}
+        return [next(answers[is_slow]) for is_slow in slow]
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
+        ours = [claim for claim in claims if uuid_of(claim.id)]
+        columns = [claim.id for claim in ours], [claim.claim for claim in ours]
+        rows = await self._database.fetch(self._sql["renew"], self._moment(), *columns)
+        lost = {(str(row["id"]), row["claim"]) for row in rows}
+        return [claim for claim in claims if (claim.id, claim.claim) in lost or claim not in ours]
+
+    async def next_due(self, targets: Sequence[str]) -> datetime | None:
+        self._hints.listen()
+        moment: datetime | None = await self._value("next_due", list(targets))
+        return moment
+
+    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
+        rows = await self._database.fetch(self._sql["backlog"], self._moment(), lease, BACKLOG_LIMIT)
+        return {target: (count, first) for target, count, first in rows}
+
+    async def get(self, id: str, *, owner: str = "") -> Alarm | None:
+        if (uuid := uuid_of(id)) is None:
+            return None
+        rows = await self._database.fetch(self._sql["get"], uuid, owner)
+        return alarm_of(rows[0]) if rows else None
+
+    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
+        asked = [uuid for id in ids if (uuid := uuid_of(id)) is not None]
+        rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []
+        return {alarm.id: alarm for alarm in map(alarm_of, rows)}
+
+    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+        names = (query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id)
+        args = (*names, query.root_id, query.since, query.until, *_cursor(query.cursor))
+        page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
+        return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
+
+    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
+        schedule = (alarm.kind, alarm.fire_at, alarm.cron_expr, alarm.timezone)
+        values = (alarm.owner_did, among, uuid_of(alarm.id), alarm.target, *schedule, alarm.wake_message)
+        rows = await self._looked("similar", *values, owner=alarm.owner_did)
+        return alarm_of(rows[0]) if rows else None
+
+    async def fires(self, query: FireQuery) -> Found[Fire]:
+        alarm_id = uuid_of(query.alarm_id)
+        if query.alarm_id and alarm_id is None:
+            return Found()
+        args = (query.owner, alarm_id, query.statuses, query.target, query.since, query.until, *_cursor(query.cursor))
+        page = await self._page("fires", *args, limit=query.limit, most=query.most, owner=query.owner)
+        return page.found(fire_of, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def _page(
+        self, name: str, *args: Any, limit: int, most: int = 0, owner: str = "", text: str = ""
+    ) -> Page[Any]:
+        def empty() -> Page[Any]:
+            return Page(limit, most=most, text=text, among=_WORDS)
+
+        async with self._turns.turn(owner):
+            if text or most:
+                asked = None if text else limit + 1
+                return await self._database.look_through(self._sql[name], *args, asked, page=empty)
+            rows = await self._database.look(self._sql[name], *args, limit + 1)
+        return filled(rows, empty())
+
+    async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
+        ours = [key for key in keys if uuid_of(key[0])]
+        if not ours:
+            return {}
+        rows = await self._database.fetch(self._sql["fire_at"], [id for id, _ in ours], [moment for _, moment in ours])
+        found = {(fire.alarm_id, fire.scheduled_for): fire for fire in map(fire_of, rows)}
+        return {key: found[key] for key in ours if key in found}
+
+    async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        rows = await self._database.fetch(self._sql["overdue"], self._moment(), limit)
+        return [alarm_and_fire_of(row) for row in rows]
+
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+        page = await self._page("waiting", owner, limit=limit, most=most, owner=owner)
+        return page.found(alarm_and_fire_of, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
+
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+        page = await self._page("agenda", owner, until, limit=limit, most=most, owner=owner)
+        return page.found(alarm_of, lambda alarm: (alarm.next_fire_at, alarm.id))
+
+    async def stats(self, owner: str = "") -> Stats:
+        [row] = await self._looked("stats", owner, owner=owner)
+        return Stats(**dict(row.items()))
+
+    async def usage(self, owner: str) -> Usage:
+        [row] = await self._looked("usage", owner, owner=owner)
+        return Usage(row["alarms"], row["bytes"])
+
+    async def events(
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
+    ) -> list[tuple[int, Event]]:
+        page = await self._page("events", owner, alarm_id, after, limit=limit, most=most, owner=owner)
+        return [event_of(row) for row in page.rows]
+
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+        last = await self._value("last_event")
+        ahead = first_uuid(await self.now() + AHEAD)
+        alarms = await self._looked("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
+        fires = await self._looked("changed_fires", since, owner, limit, owner=owner)
+        events = await self.events(owner=owner, after=after_event, limit=limit)
+        return Changes([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
+
+    async def beat(self, worker: Worker) -> None:
+        id, host, pid, version, started_at, _, *rest = worker_values(worker)
+        values = (id, host, pid, version, started_at, *rest)
+        await self._database.fetch(self._sql["beat"], self._moment(), LONG_LOCK_WAIT, *values)
+
+    async def workers(self) -> list[Worker]:
+        return [worker_of(row) for row in await self._database.fetch(self._sql["workers"])]
+
+    async def target_states(self) -> dict[str, TargetState]:
+        states = map(target_state_of, await self._database.fetch(self._sql["target_states"]))
+        return {state.target: state for state in states}
+
+    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
+        values = (state.target, state.paused_at, state.paused_by, state.paused_reason)
+        more = (state.breaker_opened_at, state.last_error, state.updated_at)
+        events = event_columns([event] if event is not None else [])
+        await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *values, *more, *events)
+
+    async def door(self) -> Door:
+        rows = await self._database.fetch(self._sql["door"])
+        return door_of(bytes(rows[0][0])) if rows else "new"
+
+    async def open_door(self, event: Event) -> None:
+        await self._database.fetch(self._sql["open_door"], LONG_LOCK_WAIT, *event_columns([event]))
+
+    async def add_token(self, token: Token) -> bool:
+        await self._database.fetch(self._sql["add_token"], LONG_LOCK_WAIT, *token_values(token))
+        # Asked, not counted: the insert may be the second try of one whose answer was lost.
+        kept = await self.token(token.id)
+        return kept is not None and kept.hash == token.hash
+
+    async def tokens(self) -> list[Token]:
+        return [token_of(row) for row in await self._database.fetch(self._sql["tokens"])]
+
+    async def token(self, id: str) -> Token | None:
+        rows = await self._database.fetch(self._sql["token"], id)
+        return token_of(rows[0]) if rows else None
+
+    async def revoke_token(self, id: str, now: datetime) -> bool:
+        return bool(await self._database.fetch(self._sql["revoke_token"], LONG_LOCK_WAIT, id, whole_ms(now)))
+
+    async def touch_token(self, id: str, at: datetime) -> None:
+        await self._database.fetch(self._sql["touch_token"], id, whole_ms(at))
+
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        gone = 0
+        # In this order: an alarm goes after its fires.
+        for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
+            gone += len(await self._database.fetch(self._sql[what], before, limit))
+        return gone
+
+    async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:
+        """Read what may take long, when it is this owner's turn."""
+        async with self._turns.turn(owner):
+            return await self._database.look(self._sql[name], *args)
+
+    async def _value(self, name: str, *args: Any) -> Any:
+        [row] = await self._database.fetch(self._sql[name], *args)
+        return row[0]
+
+    async def _add(self, items: Sequence[Alarm], *, alone: bool) -> list[Added]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Added], bool]:
+            return await self._writes.add(connection, items, now=self._moment(), alone=alone)
+
+        return await self._write(work)
+
+    async def _settle(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
+            return await self._writes.settle(connection, items, now=self._moment(), alone=alone, again=again)
+
+        return await self._write_or_refuse(work, alone=alone)
+
+    async def _settle_slowly(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
+            return await self._writes.settle_slowly(connection, items, now=self._moment(), alone=alone, again=again)
+
+        return await self._write_or_refuse(work, alone=alone)
+
+    async def _write_or_refuse(self, work: Work[Settled], *, alone: bool) -> list[Settled]:
+        try:
+            return await self._write(work)
+        except Refused as refused:
+            if not alone:
+                raise
+            return [Settled("refused", refused.message)]
+
+    async def _write(self, work: Work[T]) -> list[T]:
+        answers, soon = await self._database.run(work)
+        if soon:  # told after the commit: whoever hears of it finds it
+            self._hints.tell()
+        return answers
+
+    def _moment(self) -> datetime | None:
+        """Handed to every statement that judges by time; None: the database's own clock."""
+        return None if self._clock is None else whole_ms(self._clock.now())
+
+
+def _changed_id(change: Change) -> str:
+    return change.after.id
+
+
+def _cursor(cursor: tuple[datetime, str] | None) -> tuple[datetime | None, Any]:
+    return (None, None) if cursor is None else (cursor[0], uuid_of(cursor[1]))

@@ -1,0 +1,199 @@
+"""Between wakeful's values and PostgreSQL's rows.
+
+Values travel as one array per column, so a batch of any size is one statement with the same parameters. Columns that a
+newer schema has added at the end are not looked at: two versions of wakeful can share a database during an upgrade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import astuple, replace
+
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy, unix_ms
+from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres.database import Record
+
+_ALARM: Final = Alarm.__struct_fields__
+_FIRE: Final = Fire.__struct_fields__
+_EVENT: Final = Event.__struct_fields__
+_TARGET: Final = TargetState.__struct_fields__
+_WORKER: Final = Worker.__struct_fields__
+_TOKEN: Final = Token.__struct_fields__
+_POLICY: Final = _ALARM.index("policy")
+_LOG: Final = _FIRE.index("log")
+_LISTS: Final = (_WORKER.index("targets"), _WORKER.index("handlers"))
+# What a settlement writes. An owner's words are not among them: an edit is never overwritten by a delivery.
+_DISPATCH: Final = attrgetter(
+    *("status", "next_fire_at", "occurrence_at", "failure_count", "last_error", "claimed_at", "claim", "version"),
+    *("unsettled", "awaiting", "fire_count", "failed_in_a_row", "paused_reason", "cancelled_at", "last_fired_at"),
+    "updated_at",
+)
+# What an edit writes besides.
+_INTENT: Final = attrgetter(
+    *("label", "kind", "fire_at", "cron_expr", "timezone", "conversation_id", "wake_message", "payload"),
+    *("max_failures", "target", "created_by", "created_via", "isolated", "parent_fire", "root_id", "generation"),
+)
+
+_json = msgspec.json.Encoder()
+_policy = msgspec.json.Decoder(Policy)
+_log = msgspec.json.Decoder(tuple[Attempt, ...])
+_names = msgspec.json.Decoder(tuple[str, ...])
+
+Columns = list[Sequence[Any]]
+
+
+def uuid_of(text: str) -> UUID | None:
+    """The id as the database has it; None when it cannot be one of ours, which are spelled in one way only."""
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text else None
+
+
+def first_uuid(moment: datetime) -> UUID:
+    """Where the ids begin that were made at a moment or later."""
+    return UUID(int=max(0, unix_ms(moment)) << 80)
+
+
+def alarm_of(row: Iterable[Any]) -> Alarm:
+    values = dict(zip(_ALARM, row, strict=False))
+    values["id"] = str(values["id"])
+    policy = values["policy"]
+    values["policy"] = DEFAULT_POLICY if policy is None else _policy.decode(policy)
+    return Alarm(**values)
+
+
+def fire_of(row: Iterable[Any]) -> Fire:
+    values = dict(zip(_FIRE, row, strict=False))
+    values["alarm_id"] = str(values["alarm_id"])
+    values["log"] = _log.decode(values["log"])
+    return Fire(**values)
+
+
+def new_alarm_of(row: Iterable[Any]) -> NewAlarm:
+    id, *rest = row
+    return NewAlarm(**dict(zip(NewAlarm.__struct_fields__, (str(id), *rest), strict=True)))
+
+
+def moved_fire_of(row: Iterable[Any]) -> MovedFire:
+    alarm_id, *rest = row
+    return MovedFire(**dict(zip(MovedFire.__struct_fields__, (str(alarm_id), *rest), strict=True)))
+
+
+def alarm_and_fire_of(row: Record) -> tuple[Alarm, Fire]:
+    """Both from one row: the fire's columns first. A mark stands between, however many columns a fire has by now."""
+    between = list(row.keys()).index("and_its_alarm")
+    values = tuple(row)
+    return alarm_of(values[between + 1 :]), fire_of(values[:between])
+
+
+def event_of(row: Iterable[Any]) -> tuple[int, Event]:
+    seq, *values = row
+    return seq, Event(**dict(zip(_EVENT, values, strict=False)))
+
+
+def worker_of(row: Iterable[Any]) -> Worker:
+    values = dict(zip(_WORKER, row, strict=False))
+    values["targets"], values["handlers"] = _names.decode(values["targets"]), _names.decode(values["handlers"])
+    return Worker(**values)
+
+
+def target_state_of(row: Iterable[Any]) -> TargetState:
+    return TargetState(**dict(zip(_TARGET, row, strict=False)))
+
+
+def token_of(row: Iterable[Any]) -> Token:
+    values = dict(zip(_TOKEN, row, strict=False))
+    values["scopes"] = tuple(values["scopes"].split(","))
+    return Token(**values)
+
+
+def token_values(token: Token) -> tuple[Any, ...]:
+    return astuple(replace(token, scopes=",".join(token.scopes)))
+
+
+def alarm_columns(alarms: Iterable[Alarm]) -> Columns:
+    return _columns([_alarm_values(alarm) for alarm in alarms], len(_ALARM))
+
+
+def guard_columns(changes: Iterable[Change]) -> Columns:
+    return _columns([(change.after.id, change.claim, change.version) for change in changes], 3)
+
+
+def dispatch_columns(changes: Iterable[Change]) -> Columns:
+    return _columns([_DISPATCH(change.after) for change in changes], 16)
+
+
+def intent_columns(changes: Iterable[Change]) -> Columns:
+    return _columns([(*_INTENT(change.after), _policy_text(change.after.policy)) for change in changes], 17)
+
+
+def fire_columns(changes: Iterable[Change]) -> Columns:
+    return _columns([_fire_values(fire) for change in changes for fire in _last_of_each(change.fires)], len(_FIRE))
+
+
+def event_columns(events: Iterable[Event]) -> Columns:
+    return _columns([astuple(event) for event in events], len(_EVENT))
+
+
+def worker_values(worker: Worker) -> list[Any]:
+    values = list(astuple(worker))
+    for index in _LISTS:
+        values[index] = _json.encode(values[index]).decode()
+    return values
+
+
+def without_unwritable(change: Change) -> Change:
+    """A target may answer with characters that PostgreSQL does not take. That must not keep its wake unsettled."""
+    after = replace(change.after, last_error=_writable(change.after.last_error))
+    fires = tuple(
+        replace(
+            fire,
+            result=_writable(fire.result),
+            last_error=_writable(fire.last_error),
+            log=tuple(replace(line, said=_writable(line.said)) for line in fire.log),
+        )
+        for fire in change.fires
+    )
+    events = tuple(replace(event, reason=_writable(event.reason)) for event in change.events)
+    after = replace(after, paused_reason=_writable(after.paused_reason))
+    return replace(change, after=after, fires=fires, events=events)
+
+
+def _writable(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def _alarm_values(alarm: Alarm) -> tuple[Any, ...]:
+    values = astuple(alarm)
+    return (*values[:_POLICY], _policy_text(alarm.policy), *values[_POLICY + 1 :])
+
+
+def _policy_text(policy: Policy) -> str | None:
+    return None if policy == DEFAULT_POLICY else _json.encode(policy).decode()
+
+
+def _fire_values(fire: Fire) -> tuple[Any, ...]:
+    values = astuple(fire)
+    return (*values[:_LOG], _json.encode(fire.log).decode(), *values[_LOG + 1 :])
+
+
+def _last_of_each(fires: tuple[Fire, ...]) -> Iterable[Fire]:
+    # One statement may not write a row twice.
+    if len(fires) < 2:
+        return fires
+    latest: Mapping[datetime, Fire] = {fire.scheduled_for: fire for fire in fires}
+    return latest.values()
+
+
+def _columns(rows: list[tuple[Any, ...]], width: int) -> Columns:
+    return list(zip(*rows, strict=True)) if rows else [()] * width

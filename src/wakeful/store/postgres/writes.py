@@ -1,0 +1,203 @@
+"""The two batched writes: alarms come in, changes are settled. Both are one statement per batch, safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Change, Row, speaks, stamp
+from wakeful.errors import StoreBusy
+from wakeful.store import Added, Settled
+from wakeful.store.batching import Refused
+from wakeful.store.postgres.database import DRIVER_ERRORS, translated
+from wakeful.store.postgres.hosts import Lost
+from wakeful.store.postgres.rows import (
+    alarm_columns,
+    alarm_of,
+    dispatch_columns,
+    event_columns,
+    fire_columns,
+    guard_columns,
+    intent_columns,
+    without_unwritable,
+)
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres.database import Connection, Record
+
+LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
+LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
+_TRIES: Final = 3
+_COLUMNS: Final = """
+select attname, format_type(atttypid, atttypmod)
+  from pg_attribute
+ where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+"""
+
+
+class Followed(Protocol):
+    """Rows of somebody's table that follow their alarms."""
+
+    async def overtaken(self, connection: Connection, alarm_ids: Sequence[str], *, wait: str) -> Set[str]: ...
+
+    async def write_back(
+        self, connection: Connection, changes: Sequence[Change], answers: Sequence[Settled]
+    ) -> None: ...
+
+
+class Writes:
+    """Statements on a connection that is handed in. They answer also whether anything falls due within a tick."""
+
+    def __init__(self, sql: Mapping[str, str], *, tick: timedelta) -> None:
+        self._sql = sql
+        self._tick = tick
+        self.tasks: Followed | None = None
+        self._types: dict[str, dict[str, str]] = {}  # of the columns of table targets, as last seen
+
+    async def add(
+        self, connection: Connection, alarms: Sequence[Alarm], *, now: datetime | None, alone: bool
+    ) -> tuple[list[Added], bool]:
+        added: dict[str, Added] = {}
+        soon = False
+        left = alarms
+        for _ in range(_TRIES):
+            rows = await connection.fetch(self._sql["add"], now, _wait(alone), self._tick, *alarm_columns(left))
+            soon = soon or any(row["soon"] for row in rows)
+            added |= _as_added(left, rows)
+            left = [alarm for alarm in left if alarm.id not in added]
+            if left:
+                added |= await self._taken(connection, left)
+                # The one that had the key may be gone by now: then it is free again.
+                left = [alarm for alarm in left if alarm.id not in added]
+            if not left:
+                return [added[alarm.id] for alarm in alarms], soon
+        raise StoreBusy("an idempotency key kept changing hands")
+
+    async def _taken(self, connection: Connection, alarms: Sequence[Alarm]) -> dict[str, Added]:
+        """Who is there instead: the alarm itself, from an earlier try, or the one that has its key."""
+        ids = [alarm.id for alarm in alarms]
+        mine = {row.id: row for row in map(alarm_of, await connection.fetch(self._sql["same_id"], ids))}
+        keys = [alarm.owner_did for alarm in alarms], [alarm.idempotency_key for alarm in alarms]
+        others = map(alarm_of, await connection.fetch(self._sql["same_key"], *keys))
+        by_key = {(other.owner_did, other.idempotency_key): other for other in others}
+        taken: dict[str, Added] = {}
+        for alarm in alarms:
+            if (own := mine.get(alarm.id)) is not None:
+                taken[alarm.id] = Added(own)
+            elif (other := by_key.get((alarm.owner_did, alarm.idempotency_key))) is not None:
+                taken[alarm.id] = Added(other, deduped=True)
+        return taken
+
+    async def settle(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        if alone:
+            changes = [without_unwritable(change) for change in changes]
+        # In one order everywhere: two batches that share rows then wait for each other instead of blocking each other.
+        ordered = sorted(changes, key=lambda change: change.after.id)
+        events = [(change.after.id, event) for change in ordered for event in change.events]
+        rows = await connection.fetch(
+            self._sql["settle"],
+            *(now, _wait(alone), self._tick),
+            *guard_columns(ordered),
+            *dispatch_columns(ordered),
+            *fire_columns(ordered),
+            [id for id, _ in events],
+            *event_columns(event for _, event in events),
+        )
+        soon = any(row["soon"] for row in rows)
+        done = Settled("applied")
+        if len(rows) == len(changes):
+            return [done] * len(changes), soon
+        applied = {str(row["id"]) for row in rows}
+        verdicts = await self._why_not(connection, [c for c in changes if c.after.id not in applied], again=again)
+        return [verdicts.get(change.after.id, done) for change in changes], soon
+
+    async def settle_slowly(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        """Changes that edit, that bring a row for somebody's table, or that are of tasks: all in one transaction."""
+        async with connection.transaction():
+            moved = await self._overtaken(connection, changes, alone=alone)
+            left = [change for change in changes if change.after.id not in moved]
+            settled: list[Settled] = []
+            soon = False
+            if left:
+                settled, soon = await self._settle_all(connection, left, now=now, alone=alone, again=again)
+        answers = iter(settled)
+        return [Settled("moved") if change.after.id in moved else next(answers) for change in changes], soon
+
+    async def _overtaken(self, connection: Connection, changes: Sequence[Change], *, alone: bool) -> Set[str]:
+        """The alarms, of those about to say a task's words, whose row asks for something else by now."""
+        ids = [change.after.id for change in changes if speaks(change)]
+        if self.tasks is None or not ids:
+            return frozenset()
+        return await self.tasks.overtaken(connection, ids, wait=_wait(alone))
+
+    async def _settle_all(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        edited = [change for change in changes if change.edited]
+        if edited:
+            columns = [*guard_columns(edited), *intent_columns(edited)]
+            await connection.fetch(self._sql["settle_edited"], _wait(alone), *columns)
+        settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
+        for change, verdict in zip(changes, settled, strict=True):
+            if change.row is not None and verdict.what == "applied":
+                await self._insert_row(connection, change.row, now)
+        if self.tasks is not None:
+            await self.tasks.write_back(connection, changes, settled)
+        return settled, soon
+
+    async def _insert_row(self, connection: Connection, row: Row, now: datetime | None) -> None:
+        """Exactly one row per fire. Values come as text; the column says what they are."""
+        if row.stamped:
+            moment = stamp(now or await connection.fetchval("select clock_timestamp()"))
+            row = replace(row, values=row.values | dict.fromkeys(row.stamped, moment))
+        table = ".".join(map(_quoted, row.table.split(".")))
+        try:
+            types = self._types.get(table) or dict(map(tuple, await connection.fetch(_COLUMNS, table)))
+            row = row.fitted({name for name, kind in types.items() if kind.startswith(("text", "character"))})
+            columns = ", ".join(map(_quoted, row.values))
+            places = ", ".join(f"${n}::text::{types.get(name, 'text')}" for n, name in enumerate(row.values, 1))
+            sql = f"insert into {table} ({columns}) values ({places}) on conflict ({_quoted(row.key)}) do nothing"
+            await connection.execute(sql, *(None if value is None else str(value) for value in row.values.values()))
+            self._types[table] = types
+        except DRIVER_ERRORS as error:
+            self._types.pop(table, None)  # it may have been altered: ask again
+            meaning = translated(error)
+            if isinstance(meaning, Lost | StoreBusy) or isinstance(error, TimeoutError):
+                raise
+            raise Refused(f"{row.table}: {str(error).strip()}") from error
+
+    async def _why_not(self, connection: Connection, changes: Sequence[Change], *, again: bool) -> dict[str, Settled]:
+        rows = await connection.fetch(self._sql["held_claim"], [change.after.id for change in changes])
+        found = {str(row["id"]): row for row in rows}
+        return {change.after.id: _verdict(change, found.get(change.after.id), again=again) for change in changes}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _wait(alone: bool) -> str:
+    return LONG_LOCK_WAIT if alone else LOCK_WAIT
+
+
+def _as_added(alarms: Sequence[Alarm], rows: Sequence[Record]) -> dict[str, Added]:
+    if len(rows) == len(alarms):
+        return {alarm.id: Added(alarm) for alarm in alarms}
+    inserted = {str(row["id"]) for row in rows}
+    return {alarm.id: Added(alarm) for alarm in alarms if alarm.id in inserted}
+
+
+def _verdict(change: Change, row: Record | None, *, again: bool) -> Settled:
+    after = change.after
+    if row is None:
+        return Settled("lost")
+    if again and (row["claim"], row["version"], row["updated_at"]) == (after.claim, after.version, after.updated_at):
+        return Settled("applied")  # by the try whose answer was lost with its connection
+    return Settled("edited" if row["claim"] == change.claim else "lost")

@@ -1,0 +1,401 @@
+"""The store on one SQLite file: a writer thread that commits in groups, and readers beside it.
+
+What dispatching and signing in need has readers of its own; what may take long (lists, searches, counts) has others, a
+limit, and is done for each owner in turn: whatever is asked for, no alarm waits for it.
+Across processes there is no hint: another process's dispatcher sees a new alarm at its next tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, speaks, stamp, whole_ms
+from wakeful.clock import Clock, SystemClock
+from wakeful.errors import StoreUnavailable
+from wakeful.store import (
+    AHEAD,
+    BACKLOG_LIMIT,
+    NO_TURNS,
+    Added,
+    AlarmQuery,
+    Changes,
+    Claim,
+    Claimed,
+    FireQuery,
+    Settled,
+    Stats,
+    TargetState,
+    Turn,
+    Usage,
+    Worker,
+)
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns, filled
+from wakeful.store.queries import Naming, migrations, queries
+from wakeful.store.rows import (
+    Row,
+    first_id,
+    from_alarm,
+    from_event,
+    from_target_state,
+    from_worker,
+    length_ms,
+    to_alarm,
+    to_alarm_and_fire,
+    to_alarms,
+    to_event,
+    to_fire,
+    to_moment,
+    to_moved_fire,
+    to_ms,
+    to_new_alarm,
+    to_target_state,
+    to_worker,
+)
+from wakeful.store.sqlite import writes
+from wakeful.store.sqlite.file import check_path, describe, make
+from wakeful.store.sqlite.original import Original, check_expected
+from wakeful.store.sqlite.readers import Readers
+from wakeful.store.sqlite.schema import bring_up_to_date
+from wakeful.store.sqlite.search import narrowed, search_values
+from wakeful.store.sqlite.tasks import SqliteTasks
+from wakeful.store.sqlite.tokens import SqliteTokens
+from wakeful.store.sqlite.writer import Work, Writer
+
+T = TypeVar("T")
+_TICK: Final = timedelta(seconds=1)
+_LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
+_WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", "wake_message"))
+_CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
+
+
+class SqliteStore(SqliteTokens):
+    """Alarms in one file. Nothing is opened before the first verb."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        naming: Naming = Naming(),  # noqa: B008 - a frozen value
+        clock: Clock = SystemClock(),  # noqa: B008 - stateless
+        tick: timedelta = _TICK,
+        read_within: timedelta = READ_WITHIN,
+        reads_per_owner: int = READS_PER_OWNER,
+    ) -> None:
+        self.hints = asyncio.Event()
+        self._path = os.path.abspath(path) if path not in ("", ":memory:") else path
+        self._naming = naming
+        self._clock = clock
+        self._soon = tick + _LONGEST_WAIT
+        self._sql = queries("sqlite", naming)
+        self._original = Original(self._path)
+        self._writer = Writer(self._path, self._original)
+        self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
+        self._readers = Readers(self._path, self._original, threads=2)
+        self._lookers = Readers(self._path, self._original, threads=4)
+        self._within = read_within.total_seconds()
+        self._turns = Turns(reads_per_owner)
+        self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
+
+    async def migrate(self) -> list[str]:
+        self._make()
+        steps = migrations("sqlite", self._naming)
+        now = self._clock.now()
+        return await self._write(lambda db: bring_up_to_date(db, self._naming, steps, now), alone=True)
+
+    def _make(self) -> None:
+        check_path(self._path)
+        if self._original.known:
+            return  # it was here: what is missing now is not made anew
+        check_expected(self._path)
+        make(self._path)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._lookers.close()
+        self._readers.close()  # first: whoever closes last checkpoints, and that is the writer's work
+        self._writer.close()
+
+    async def now(self) -> datetime:
+        return whole_ms(self._clock.now())
+
+    async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
+        if connection is not None:
+            raise StoreUnavailable("only PostgreSQL can write inside the caller's own transaction")
+        hint = self._hint(alarms)
+
+        def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
+            return self._writer.submit_joint(self._add, self._encoded(from_alarm, chunk), then=hint)
+
+        there_first = await (some(alarms) if len(alarms) <= _CHUNK else _in_chunks(some, alarms))
+        return [
+            Added(alarm) if row is None else Added(to_alarm(row), deduped=row[0] != alarm.id)
+            for alarm, row in zip(alarms, there_first, strict=True)
+        ]
+
+    def _add_jointly(self, db: apsw.Connection, calls: list[list[list[Any]]]) -> list[list[Row | None]]:
+        """The alarms of several calls in one statement; each call's own answers."""
+        answers = iter(writes.add(db, self._sql, [row for rows in calls for row in rows]))
+        return [list(islice(answers, len(rows))) for rows in calls]
+
+    async def claim(
+        self,
+        slots: Mapping[str, int],
+        *,
+        lease: timedelta,
+        suspects: bool = True,
+        turns: Mapping[str, Turn] = NO_TURNS,
+    ) -> Claimed:
+        free = {target: count for target, count in slots.items() if count > 0}
+
+        def work(db: apsw.Connection) -> tuple[str, dict[str, str], bool, int]:
+            now = to_ms(self._clock.now())
+            times = {"now": now, "lease": length_ms(lease)}
+            suspect, ahead = writes.suspect(db, self._sql, free, times) if suspects else (None, False)
+            return *writes.claim(db, self._sql, free, times | {"suspect": suspect}, turns), ahead, now
+
+        # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
+        text, stood, ahead, now = await self._writer.submit(work, lax=True)
+        alarms = sorted(to_alarms(text), key=lambda alarm: (alarm.target, alarm.next_fire_at, alarm.id))
+        return Claimed(alarms, to_moment(now), ahead, stood)
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        hint = self._hint(change.after for change in changes)
+
+        async def some(chunk: Sequence[Change]) -> list[Settled]:
+            ready, refused = self._written(chunk)
+            tasks = [change for change in chunk if change.after.created_via == TASKS]
+            answers = await self._settle(ready, hint, tasks) if ready else []
+            for at, error in refused:
+                answers.insert(at, Settled("refused", error))
+            return answers
+
+        return await _in_chunks(some, changes)
+
+    def _settle(
+        self, ready: Sequence[writes.Written], then: Callable[[], None] | None, tasks: Sequence[Change]
+    ) -> asyncio.Future[list[Settled]]:
+        def work(db: apsw.Connection) -> list[Settled]:
+            moved = self.tasks.overtaken(db, [one.after.id for one in tasks if speaks(one)]) if tasks else {}
+            left = [one for one in ready if one.id not in moved] if moved else ready
+            # Rows are stamped while nobody else can write: a reader that follows the stamps then misses none.
+            answers = writes.settle(db, self._sql, left, stamp=stamp(self._clock.now()))
+            if tasks:
+                applied = {one.id for one, answer in zip(left, answers, strict=True) if answer.what == "applied"}
+                self.tasks.follow(db, [change for change in tasks if change.after.id in applied])
+            written = iter(answers)
+            return [Settled("moved") if one.id in moved else next(written) for one in ready] if moved else answers
+
+        return self._writer.submit(work, then=then, careful=not tasks)
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
+        def work(db: apsw.Connection) -> set[tuple[str, int]]:
+            return writes.renew(db, self._sql, claims, now=to_ms(self._clock.now()))
+
+        held = await self._write(work)
+        return [claim for claim in claims if (claim.id, claim.claim) not in held]
+
+    async def next_due(self, targets: Sequence[str]) -> datetime | None:
+        def work(db: apsw.Connection) -> list[int | None]:
+            return [db.execute(self._sql["next_due"], {"target": target}).get for target in targets]
+
+        moments = [moment for moment in await self._read(work) if moment is not None]
+        return to_moment(min(moments)) if moments else None
+
+    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
+        now = to_ms(self._clock.now())
+        rows = await self._rows("backlog", now=now, lease=length_ms(lease), most=BACKLOG_LIMIT)
+        return {target: (count, to_moment(first)) for target, count, first in rows}
+
+    async def get(self, id: str, *, owner: str = "") -> Alarm | None:
+        if not _storable(id, owner):
+            return None
+        rows = await self._rows("get", id=id, owner=owner)
+        return to_alarm(rows[0]) if rows else None
+
+    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
+        asked = [id for id in ids if _storable(id)]
+
+        def work(db: apsw.Connection) -> list[Row]:
+            return [row for id in asked for row in db.execute(self._sql["same_id"], (id,))]
+
+        return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
+
+    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+        page = await self._page("find", search_values(query), most=query.most, text=query.text)
+        return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
+
+    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
+        names = ("id", "target", "kind", "cron_expr", "timezone", "wake_message")
+        values = {name: getattr(alarm, name) for name in names}
+        at = None if alarm.fire_at is None else to_ms(alarm.fire_at)
+        rows = await self._looked("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
+        return to_alarm(rows[0]) if rows else None
+
+    async def fires(self, query: FireQuery) -> Found[Fire]:
+        page = await self._page("fires", search_values(query), most=query.most)
+        return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def _page(self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "") -> Page[Row]:
+        limit = values["limit"]
+        values = {**values, "limit": -1 if text else limit + 1}
+        sql = narrowed(self._sql[name], values)
+
+        def work(db: apsw.Connection) -> Page[Row]:
+            return filled(db.execute(sql, values), Page(limit, most=most, text=text, among=_WORDS))
+
+        return await self._look(work, values["owner"])
+
+    async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
+        asked = [(id, to_ms(at)) for id, at in keys if _storable(id)]
+
+        def work(db: apsw.Connection) -> list[Row]:
+            return [row for key in asked for row in db.execute(self._sql["fire_at"], key)]
+
+        found = [to_fire(row) for row in await self._read(work)] if asked else []
+        return {(fire.alarm_id, fire.scheduled_for): fire for fire in found}
+
+    async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
+        rows = await self._rows("overdue", now=to_ms(self._clock.now()), limit=limit)
+        return [to_alarm_and_fire(row) for row in rows]
+
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+        page = await self._page("waiting", {"owner": owner, "limit": limit}, most=most)
+        return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
+
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+        page = await self._page("agenda", {"owner": owner, "until": to_ms(until), "limit": limit}, most=most)
+        return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
+
+    async def stats(self, owner: str = "") -> Stats:
+        (row,) = await self._looked("stats", owner=owner)
+        return Stats(**dict(zip(Stats.__struct_fields__, row, strict=True)))
+
+    async def usage(self, owner: str) -> Usage:
+        [(alarms, size)] = await self._looked("usage", owner=owner)
+        return Usage(alarms, size)
+
+    async def events(
+        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
+    ) -> list[tuple[int, Event]]:
+        asked = {"owner": owner, "alarm_id": alarm_id, "after": after, "limit": limit}
+        return [to_event(row) for row in (await self._page("events", asked, most=most)).rows]
+
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+        moment = to_ms(since)
+        last = await self._rows("last_event")
+        ids = {"first_id": first_id(moment), "last_id": first_id(to_ms(self._clock.now() + AHEAD))}
+        alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
+        fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
+        events = await self.events(owner=owner, after=after_event, limit=limit)
+        return Changes(list(map(to_new_alarm, alarms)), list(map(to_moved_fire, fires)), events, last[0][0])
+
+    async def beat(self, worker: Worker) -> None:
+        def work(db: apsw.Connection) -> None:
+            writes.write_rows(db, self._sql["beat"], [from_worker(worker, seen_at=self._clock.now())])
+
+        await self._write(work)
+
+    async def workers(self) -> list[Worker]:
+        return [to_worker(row) for row in await self._rows("workers")]
+
+    async def target_states(self) -> dict[str, TargetState]:
+        states = [to_target_state(row) for row in await self._rows("target_states")]
+        return {state.target: state for state in states}
+
+    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
+        row = from_target_state(state)
+        events = [from_event(event)] if event is not None else []
+
+        def work(db: apsw.Connection) -> None:
+            writes.write_rows(db, self._sql["set_target_state"], [row])
+            writes.write_rows(db, self._sql["add_events"], events)
+
+        await self._write(work)
+
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        gone = 0
+        for what in ("fires", "alarms", "events", "tokens"):  # fires first: an alarm goes after the last of its fires
+            sql, values = self._sql[f"old_{what}"], {"before": to_ms(before), "limit": limit}
+            found = await self._lookers.read(partial(_fetched, sql, values))  # nobody waits for this
+            for at in range(0, len(found), _CHUNK):
+                rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]
+                gone += await self._write(self._purge(what, rowids, to_ms(before)))
+        return gone
+
+    def _purge(self, what: str, rowids: list[int], before: int) -> Work[int]:
+        def work(db: apsw.Connection) -> int:
+            db.execute(self._sql[f"purge_{what}"], {"rowids": str(rowids), "before": before})
+            return db.changes()
+
+        return work
+
+    def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
+        """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
+        soon = self._clock.now() + self._soon
+        is_due = any(alarm.status == "active" and alarm.next_fire_at <= soon for alarm in alarms)
+        return self.hints.set if is_due else None
+
+    def _encoded(self, encode: Callable[[T], list[Any]], values: Iterable[T]) -> list[list[Any]]:
+        try:
+            return [encode(value) for value in values]
+        except writes.BAD_VALUE as error:
+            raise describe(error, self._path) from error
+
+    def _written(self, changes: Sequence[Change]) -> tuple[list[writes.Written], list[tuple[int, str]]]:
+        """The changes as rows, and which of them (by position) cannot be."""
+        ready, refused = [], []
+        for at, change in enumerate(changes):
+            try:
+                ready.append(writes.written(change))
+            except writes.BAD_VALUE as error:
+                refused.append((at, str(error)))
+        return ready, refused
+
+    async def _write(self, work: Work[T], *, then: Callable[[], None] | None = None, alone: bool = False) -> T:
+        return await self._writer.submit(work, then=then, alone=alone)
+
+    async def _read(self, work: Work[T]) -> T:
+        return await self._readers.read(work)
+
+    async def _rows(self, name: str, **values: Any) -> list[Row]:
+        return await self._read(partial(_fetched, narrowed(self._sql[name], values), values))
+
+    async def _look(self, work: Work[T], owner: str = "") -> T:
+        """Read what may take long, when it is this owner's turn."""
+        async with self._turns.turn(owner):
+            return await self._lookers.read(work, within=self._within)
+
+    async def _looked(self, name: str, *, owner: str, **values: Any) -> list[Row]:
+        values["owner"] = owner
+        return await self._look(partial(_fetched, narrowed(self._sql[name], values), values), owner)
+
+
+def _fetched(sql: str, values: Mapping[str, Any], db: apsw.Connection) -> list[Row]:
+    return db.execute(sql, values).fetchall()
+
+
+def _storable(*texts: str) -> bool:
+    """Whether a text could be in the database at all; what is not valid Unicode finds nothing."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _in_chunks(work: Callable[[Sequence[Any]], Awaitable[list[Any]]], values: Sequence[Any]) -> list[Any]:
+    """Do a long list in transactions of bounded length, one after the other: a lone caller gets in between."""
+    answers: list[Any] = []
+    for at in range(0, len(values), _CHUNK):
+        answers += await work(values[at : at + _CHUNK])
+    return answers

@@ -1,0 +1,115 @@
+"""The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from wakeful.client import Wakeful
+from wakeful.config import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _waited(
+    verb: Callable[Concatenate[Wakeful, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncWakeful, P], R]:
+    @functools.wraps(verb)
+    def call(self: SyncWakeful, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.wait(verb(self.clock, *args, **kwargs))
+
+    return call
+
+
+class SyncWakeful:
+    """The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
+
+    def __init__(self, make: Callable[[], Wakeful]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="wakeful", daemon=True)
+        self._thread.start()
+
+        async def build() -> Wakeful:
+            return make()
+
+        self.clock = self.wait(build())
+
+    def wait(self, what: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine on the clock's own loop and wait for it."""
+        waiting = asyncio.run_coroutine_threadsafe(what, self._loop)
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            waiting.cancel()
+            raise
+
+    def __enter__(self) -> Self:
+        try:
+            self.wait(self.clock.__aenter__())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        self.wait(self.clock.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def settings(self) -> Settings:
+        return self.clock.settings
+
+    def handler(
+        self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
+    ) -> Callable[[F], F]:
+        return self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
+
+    set = _waited(Wakeful.set)
+    create = _waited(Wakeful.create)
+    create_many = _waited(Wakeful.create_many)
+    parse = _waited(Wakeful.parse)
+    get = _waited(Wakeful.get)
+    find = _waited(Wakeful.find)
+    fires = _waited(Wakeful.fires)
+    fire_of = _waited(Wakeful.fire_of)
+    active = _waited(Wakeful.active)
+    pending = _waited(Wakeful.pending)
+    history = _waited(Wakeful.history)
+    failed = _waited(Wakeful.failed)
+    stats = _waited(Wakeful.stats)
+    agenda = _waited(Wakeful.agenda)
+    why = _waited(Wakeful.why)
+    update = _waited(Wakeful.update)
+    edit = _waited(Wakeful.edit)
+    cancel_chain = _waited(Wakeful.cancel_chain)
+    pause = _waited(Wakeful.pause)
+    resume = _waited(Wakeful.resume)
+    snooze = _waited(Wakeful.snooze)
+    fire = _waited(Wakeful.fire)
+    cancel = _waited(Wakeful.cancel)
+    reset = _waited(Wakeful.reset)
+    report = _waited(Wakeful.report)
+    completed = _waited(Wakeful.completed)
+    delivery_failed = _waited(Wakeful.delivery_failed)
+    working = _waited(Wakeful.working)
+    snooze_fire = _waited(Wakeful.snooze_fire)
+    retry = _waited(Wakeful.retry)
+    retry_at = _waited(Wakeful.retry_at)
+    inbox = _waited(Wakeful.inbox)
+    run = _waited(Wakeful.run)
+    run_due = _waited(Wakeful.run_due)
