@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, Struct, UnsetType
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Fire, Policy
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Fire, Policy
+from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
 from wakeful.errors import (
     Conflict,
     Forbidden,
@@ -43,17 +45,76 @@ DOORS: Final[dict[str, tuple[int, int]]] = {
     WakefulError.code: (500, 1),
 }
 
-# Out
+Text = str | UnsetType
+Instant = datetime | UnsetType
 
 
-_SHOWN: Final = (
-    *("id", "label", "kind", "cron_expr", "timezone", "next_fire_at", "conversation_id", "wake_message", "payload"),
-    *("status", "idempotency_key", "max_failures", "failure_count", "last_error", "created_at", "last_fired_at"),
-    *("target", "version", "fire_count", "policy", "paused_reason", "cancelled_at", "isolated", "owner_did"),
-    *("created_by", "created_via", "root_id", "parent_fire"),
-)
+class Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Nothing but what is named here."""
+
+
+class AlarmView(Shape, frozen=True, kw_only=True):
+    """An alarm. Empty fields are left out; `next_fire_at` is there only while it is active."""
+
+    id: str
+    label: str
+    kind: Kind
+    cron_expr: Text = UNSET
+    timezone: str
+    next_fire_at: Instant = UNSET
+    conversation_id: Text = UNSET
+    wake_message: str
+    payload: Raw
+    status: AlarmStatus
+    idempotency_key: Text = UNSET
+    max_failures: int
+    failure_count: int
+    last_error: Text = UNSET
+    created_at: datetime
+    last_fired_at: Instant = UNSET
+    target: str
+    version: int
+    fire_count: int
+    policy: Policy | UnsetType = UNSET
+    paused_reason: Text = UNSET
+    cancelled_at: Instant = UNSET
+    isolated: bool | UnsetType = UNSET
+    owner_did: str
+    created_by: Text = UNSET
+    created_via: Text = UNSET
+    root_id: Text = UNSET
+    parent_fire: Text = UNSET
+    generation: int | UnsetType = UNSET
+
+
+class FireView(Shape, frozen=True, kw_only=True):
+    """One occurrence of an alarm, and what became of it."""
+
+    id: str
+    alarm_id: str
+    scheduled_for: datetime
+    owner_did: str
+    target: str
+    status: FireStatus
+    reason: Text = UNSET
+    attempts: int
+    failures: int
+    started_at: Instant = UNSET
+    delivered_at: Instant = UNSET
+    report_by: Instant = UNSET
+    completed_at: Instant = UNSET
+    duration_ms: int | UnsetType = UNSET
+    result: Text = UNSET
+    last_error: Text = UNSET
+    log: list[Attempt] | UnsetType = UNSET
+    through: Instant = UNSET
+    count: int | UnsetType = UNSET
+    updated_at: datetime
+
+
+_SHOWN: Final = AlarmView.__struct_fields__  # what is declared is what is sent
+_ALWAYS: Final = frozenset(field.name for field in msgspec.structs.fields(AlarmView) if field.required)
 _shown: Final = attrgetter(*_SHOWN)
-_EVEN_EMPTY: Final = ("label", "wake_message")  # as Chronos does
 
 
 def view(alarm: Alarm) -> dict[str, Any]:
@@ -63,9 +124,7 @@ def view(alarm: Alarm) -> dict[str, Any]:
     shown["policy"] = None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy) or None
     if alarm.status != "active":
         shown["next_fire_at"] = None
-    if not alarm.isolated:
-        shown["isolated"] = None
-    return {name: value for name, value in shown.items() if (value is not None and value != "") or name in _EVEN_EMPTY}
+    return {name: value for name, value in shown.items() if value or name in _ALWAYS}
 
 
 def _policy_view(policy: Policy) -> dict[str, Any]:

@@ -10,16 +10,14 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from wakeful.alarm import Attempt, Policy
-from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
+from wakeful.alarm.model import Kind
 from wakeful.alarm.request import Moment, Span
 from wakeful.service import Entry
 from wakeful.store import Stats
+from wakeful.views import AlarmView, FireView, Instant, Shape, Text
 
 BATCH_LIMIT: Final = 1000
 PREVIEW_LIMIT: Final = 100
-Text = str | UnsetType
-Instant = datetime | UnsetType
 
 # Bodies
 
@@ -50,51 +48,13 @@ class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 # Answers
 
 
-class _Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Nothing but what is named here."""
-
-
-class AlarmView(_Shape, frozen=True, kw_only=True):
-    """An alarm. Empty fields are left out; `next_fire_at` is there only while it is active."""
-
-    id: str
-    label: str
-    kind: Kind
-    cron_expr: Text = UNSET
-    timezone: str
-    next_fire_at: Instant = UNSET
-    conversation_id: Text = UNSET
-    wake_message: str
-    payload: Raw
-    status: AlarmStatus
-    idempotency_key: Text = UNSET
-    max_failures: int
-    failure_count: int
-    last_error: Text = UNSET
-    created_at: datetime
-    last_fired_at: Instant = UNSET
-    target: str
-    version: int
-    fire_count: int
-    policy: Policy | UnsetType = UNSET
-    paused_reason: Text = UNSET
-    cancelled_at: Instant = UNSET
-    isolated: bool | UnsetType = UNSET
-    owner_did: str
-    created_by: Text = UNSET
-    created_via: Text = UNSET
-    root_id: Text = UNSET
-    parent_fire: Text = UNSET
-    generation: int | UnsetType = UNSET
-
-
 class AlarmAnswer(AlarmView, frozen=True, kw_only=True):
     """An alarm, at the moment `now`. The header ETag holds its version."""
 
     now: datetime
 
 
-class Like(_Shape, frozen=True, kw_only=True):
+class Like(Shape, frozen=True, kw_only=True):
     """An active alarm of the same owner with the same target, schedule and message."""
 
     id: str
@@ -122,13 +82,13 @@ class ChangedAnswer(AlarmAnswer, frozen=True, kw_only=True):
     in_flight: bool
 
 
-class AlarmsAnswer(_Shape, frozen=True, kw_only=True):
+class AlarmsAnswer(Shape, frozen=True, kw_only=True):
     alarms: list[AlarmView]
     next_cursor: Text = UNSET
     now: datetime
 
 
-class ResetAnswer(_Shape, frozen=True, kw_only=True):
+class ResetAnswer(Shape, frozen=True, kw_only=True):
     cancelled: int
     now: datetime
 
@@ -145,7 +105,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     fix: Text = UNSET
 
 
-class BatchItem(_Shape, frozen=True, kw_only=True):
+class BatchItem(Shape, frozen=True, kw_only=True):
     """What became of one item: an alarm (201 made, 200 its key existed) or a problem."""
 
     status: int
@@ -153,7 +113,7 @@ class BatchItem(_Shape, frozen=True, kw_only=True):
     problem: Problem | UnsetType = UNSET
 
 
-class BatchAnswer(_Shape, frozen=True, kw_only=True):
+class BatchAnswer(Shape, frozen=True, kw_only=True):
     """One result per item, in their order, and how many came to what."""
 
     results: list[BatchItem]
@@ -161,31 +121,6 @@ class BatchAnswer(_Shape, frozen=True, kw_only=True):
     deduped: int
     refused: int
     now: datetime
-
-
-class FireView(_Shape, frozen=True, kw_only=True):
-    """One occurrence of an alarm, and what became of it."""
-
-    id: str
-    alarm_id: str
-    scheduled_for: datetime
-    owner_did: str
-    target: str
-    status: FireStatus
-    reason: Text = UNSET
-    attempts: int
-    failures: int
-    started_at: Instant = UNSET
-    delivered_at: Instant = UNSET
-    report_by: Instant = UNSET
-    completed_at: Instant = UNSET
-    duration_ms: int | UnsetType = UNSET
-    result: Text = UNSET
-    last_error: Text = UNSET
-    log: list[Attempt] | UnsetType = UNSET
-    through: Instant = UNSET
-    count: int | UnsetType = UNSET
-    updated_at: datetime
 
 
 class FireAnswer(FireView, frozen=True, kw_only=True):
@@ -198,13 +133,13 @@ class ReportedAnswer(FireAnswer, frozen=True, kw_only=True):
     retry_at: Instant = UNSET
 
 
-class FiresAnswer(_Shape, frozen=True, kw_only=True):
+class FiresAnswer(Shape, frozen=True, kw_only=True):
     fires: list[FireView]
     next_cursor: Text = UNSET
     now: datetime
 
 
-class RetriedAnswer(_Shape, frozen=True, kw_only=True):
+class RetriedAnswer(Shape, frozen=True, kw_only=True):
     """How many fires the filters chose, and how many of them could be opened again."""
 
     found: int
@@ -214,7 +149,7 @@ class RetriedAnswer(_Shape, frozen=True, kw_only=True):
     now: datetime
 
 
-class WhyAnswer(_Shape, frozen=True, kw_only=True):
+class WhyAnswer(Shape, frozen=True, kw_only=True):
     """One paragraph in words, and the facts it rests on."""
 
     summary: str
@@ -222,24 +157,24 @@ class WhyAnswer(_Shape, frozen=True, kw_only=True):
     now: datetime
 
 
-class HistoryAnswer(_Shape, frozen=True, kw_only=True):
+class HistoryAnswer(Shape, frozen=True, kw_only=True):
     history: list[Entry]
     now: datetime
     more: bool = False
 
 
-class FailedAnswer(_Shape, frozen=True, kw_only=True):
+class FailedAnswer(Shape, frozen=True, kw_only=True):
     failed: list[Entry]
     now: datetime
     more: bool = False
 
 
-class Coming(_Shape, frozen=True, kw_only=True):
+class Coming(Shape, frozen=True, kw_only=True):
     at: datetime
     alarm: AlarmView
 
 
-class AgendaAnswer(_Shape, frozen=True, kw_only=True):
+class AgendaAnswer(Shape, frozen=True, kw_only=True):
     """The next fires of all alarms, merged, soonest first."""
 
     agenda: list[Coming]
@@ -251,12 +186,12 @@ class StatsAnswer(Stats, frozen=True, kw_only=True):
     now: datetime
 
 
-class ReportTo(_Shape, frozen=True, kw_only=True):
+class ReportTo(Shape, frozen=True, kw_only=True):
     url: str
     token: str
 
 
-class InboxWake(_Shape, frozen=True, kw_only=True):
+class InboxWake(Shape, frozen=True, kw_only=True):
     """A wake handed to its owner, to be reported by `report_by`; else it waits again, as often as a failure is retried.
 
     `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series passed
@@ -284,19 +219,19 @@ class InboxWake(_Shape, frozen=True, kw_only=True):
     report_by: Instant = UNSET
 
 
-class InboxAnswer(_Shape, frozen=True, kw_only=True):
+class InboxAnswer(Shape, frozen=True, kw_only=True):
     wakes: list[InboxWake]
     now: datetime
 
 
-class Occurrence(_Shape, frozen=True, kw_only=True):
+class Occurrence(Shape, frozen=True, kw_only=True):
     """The same moment twice: in UTC, and by the clocks of its zone."""
 
     utc: datetime
     local: datetime
 
 
-class PreviewAnswer(_Shape, frozen=True, kw_only=True):
+class PreviewAnswer(Shape, frozen=True, kw_only=True):
     """What a `when` was understood to mean; `remarks` says what the clocks of the zone do to it."""
 
     kind: Kind
@@ -309,12 +244,12 @@ class PreviewAnswer(_Shape, frozen=True, kw_only=True):
     now: datetime
 
 
-class HealthAnswer(_Shape, frozen=True, kw_only=True):
+class HealthAnswer(Shape, frozen=True, kw_only=True):
     status: str
     version: str
 
 
-class ReadyAnswer(_Shape, frozen=True, kw_only=True):
+class ReadyAnswer(Shape, frozen=True, kw_only=True):
     status: str
     version: str
     store: str

@@ -13,6 +13,7 @@ import pytest
 from starlette.routing import Route, WebSocketRoute
 
 from wakeful import errors, views
+from wakeful.alarm import Fire, Policy
 from wakeful.alarm.request import CreateRequest, PolicyRequest, span
 from wakeful.alarm.request import moment as read_moment
 from wakeful.app import build
@@ -20,6 +21,8 @@ from wakeful.cli import main
 from wakeful.config import TABLES, Settings
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.security import guard
+from wakeful.testing import ManualClock
+from wakeful.testing.conformance.making import an_alarm
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, WakefulError)]
@@ -143,3 +146,20 @@ def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         span(value, "for")
     assert refusal.value.field == "for"
+
+
+def test_everything_that_is_declared_of_an_alarm_and_a_fire_is_sent() -> None:
+    clock = ManualClock()
+    names = ("label", "conversation_id", "idempotency_key", "last_error", "paused_reason", "cron_expr")
+    texts: Any = dict.fromkeys((*names, "created_by", "created_via", "root_id", "parent_fire"), "x")
+    alarm = an_alarm(
+        clock,
+        **texts,
+        policy=Policy(catch_up="skip"),
+        last_fired_at=clock.now(),
+        cancelled_at=clock.now(),
+        isolated=True,
+        generation=2,
+    )
+    assert set(views.view(alarm)) == set(views.AlarmView.__struct_fields__)
+    assert {"id", *Fire.__struct_fields__} == set(views.FireView.__struct_fields__)
