@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -310,3 +311,13 @@ async def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeyp
         with pytest.raises(InvalidConfig, match=r"wakeful\[did\]") as refusal:
             clock.asgi()
         assert refusal.value.field == "did_auth"
+
+
+def test_newcomers_who_overtake_each_other_are_all_counted() -> None:
+    """Each was asked for at its own moment, and others were let in between."""
+    newcomers, now = Newcomers(3, 100), ManualClock().now()
+    for number, ago in enumerate((0, 5, 1)):
+        newcomers.admit(f"owner {number}", "192.0.2.1", now - timedelta(milliseconds=ago))
+    with pytest.raises(TooMany):
+        newcomers.admit("one more", "192.0.2.1", now - timedelta(milliseconds=9))
+    newcomers.admit("one more", "192.0.2.1", now - timedelta(hours=2))  # the clock was set back

@@ -340,3 +340,12 @@ async def test_what_is_set_twice_is_named(service: Service) -> None:
     assert (await service.store.similar(second, among=9)) == first
     await acting(service, "ada").cancel(first.id)
     assert (await service.store.similar(second, among=9)) is None
+
+
+@limited(creates_per_minute=3)
+async def test_creates_that_overtake_each_other_are_all_counted(service: Service, clock: ManualClock) -> None:
+    now = clock.now()
+    for ago in (0, 5, 1):
+        service.limits.admit_retry("ada", now=now - timedelta(milliseconds=ago))
+    with pytest.raises(TooMany):
+        service.limits.admit_retry("ada", now=now - timedelta(milliseconds=9))
