@@ -94,8 +94,8 @@ async def _flood(place: dict[str, Any], fair: bool) -> dict[str, Any]:
 
         start = datetime.now(UTC) + timedelta(milliseconds=500)
         moments = [start + timedelta(milliseconds=5 * n) for n in range(QUIET)]
-        quietly: dict[str, Any] = {"wake_message": "now", "target": "noop", "owner": "quiet"}
-        await asyncio.gather(*(clock.set(at=at, **quietly) for at in moments))
+        quietly = clock.for_owner("quiet")
+        await asyncio.gather(*(quietly.set(at=at, wake_message="now", target="noop") for at in moments))
         started = time.perf_counter()
         await clock.run()
         seconds = time.perf_counter() - started

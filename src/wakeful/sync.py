@@ -82,6 +82,7 @@ class SyncWakeful:
     set = _waited(Wakeful.set)
     create = _waited(Wakeful.create)
     create_many = _waited(Wakeful.create_many)
+    similar = _waited(Wakeful.similar)
     parse = _waited(Wakeful.parse)
     get = _waited(Wakeful.get)
     find = _waited(Wakeful.find)

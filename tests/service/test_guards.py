@@ -349,3 +349,12 @@ async def test_creates_that_overtake_each_other_are_all_counted(service: Service
         service.limits.admit_retry("ada", now=now - timedelta(milliseconds=ago))
     with pytest.raises(TooMany):
         service.limits.admit_retry("ada", now=now - timedelta(milliseconds=9))
+
+
+async def test_many_creates_at_once_read_nothing_that_could_be_refused(store: Store, clock: ManualClock) -> None:
+    """Whatever an answer says beside the alarm, it never fails what was set."""
+    counting: Any = Counting(store)
+    service = Service(counting, clock=clock, settings=Settings(creates_per_minute=1000))
+    await gather(*(set_one(service, cron_expr="0 9 * * *") for _ in range(200)))
+    assert counting.asked["similar"] == 0
+    assert counting.asked["add"] == 200

@@ -32,7 +32,7 @@ from wakeful.mcp.schemas import (
     given,
 )
 from wakeful.mcp.views import BUDGET, Room
-from wakeful.service import Alarms, Changed, Created
+from wakeful.service import Alarms, Changed
 
 NUMBERS: Final = 80  # bytes of each wake that tell how late it is
 PIECE: Final = 4800  # bytes of a long text read in pieces
@@ -59,7 +59,7 @@ class Tools:
         on_conflict = request.on_conflict
         added = await self._alarms.create(request)
         if not added.deduped:
-            return await self._set(added)
+            return await self._set(added.alarm, await self._alarms.similar(request, added.alarm))
         if on_conflict == "replace":
             return await self._alarm("Replaced", added.alarm, deduped=True, in_flight=added.in_flight)
         if added.alarm.finished:
@@ -68,8 +68,7 @@ class Tools:
             return await self._alarm(what, added.alarm, deduped=True, notes=[note])
         return await self._alarm("It exists already, and was left as it is", added.alarm, deduped=True)
 
-    async def _set(self, added: Created) -> AlarmResult:
-        alarm, like = added.alarm, added.similar
+    async def _set(self, alarm: Alarm, like: Alarm | None) -> AlarmResult:
         notes = (
             [] if like is None else [f"Alarm {like.id} says the same at the same time: cancel one if you meant one."]
         )

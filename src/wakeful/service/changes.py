@@ -116,14 +116,14 @@ class Changes:
         """Change what a request names, at the version it was meant for."""
         wanted = edit(asked, self.service.default_policy)
         self._check_pace(asked, wanted.policy)
-        before = await self.get(id)
         if wanted.target is not None or wanted.conversation_id is not None:
+            before = await self.get(id)
             named = {"target": wanted.target, "conversation_id": wanted.conversation_id}
             after = replace(before, **{name: value for name, value in named.items() if value is not None})
             await self.service.registry.admit(after, via=before.created_via)
         if self.caller.limited and (wanted.wake_message or wanted.payload):
             now = await self.service.store.now()
-            await self.service.limits.admit_words(before, wanted.wake_message, wanted.payload, now=now)
+            await self.service.limits.admit_words(await self.get(id), wanted.wake_message, wanted.payload, now=now)
 
         def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
             change = update(alarm, fire, wanted, now=now, version=version, by=self.caller.name, inbox=inbox)

@@ -7,6 +7,7 @@ hold is said once, by the caller: no verb takes it, and no door has a rule of it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Draft, Fire, Policy, create, differences, fetch, fire_now, parse_fire_id
 from wakeful.alarm.request import Asker, CreateRequest, OnConflict, draft, moment, request_of
 from wakeful.clock import stopwatch
-from wakeful.errors import Conflict, InvalidRequest
+from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany
 from wakeful.schedule import Understood, parse
 from wakeful.service.changes import Changes, in_python
 from wakeful.service.history import Entry, History, Pending
@@ -34,12 +35,10 @@ Cursor = tuple[datetime, str]
 class Created(Added, frozen=True):
     """An alarm that was set, or the one that has its key.
 
-    `in_flight`: it replaced one that a worker, or a reader of the inbox, has just now. `similar`: another active alarm
-    of the same owner that says the same at the same times to the same target.
+    `in_flight`: it replaced one that a worker, or a reader of the inbox, has just now.
     """
 
     in_flight: bool = False
-    similar: Alarm | None = None
 
 
 class Alarms(Changes):
@@ -119,7 +118,7 @@ class Alarms(Changes):
         [added] = await self.service.store.add([alarm], connection=connection)
         self.service.metrics.created(alarm.created_via, not added.deduped)
         if not added.deduped:
-            return Created(added.alarm, similar=await self._similar(asked, added.alarm))
+            return Created(added.alarm)
         if on_conflict == "replace":
             replaced = await self._replace(added.alarm.id, alarm)
             return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
@@ -151,11 +150,17 @@ class Alarms(Changes):
             policy=self.service.default_policy,
         )
 
-    async def _similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
-        """With a key it is that one itself, and what counts from now is never the same twice: nobody is asked then."""
+    async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
+        """Another active alarm of the same owner that says the same at the same times to the same target.
+
+        With a key it is that one itself, and what counts from now is never the same twice: nothing is read then. The
+        alarm is set: where there is no reading just now, there is no such remark.
+        """
         if asked.idempotency_key or asked.delay_seconds is not None or (asked.when or "").startswith("in "):
             return None
-        return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
+        with suppress(StoreUnavailable, TooMany):
+            return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
+        return None
 
     async def _drawn(self, wanted: Draft) -> Alarm:
         if wanted.parent_fire:

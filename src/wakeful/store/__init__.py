@@ -23,7 +23,7 @@ from wakeful.store.pages import Found as Found
 from wakeful.store.tasks import TaskDoor
 
 BACKLOG_LIMIT: Final = 10_000
-OWNERS_A_CLAIM: Final = 128  # whom a claim in turn looks at per target: about a millisecond's work
+OWNERS_A_CLAIM: Final = 64  # whom a claim in turn looks at per target: half a millisecond of work
 Door = Literal["new", "closed", "open"]
 AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may be ahead of the store's
 

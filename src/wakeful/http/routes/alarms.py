@@ -31,12 +31,13 @@ MATCH: Final = Header(
 
 async def create(context: Context, ask: OperationRequest) -> Response:
     given = _keyed(await body(ask.request, CreateRequest), ask)
-    added = await context.of(ask).create(given)
+    alarms = context.of(ask)
+    added = await alarms.create(given)
     shown = views.view(added.alarm)
     if added.deduped:
         under_way = {"in_flight": added.in_flight} if given.on_conflict == "replace" else {}
         return await context.alarm(added.alarm, shown | {"deduped": True} | under_way)
-    if (like := added.similar) is not None:
+    if (like := await alarms.similar(given, added.alarm)) is not None:
         shown["similar"] = {
             "id": like.id,
             "label": like.label,
