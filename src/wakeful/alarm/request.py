@@ -293,9 +293,12 @@ def request_of(kind: type[S], given: Mapping[str, Any]) -> S:
     if "payload" in as_they_are:
         as_they_are["payload"] = json_of(as_they_are["payload"])
     if isinstance(policy := as_they_are.get("policy"), Mapping):
-        plain = {name: _plain(value) for name, value in policy.items()}
-        as_they_are["policy"] = _converted(plain, PolicyRequest, "policy")
+        as_they_are["policy"] = policy_of(policy)
     return replace(_converted(said, kind), **as_they_are)
+
+
+def policy_of(given: Mapping[str, Any]) -> PolicyRequest:
+    return _converted({name: _plain(value) for name, value in given.items()}, PolicyRequest, "policy")
 
 
 def json_of(value: Any) -> Raw:

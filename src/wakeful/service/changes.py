@@ -6,8 +6,7 @@ fires newer than the alarm they were read with is not written.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,14 +53,10 @@ PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
 
 
-@contextlib.contextmanager
-def in_python() -> Iterator[None]:
+def as_python_names_it(error: InvalidRequest) -> InvalidRequest:
     """What is refused is named as `set` and `update` take it."""
-    try:
-        yield
-    except InvalidRequest as error:
-        error.field = "delay" if error.field == "delay_seconds" else error.field
-        raise
+    error.field = "delay" if error.field == "delay_seconds" else error.field
+    return error
 
 
 class Changed(Alarm, frozen=True, kw_only=True):
@@ -109,8 +104,10 @@ class Changes:
         given = {PYTHON_NAMES.get(name, name): value for name, value in fields.items()}
         if isinstance(when := given.get("when"), int | float):
             given["when"] = str(when)
-        with in_python():
+        try:
             return await self.edit(id, request_of(EditRequest, given), version=version)
+        except InvalidRequest as error:
+            raise as_python_names_it(error) from None
 
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
         """Change what a request names, at the version it was meant for."""

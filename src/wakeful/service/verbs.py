@@ -11,14 +11,15 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Draft, Fire, Policy, create, differences, fetch, fire_now, parse_fire_id
-from wakeful.alarm.request import Asker, CreateRequest, OnConflict, draft, moment, request_of
+from wakeful.alarm.request import Asker, CreateRequest, OnConflict, draft, json_of, moment, policy_of
 from wakeful.clock import stopwatch
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany
 from wakeful.schedule import Understood, parse
-from wakeful.service.changes import Changes, in_python
+from wakeful.service.changes import Changes, as_python_names_it
 from wakeful.service.history import Entry, History, Pending
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.limits import chained
@@ -74,27 +75,30 @@ class Alarms(Changes):
         `created_by`, `created_via`: for whom a program acts, and through which door of its own. `connection`: an
         asyncpg connection, to create inside your own transaction.
         """
-        given = {
+        # Put together by hand: these are Python's own types already, and many a program sets thousands.
+        said: Any = {
             "wake_message": wake_message,
-            "when": str(when) or None,
+            "when": str(when),
             "fire_at": at,
             "delay_seconds": delay,
             "cron_expr": cron or None,
-            "payload": payload,
-            "target": target or None,
-            "timezone": timezone or None,
+            "payload": UNSET if payload is None else json_of(payload),
+            "target": target,
+            "timezone": timezone,
             "idempotency_key": key,
             "on_conflict": on_conflict,
             "label": label,
             "conversation_id": conversation_id,
             "isolated": isolated,
             "max_failures": max_failures,
-            "policy": policy,
+            "policy": policy_of(policy) if isinstance(policy, Mapping) else policy,
             "parent_fire": parent_fire,
         }
-        origin = (created_by, created_via)
-        with in_python():
-            return (await self.create(request_of(CreateRequest, given), origin=origin, connection=connection)).alarm
+        try:
+            asked, origin = CreateRequest(**said), (created_by, created_via)
+            return (await self.create(asked, origin=origin, connection=connection)).alarm
+        except InvalidRequest as error:
+            raise as_python_names_it(error) from None
 
     async def create(
         self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
@@ -106,6 +110,10 @@ class Alarms(Changes):
         `origin`: by whom and through what, where that is not the caller.
         """
         on_conflict = asked.on_conflict
+        if on_conflict not in (None, "return", "replace", "error"):
+            raise InvalidRequest(
+                f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
+            )
         if connection is not None and on_conflict == "replace":
             raise InvalidRequest(
                 "replacing reads and writes outside your transaction", field="on_conflict", fix="Give return or error."
