@@ -65,9 +65,8 @@ def test_a_signal_ends_the_waiting(start: Start, command: tuple[str, ...], numbe
     assert "hunter2" not in err
 
 
-async def test_what_waiting_cannot_help_ends_it_at_once(start: Start, pg_dsn: str, tmp_path: Path) -> None:
-    if "postgres:@" not in pg_dsn:
-        pytest.skip("needs the tests' own cluster")
+async def test_what_waiting_cannot_help_ends_it_at_once(start: Start, pg_cluster: Cluster, tmp_path: Path) -> None:
+    pg_dsn = pg_cluster.dsn
     (tmp_path / "text.db").write_text("this is a text that is long enough to be read as the header of a database" * 9)
     wrong = {
         pg_dsn.replace("/postgres?", "/no_such_database?"): (6, "no_such_database"),

@@ -62,7 +62,7 @@ def _form(name: str) -> dict[str, Any]:
 
 
 def _words(request: type[Struct], name: str) -> str:
-    """What a field is for, as every door says it; options are spelled with a dash."""
+    """What a field is for, as every door says it."""
     [meta, *_] = get_type_hints(request, include_extras=True)[name].__metadata__
     return str(meta.description)
 

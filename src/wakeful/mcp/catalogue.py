@@ -93,7 +93,7 @@ ENTRIES: Final = (
         answers=schemas.AlarmResult,
         scope="write",
         run=Tools.set,
-        names={"idempotency_key": "key"},
+        names=schemas.RENAMED,
     ),
     Entry(
         name="alarm_list",

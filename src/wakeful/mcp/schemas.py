@@ -39,13 +39,14 @@ Policy = arguments(
 EDITABLE: Final = (
     *("when", "wake_message", "payload", "target", "timezone", "label", "conversation_id", "max_failures", "policy"),
 )
+RENAMED: Final = {"idempotency_key": "key"}  # of a request, as an agent knows it
 _FOR_AGENTS: Final = {"payload": Payload, "target": TargetName, "max_failures": Failures, "policy": Policy}
 SetArguments = arguments(
     "SetArguments",
     CreateRequest,
     (*EDITABLE[:2], "idempotency_key", "on_conflict", *EDITABLE[2:], "parent_fire"),
     required=EDITABLE[:2],
-    renamed={"idempotency_key": "key"},
+    renamed=RENAMED,
     other=_FOR_AGENTS,
 )
 

@@ -17,6 +17,7 @@ from wakeful.http import operations
 from wakeful.mcp import views
 from wakeful.mcp.schemas import (
     EDITABLE,
+    RENAMED,
     ActArguments,
     AlarmResult,
     AlarmView,
@@ -36,7 +37,7 @@ from wakeful.service import Alarms, Changed
 
 NUMBERS: Final = 80  # bytes of each wake that tell how late it is
 PIECE: Final = 4800  # bytes of a long text read in pieces
-NAMES: Final[Mapping[str, str]] = {"key": "idempotency_key"}
+NAMES: Final = {mine: theirs for theirs, mine in RENAMED.items()}
 _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "edit": (*EDITABLE, "version"),
     "pause": ("reason",),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -110,7 +110,7 @@ class Alarms(Changes):
         `origin`: by whom and through what, where that is not the caller.
         """
         on_conflict = asked.on_conflict
-        if on_conflict not in (None, "return", "replace", "error"):
+        if on_conflict not in (None, *get_args(OnConflict)):
             raise InvalidRequest(
                 f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
             )
