@@ -99,7 +99,7 @@ def test_every_room_on_the_map_exists_and_every_room_is_on_it() -> None:
     there = {name for name in there if not name.startswith("_")}
     named = {name.strip("/") for name in re.findall(r"^  ([\w.]+/?) ", rooms, re.MULTILINE)}
     assert named <= there
-    assert there - named <= {"sync.py", "agents.py"}  # beside their neighbour's line
+    assert there - named <= {"sync.py"}  # beside their neighbour's line
 
 
 def test_the_security_page_names_settings_that_exist() -> None:

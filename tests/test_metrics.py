@@ -12,7 +12,7 @@ from tests.acting import acting
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
 from wakeful.alarm import Failed, Snoozed
 from wakeful.alarm.request import ReportRequest
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.dispatcher.store_clock import ClockJumpDetector
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
@@ -181,7 +181,7 @@ async def test_the_backlog_of_a_paused_target_is_told(world: World) -> None:
 async def test_a_breaker_that_opened_is_told(world: World) -> None:
     metrics = counted(world)
     sick = RecordingTarget(*(Failed("down", unhealthy=True) for _ in range(20)))
-    world.served["sick"] = Served(sick, 64)
+    world.served["sick"] = ServedTarget(sick, 64)
     for _ in range(6):
         await world.set(1, target="sick")
     await world.run_due(1)
@@ -195,7 +195,7 @@ async def test_a_breaker_that_opened_is_told(world: World) -> None:
 async def test_owners_whose_wakes_wait_are_counted_and_not_named(world: World) -> None:
     metrics = counted(world)
     sick = RecordingTarget(*(Failed("HTTP 500", unhealthy=True, answered=True) for _ in range(20)))
-    world.served["sick"] = Served(sick, 64)
+    world.served["sick"] = ServedTarget(sick, 64)
     for _ in range(6):
         await world.set(1, target="sick")
     await world.run_due(1)

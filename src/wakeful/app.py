@@ -12,7 +12,7 @@ from wakeful.alarm import INBOX, users_of
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import TARGET_KINDS, Settings, load
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
 from wakeful.store import Store
@@ -85,9 +85,9 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
     return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick, **reading)
 
 
-def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, Served]:
+def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, ServedTarget]:
     """The inbox, the router where it is set up, and every [targets.NAME]."""
-    served = {INBOX: Served(Inbox(), settings.total_concurrency, breaks=False)}
+    served = {INBOX: ServedTarget(Inbox(), settings.total_concurrency, breaks=False)}
     configured: dict[str, Mapping[str, Any]] = dict(settings.targets)
     if settings.wake_url:
         configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
@@ -98,13 +98,13 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     return served
 
 
-def _messages(settings: Settings, clock: Clock | None) -> Served:
+def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:
     """Where tasks go when nothing else is said: the table their gateway reads, in the same database."""
     given = {"kind": "table", "table": settings.tasks_target}
     return _target(settings.tasks_target, given, settings, clock or SystemClock())
 
 
-def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) -> Served:
+def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) -> ServedTarget:
     kind = str(given.pop("kind"))
     concurrency = given.pop("concurrency", settings.concurrency)
     if not isinstance(concurrency, int) or concurrency < 1:
@@ -124,4 +124,4 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         raise InvalidConfig(
             f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists what {kind} takes."
         ) from None
-    return Served(target, concurrency, users=users)
+    return ServedTarget(target, concurrency, users=users)

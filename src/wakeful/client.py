@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
-from wakeful.dispatcher import Dispatcher, DispatcherHealth, Served
+from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
@@ -24,6 +25,7 @@ from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.routing import BaseRoute
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,15 +45,15 @@ class Wakeful(Alarms):
         store: Store,
         *,
         settings: Settings,
-        targets: Mapping[str, Served],
+        targets: Mapping[str, ServedTarget],
         clock: Clock | None = None,
         via: str = "python",
-        task_target: Callable[[], Served] | None = None,
+        task_target: Callable[[], ServedTarget] | None = None,
     ) -> None:
         self.settings = settings
         self._store = store
         self._clock = clock or SystemClock()
-        self._served: dict[str, Served] = dict(targets)
+        self._served: dict[str, ServedTarget] = dict(targets)
         self._task_target = task_target
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
@@ -112,7 +114,9 @@ class Wakeful(Alarms):
                 self._implied = ""
             room = self.settings.total_concurrency if concurrency is None else concurrency
             target = Handler(function, timeout=timeout, reports=reports)
-            self._served[name] = Served(target, room, breaks=False, users=users_of(self.settings, name, "handler"))
+            self._served[name] = ServedTarget(
+                target, room, breaks=False, users=users_of(self.settings, name, "handler")
+            )
             return function
 
         return register
@@ -162,7 +166,6 @@ class Wakeful(Alarms):
 
     def asgi(self) -> Starlette:
         """The HTTP doors as an ASGI application, to mount in one of your own."""
-        from wakeful.agents import mcp_routes
         from wakeful.http import did, health
         from wakeful.http.app import application
         from wakeful.http.envelope import Envelope
@@ -171,7 +174,7 @@ class Wakeful(Alarms):
         from wakeful.service.live import Live
 
         auth = Auth(self._store, self.settings, self._clock)
-        extra = [*did.routes(auth, self._store, self.settings, self._clock), *mcp_routes(self.service, self.settings)]
+        extra = [*did.routes(auth, self._store, self.settings, self._clock), *_mcp_routes(self.service, self.settings)]
         watching = health.routes(
             self._store, self.metrics, lease=self.settings.lease, targets=self._served, heartbeat=self._pulse
         )
@@ -180,11 +183,24 @@ class Wakeful(Alarms):
         app = application(self.service, self._store, self.settings, auth=auth, extra=[*extra, *watching, *following])
         if self.settings.chronos_envelope:
             app.add_middleware(Envelope)
-        app.add_middleware(health.Watched, metrics=self.metrics)  # outermost: refusals count too
+        app.add_middleware(health.RequestMetrics, metrics=self.metrics)  # outermost: refusals count too
         return app
 
     def _pulse(self) -> DispatcherHealth | None:
         return None if self._dispatcher is None else self._dispatcher.health
+
+
+def has_mcp() -> bool:
+    """Whether the MCP door can be opened: the package behind it is optional, and takes a second to import."""
+    return find_spec("mcp") is not None
+
+
+def _mcp_routes(service: Service, settings: Settings) -> list[BaseRoute]:
+    if not has_mcp():
+        return []
+    from wakeful.mcp import http
+
+    return http(service, settings)
 
 
 def _version() -> str:

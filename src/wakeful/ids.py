@@ -8,7 +8,7 @@ import struct
 import threading
 from datetime import datetime
 
-from wakeful.alarm import unix_ms
+from wakeful.moments import unix_ms
 
 
 class Ids:

@@ -110,7 +110,7 @@ class Redacting(logging.Filter):
         return True
 
 
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """Time, level, logger, message, then the fields as name=value."""
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ def log_to_stderr(
 ) -> logging.Handler:
     """Log this process's lines to stderr. Libraries never speak below info: their debug lines quote what passes."""
     handler = Summing(stream or sys.stderr)
-    handler.setFormatter(Json() if format == "json" else Text())
+    handler.setFormatter(Json() if format == "json" else TextFormatter())
     handler.addFilter(Redacting(hide))
     asked = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(level=max(asked, logging.INFO), handlers=[handler], force=True)

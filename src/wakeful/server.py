@@ -29,15 +29,14 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from wakeful import __version__
-from wakeful.agents import has_mcp
-from wakeful.client import Wakeful
+from wakeful.client import Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
 from wakeful.http.app import with_middleware
 from wakeful.http.live.rpc import MESSAGE_LIMIT
 from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection
-from wakeful.http.security.crowd import Crowd, raise_limit, room
+from wakeful.http.security.connection_limiter import ConnectionLimiter, raise_limit, room
 from wakeful.logs import log_to_stderr
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.store.sqlite.original import begin_anew, expect
@@ -48,7 +47,7 @@ log = logging.getLogger("wakeful.server")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 TURN: Final = 0.00005
-ACCEPTED_AT_ONCE: Final = 32  # connections before the crowd is counted again
+ACCEPTED_AT_ONCE: Final = 32  # connections before those who are connected are counted again
 SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
 LATER: Final = (
     "encodings.idna",
@@ -65,7 +64,7 @@ async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, cre
     file = _file(clock.settings.db)
     if file is not None and create:
         begin_anew(file)
-    with _listening():  # without a gap: from the first try to open the database until it is closed
+    with _handling_signals():  # without a gap: from the first try to open the database until it is closed
         try:
             if await _opened(clock):
                 if file is not None:
@@ -199,7 +198,7 @@ def _window(clock: Wakeful) -> Starlette:
         heartbeat=lambda: clock.dispatcher.health,
     )
     app = with_middleware(routes, clock.settings, auth=Auth(store, clock.settings, clock.service.clock))
-    app.add_middleware(health.Watched, metrics=clock.metrics)
+    app.add_middleware(health.RequestMetrics, metrics=clock.metrics)
     return app
 
 
@@ -247,7 +246,9 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="on",
-        http=Connection.among(Crowd(room(clock.settings, raise_limit()), clock.settings.connections_per_address)),
+        http=Connection.among(
+            ConnectionLimiter(room(clock.settings, raise_limit()), clock.settings.connections_per_address)
+        ),
         ws="websockets-sansio",
         ws_max_size=MESSAGE_LIMIT,
         ws_per_message_deflate=False,  # its windows would be most of what an idle socket costs
@@ -287,7 +288,7 @@ class _Listener(socket.socket):
             raise
 
 
-class _Ear:
+class _SignalHandler:
     """Hears signals: the first asks whoever is at work to stop, the second ends the process."""
 
     def __init__(self) -> None:
@@ -315,32 +316,32 @@ class _Ear:
             stop()
 
 
-_ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
+_signal_handler: ContextVar[_SignalHandler | None] = ContextVar("_signal_handler", default=None)
 
 
 @contextlib.contextmanager
-def _listening() -> Iterator[_Ear]:
-    """The ear there is, or one from here on."""
-    if (ear := _ear.get()) is not None:
-        yield ear
+def _handling_signals() -> Iterator[_SignalHandler]:
+    """The handler there is, or one from here on."""
+    if (handler := _signal_handler.get()) is not None:
+        yield handler
         return
-    ear, loop = _Ear(), asyncio.get_running_loop()
+    handler, loop = _SignalHandler(), asyncio.get_running_loop()
     # Only the main thread is told of signals; elsewhere, whoever owns it decides.
     numbers = SIGNALS if threading.current_thread() is threading.main_thread() else ()
     for number in numbers:
-        loop.add_signal_handler(number, ear.told, number)
-    token = _ear.set(ear)
+        loop.add_signal_handler(number, handler.told, number)
+    token = _signal_handler.set(handler)
     try:
-        yield ear
+        yield handler
     finally:
-        _ear.reset(token)
+        _signal_handler.reset(token)
         for number in numbers:
             loop.remove_signal_handler(number)
 
 
 @contextlib.contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    with _listening() as ear, ear.calling(stop):
+    with _handling_signals() as handler, handler.calling(stop):
         yield
 
 

@@ -26,7 +26,7 @@ from wakeful.errors import (
     UnknownTarget,
     WakefulError,
 )
-from wakeful.service.taken import Taken
+from wakeful.service.taken_wake import TakenWake
 
 # code → (HTTP status, exit status of the command line)
 DOORS: Final[dict[str, tuple[int, int]]] = {
@@ -145,7 +145,7 @@ def fire_view(fire: Fire) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value not in (None, "", ())}
 
 
-def handed_out(taken: Taken) -> dict[str, Any]:
+def handed_out(taken: TakenWake) -> dict[str, Any]:
     """What varies each time a wake is fetched from the inbox, as the headers of a webhook have it."""
     return {
         "attempt": taken.attempt,

@@ -8,8 +8,9 @@ import hmac
 import msgspec
 import pytest
 
-from wakeful.alarm import Wake, fire_id, from_unix_ms, parse_fire_id, report_token, unix_ms
+from wakeful.alarm import Wake, fire_id, parse_fire_id, report_token
 from wakeful.errors import NotFound
+from wakeful.moments import from_unix_ms, unix_ms
 
 from .world import BROKEN, alarm, at, once
 

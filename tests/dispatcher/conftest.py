@@ -13,7 +13,7 @@ from tests.store.conftest import clock, outbox, place, store
 from wakeful.alarm import Alarm, Draft, Fire, Policy
 from wakeful.clock import Clock
 from wakeful.config import Settings
-from wakeful.dispatcher import Dispatcher, Served
+from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.metrics import Metrics
 from wakeful.service import Service
 from wakeful.store import FireQuery, Store, Worker
@@ -33,17 +33,17 @@ class World:
         self.store = store
         self.clock = clock
         self.desk = RecordingTarget()
-        self.served: dict[str, Served] = {"desk": Served(self.desk, 64)}
+        self.served: dict[str, ServedTarget] = {"desk": ServedTarget(self.desk, 64)}
         self.settings = Settings(stop_within=timedelta(seconds=5))
         self.service = Service(store, clock=clock, settings=self.settings, targets=lambda: self.served)
         self._dispatcher: Dispatcher | None = None
 
     def serve(self, name: str, target: Target, concurrency: int = 64, *, breaks: bool = True) -> None:
-        self.served[name] = Served(target, concurrency, breaks=breaks)
+        self.served[name] = ServedTarget(target, concurrency, breaks=breaks)
 
     def another(
         self,
-        served: dict[str, Served] | None = None,
+        served: dict[str, ServedTarget] | None = None,
         *,
         clock: Clock | None = None,
         metrics: Metrics | None = None,

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from tests.acting import acting, keep
 from wakeful.alarm import Alarm, Draft, users_of
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.http.operations import next_cursor
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
@@ -111,7 +111,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_
     async with serving(**place, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
         service = visit.clock.service
         users = users_of(visit.clock.settings, PRIVATE, "table", ["ada"])
-        visit.clock._served[PRIVATE] = Served(Agent(), 8, users=users)
+        visit.clock._served[PRIVATE] = ServedTarget(Agent(), 8, users=users)
         await visit.clock._store.tasks.connect("scheduled_tasks")
         task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
         draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour")

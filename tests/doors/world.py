@@ -14,7 +14,7 @@ import aiohttp
 from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.http.security.auth import mint
 from wakeful.server import serve
 
@@ -57,7 +57,7 @@ class Visitor:
         self.running = running
         self.agent = Agent()
         self._session = session
-        clock._served["agent"] = Served(self.agent, 8)
+        clock._served["agent"] = ServedTarget(self.agent, 8)
 
     async def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:
         if body is not None:

@@ -32,7 +32,7 @@ from wakeful.alarm.request import Asker, CreateRequest, decode, draft, moment, s
 from wakeful.alarm.task import Planner
 from wakeful.app import build_targets
 from wakeful.config import Settings, load
-from wakeful.contrib.alarm_file import LATER, Row, state_of, taken
+from wakeful.contrib.alarm_file import LATER, FileAlarm, state_of, taken
 from wakeful.contrib.erlang_terms import Atom, Map, as_json, inspect, read
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.operations import CURSOR
@@ -231,7 +231,7 @@ def _rows(draw: DrawFn) -> dict[str, Any]:
         st.binary(max_size=40),
         st.sampled_from((b"FAILED: x", b"RETRY: 2", b"timeout_unknown", b"Elixir.App.Mail")),
     )
-    row: dict[str, Any] = {name: draw(number) for name in Row.__struct_fields__}
+    row: dict[str, Any] = {name: draw(number) for name in FileAlarm.__struct_fields__}
     row |= {name: draw(text) for name in ("process", "reply", "result", "created_by", "created_via")}
     row["id"] = draw(st.one_of(st.integers(0, 2**63 - 1), st.just(1_700_000_000_000), st.just("text")))
     if draw(st.booleans()):  # one that makes sense, mostly
@@ -247,7 +247,7 @@ def _rows(draw: DrawFn) -> dict[str, Any]:
 
 
 def _row(columns: dict[str, Any]) -> None:
-    row = Row(**columns)
+    row = FileAlarm(**columns)
     state_of(row)
     found = taken(row, owner="ada", target="inbox", targets={})
     views.encode(views.view(found.alarm))
@@ -259,7 +259,7 @@ def _when(text: Any) -> Any:
 
 
 def readers() -> Iterator[Parser]:
-    assert set(LATER) < set(Row.__struct_fields__)
+    assert set(LATER) < set(FileAlarm.__struct_fields__)
     column = st.one_of(st.none(), any_text)
     row = dict.fromkeys(COLUMNS, column) | {
         "cron": st.one_of(st.none(), crons, numbers.map(str)),

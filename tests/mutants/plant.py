@@ -48,7 +48,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.http.security.auth", "if not _is_token(authorization) and await self", "if await self"
     ),
     "a page takes wakes out of the inbox": Source(
-        "wakeful.http.routes.fires", "if not ask.caller.limited and not header(", "if False and not header("
+        "wakeful.http.routes.fires", "if not call.caller.limited and not header(", "if False and not header("
     ),
     "owners hear what a target said to others": Source(
         "wakeful.service.why", "if state is not None and not operator:", "if False:"

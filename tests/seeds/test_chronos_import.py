@@ -19,10 +19,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.faults.conftest import Process
-from wakeful.alarm import Alarm, whole_ms
+from wakeful.alarm import Alarm
 from wakeful.cli import main
-from wakeful.contrib.chronos import Table
+from wakeful.contrib.chronos import ChronosTable
 from wakeful.contrib.takeover import PAGE
+from wakeful.moments import whole_ms
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 
@@ -299,7 +300,7 @@ def test_it_reads_page_by_page(chronos: Chronos) -> None:
     chronos.add_many(2 * PAGE + 7)
 
     async def read() -> list[list[str]]:
-        table = Table(chronos.dsn, table=chronos.table)
+        table = ChronosTable(chronos.dsn, table=chronos.table)
         try:
             return [[row[0] for row in page] async for page in table.pages()]
         finally:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, following
-from wakeful.contrib.chronos import COLUMNS, Row, alarm_of
+from wakeful.contrib.chronos import COLUMNS, ChronosRow, alarm_of
 from wakeful.errors import InvalidRequest
 
 from .chronos_world import DID, TABLE, USER
@@ -48,7 +48,7 @@ def written(**given: Any) -> dict[str, Any]:
 
 
 def taken(targets: dict[str, str] = TARGETS, **given: Any) -> Alarm:
-    return alarm_of(msgspec.json.decode(msgspec.json.encode(written(**given)), type=Row), targets)
+    return alarm_of(msgspec.json.decode(msgspec.json.encode(written(**given)), type=ChronosRow), targets)
 
 
 def cron(expr: str, **given: Any) -> Alarm:

@@ -18,7 +18,7 @@ from tests.dispatcher.conftest import World
 from tests.dispatcher.test_isolation import Tells, running
 from wakeful.alarm import Delivered, Failed
 from wakeful.config import Settings, load
-from wakeful.contrib.chronos import Table, taken
+from wakeful.contrib.chronos import ChronosTable, taken
 from wakeful.contrib.takeover import go_through
 from wakeful.store import Claimed
 from wakeful.store.sqlite import SqliteStore
@@ -179,7 +179,7 @@ def rows(chronos: Chronos) -> dict[str, str]:
 
 @pytest.fixture
 async def moved(rows: dict[str, str], chronos: Chronos, world: World) -> World:
-    table = Table(chronos.dsn, table=chronos.table)
+    table = ChronosTable(chronos.dsn, table=chronos.table)
     now = world.clock.now()
     take = partial(taken, targets={"neo_chat": "desk"})
     found = await go_through(table, take, now=now, old_before=now, store=world.store)

@@ -12,7 +12,7 @@ import pytest
 
 import wakeful
 from wakeful.alarm import Delivered, Outcome, Row, Try, Waiting, Wake, settle
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.store import FireQuery, Settled
 from wakeful.targets import Target
@@ -66,7 +66,7 @@ class Meddling:
 def meddle(gateway: Gateway, meanwhile: Callable[[], Awaitable[object]]) -> Meddling:
     served = gateway.wakeful._served["messages"]
     target = Meddling(served.target, meanwhile)
-    gateway.wakeful._served["messages"] = Served(target, served.concurrency)
+    gateway.wakeful._served["messages"] = ServedTarget(target, served.concurrency)
     return target
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.acting import acting
 from wakeful.alarm import Alarm, Fire
-from wakeful.http.live.rpc import Looking, RpcDispatcher
+from wakeful.http.live.rpc import AlarmMethods, RpcDispatcher
 from wakeful.ids import Ids
 from wakeful.service import Service
 from wakeful.service.live import Live
@@ -181,7 +181,7 @@ async def test_the_sockets_lists_end_before_they_are_read(store: Store, clock: M
     clocked = waking(store, clock, owner="ada")
     alarms = await heavy(store, clock, wake_message="m" * MB)
     await with_fires(store, alarms[:15], status="failed")
-    desk = RpcDispatcher(Looking(clocked).methods())
+    desk = RpcDispatcher(AlarmMethods(clocked).methods())
     for method in ("list", "history", "failed"):
         with weighed() as memory:
             answer = await desk.answer(f'{{"jsonrpc": "2.0", "method": "{method}", "id": 1}}')

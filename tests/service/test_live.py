@@ -17,12 +17,12 @@ from wakeful.alarm import Alarm, Delivered, Draft, Failed, Outcome, Wake, sweep
 from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import turn
 from wakeful.config import Settings
-from wakeful.dispatcher import Dispatcher, Served
+from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.service.live import CHUNK, HANDED_AT_ONCE, OVERLAP, QUEUE, RING, TOO_SLOW, Live, LiveEvent, Subscription
-from wakeful.service.subscription import Pace
-from wakeful.store import Changes, Store, Worker
+from wakeful.service.subscription import LoopShare
+from wakeful.store import Followed, Store, Worker
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
 
@@ -72,7 +72,7 @@ class World:
         self.store = store
         self.clock = clock
         self.desk = Desk()
-        served = {"desk": Served(self.desk, 8)}
+        served = {"desk": ServedTarget(self.desk, 8)}
         settings = Settings()
         self.service = Service(store, clock=clock, settings=settings, targets=lambda: served)
         now = clock.now()
@@ -308,10 +308,10 @@ async def test_who_asks_for_more_and_is_only_not_served_is_not_let_go(
     many = [Draft(owner_did="ada", wake_message="x", target="desk", delay=timedelta(hours=1))] * (QUEUE + CHUNK)
     served = asyncio.Event()
 
-    async def held_up(_: Pace) -> None:
+    async def held_up(_: LoopShare) -> None:
         await served.wait()
 
-    monkeypatch.setattr(Pace, "step", held_up)  # as where very many listen
+    monkeypatch.setattr(LoopShare, "step", held_up)  # as where very many listen
     async with world.live.subscribed("ada") as events, world.live.subscribed("ada") as silent:
         asking = asyncio.create_task(events.take(lambda id, _: id.encode()))
         await keep_many(world.service, many)
@@ -356,7 +356,7 @@ class AwayAtTimes:
         self.away = False
         self.failed = 0
 
-    async def changes(self, **given: Any) -> Changes:
+    async def changes(self, **given: Any) -> Followed:
         if self.away:
             self.failed += 1
             raise StoreUnavailable("it went away")

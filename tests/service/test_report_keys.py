@@ -10,7 +10,7 @@ import pytest
 
 from wakeful.alarm import Delivered, Event, Fire, Outcome, Wake, report_token, reports_under
 from wakeful.client import Wakeful
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.http.context import Context
 from wakeful.http.routes.fires import _speaks_for
 from wakeful.store import Store
@@ -124,7 +124,7 @@ async def test_a_worker_learns_of_a_new_key_within_a_tick(
     store: Store, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     wake_me, agent = waking(store, clock, owner="ada"), Agent()
-    wake_me._served["agent"] = Served(agent, 8)
+    wake_me._served["agent"] = ServedTarget(agent, 8)
     await wake_me.set(delay=1, wake_message="before", target="agent")
     await clock.advance(1)
     await wake_me.run_due()

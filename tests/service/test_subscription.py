@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from wakeful.service.live import LiveEvent, Telling
-from wakeful.service.subscription import AT_ONCE, QUEUE, Pace, Subscription, Wanted
+from wakeful.service.live import LiveEvent, NumberedEvent
+from wakeful.service.subscription import AT_ONCE, QUEUE, LoopShare, Subscription, Wanted
 
 
 class Turns:
@@ -26,7 +26,7 @@ class Turns:
 
 
 async def test_only_a_few_are_let_through_in_one_turn_of_the_loop() -> None:
-    pace, turns = Pace(), Turns()
+    pace, turns = LoopShare(), Turns()
     through: list[tuple[int, int]] = []
 
     async def one(number: int) -> None:
@@ -42,7 +42,7 @@ async def test_only_a_few_are_let_through_in_one_turn_of_the_loop() -> None:
 
 
 async def test_who_leaves_while_waiting_holds_nobody_up() -> None:
-    pace = Pace(at_once=1)
+    pace = LoopShare(at_once=1)
     await pace.step()
     leaving = [asyncio.create_task(pace.step()) for _ in range(5)]
     staying = asyncio.create_task(pace.step())
@@ -54,13 +54,13 @@ async def test_who_leaves_while_waiting_holds_nobody_up() -> None:
         await pace.step()  # and whoever comes later
 
 
-def telling(number: int) -> Telling:
+def telling(number: int) -> NumberedEvent:
     event = LiveEvent(seq=number, at=datetime(2030, 1, 1, tzinfo=UTC), what="created", alarm_id=str(number))
-    return Telling(f"run-{number}", event)
+    return NumberedEvent(f"run-{number}", event)
 
 
 async def test_what_waits_is_taken_together_and_in_order() -> None:
-    subscription = Subscription(Wanted(), Pace(), resumed=False)
+    subscription = Subscription(Wanted(), LoopShare(), resumed=False)
     subscription.put([telling(number) for number in range(QUEUE)])
 
     def words(id: str, event: LiveEvent) -> bytes:
@@ -83,7 +83,7 @@ async def test_words_are_made_once_for_each_door() -> None:
         said.append(f"soft {id}")
         return b"."
 
-    pace, one = Pace(), telling(1)
+    pace, one = LoopShare(), telling(1)
     for words in (loud, soft, loud, soft):
         subscription = Subscription(Wanted(), pace, resumed=False)
         subscription.put([one])
@@ -92,7 +92,7 @@ async def test_words_are_made_once_for_each_door() -> None:
 
 
 async def test_whoever_was_dropped_gets_nothing_more() -> None:
-    subscription = Subscription(Wanted(), Pace(), resumed=False)
+    subscription = Subscription(Wanted(), LoopShare(), resumed=False)
     subscription.drop("too slow")
     subscription.put([telling(1)])
     assert subscription.waiting == 0

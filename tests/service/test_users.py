@@ -15,7 +15,7 @@ from wakeful.alarm.request import EditRequest
 from wakeful.app import build_targets
 from wakeful.client import Wakeful
 from wakeful.config import Settings, load
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
 from wakeful.store import Store, Worker
 from wakeful.targets.inbox import Inbox
@@ -46,9 +46,9 @@ class House:
     def opened(self, *, only: dict[str, tuple[str, Any]] | None = None, **settings: Any) -> None:
         """The process, with these settings from now on."""
         self.settings = Settings(**settings)
-        served = {"inbox": Served(Inbox(), 64)}
+        served = {"inbox": ServedTarget(Inbox(), 64)}
         for name, (kind, owners) in (TARGETS if only is None else only).items():
-            served[name] = Served(self.heard, 64, users=users_of(self.settings, name, kind, owners))
+            served[name] = ServedTarget(self.heard, 64, users=users_of(self.settings, name, kind, owners))
         self.wakeful = Wakeful(self.store, settings=self.settings, targets=served, clock=self.clock)
         self.service = self.wakeful.service
 

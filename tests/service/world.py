@@ -9,7 +9,7 @@ from tests.acting import acting
 from wakeful.alarm import Alarm
 from wakeful.client import Wakeful
 from wakeful.config import Settings
-from wakeful.dispatcher import Served
+from wakeful.dispatcher import ServedTarget
 from wakeful.store import Store
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock
@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 
 
 def waking(store: Store, clock: ManualClock, **settings: Any) -> Wakeful:
-    served = {"inbox": Served(Inbox(), 64)}
+    served = {"inbox": ServedTarget(Inbox(), 64)}
     return Wakeful(store, settings=Settings(**settings), targets=served, clock=clock)
 
 

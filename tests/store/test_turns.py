@@ -13,7 +13,7 @@ import pytest
 
 from wakeful.errors import StoreBusy, TooMany
 from wakeful.store import AlarmQuery, Store
-from wakeful.store.pages import WAITING, Turns
+from wakeful.store.pages import WAITING, ReadTurns
 from wakeful.store.queries import Naming
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
@@ -43,7 +43,7 @@ async def file(tmp_path: Path, clock: ManualClock, within: timedelta) -> AsyncIt
 
 
 async def test_an_owner_has_so_many_turns_at_once_and_the_others_theirs() -> None:
-    turns, inside, go_on = Turns(2), [], asyncio.Event()
+    turns, inside, go_on = ReadTurns(2), [], asyncio.Event()
 
     async def read(owner: str) -> None:
         async with turns.turn(owner):
@@ -61,7 +61,7 @@ async def test_an_owner_has_so_many_turns_at_once_and_the_others_theirs() -> Non
 
 
 async def test_what_waits_for_a_turn_has_an_end() -> None:
-    turns = Turns(1)
+    turns = ReadTurns(1)
     go_on = asyncio.Event()
 
     async def read() -> None:

@@ -13,11 +13,11 @@ import pytest
 from wakeful.targets.handler import Handler
 from wakeful.targets.notify import Notify
 from wakeful.targets.router import Router
-from wakeful.targets.table import FIELDS, Table
+from wakeful.targets.table import FIELDS, TableTarget
 from wakeful.targets.webhook import Webhook
 
 DOCS = Path(__file__).parents[2] / "docs" / "targets"
-KINDS = {"webhook": Webhook, "router": Router, "table": Table, "handler": Handler, "notify": Notify}
+KINDS = {"webhook": Webhook, "router": Router, "table": TableTarget, "handler": Handler, "notify": Notify}
 EXAMPLE = re.compile(r"```python\n(import asyncio.*?)```\n```\n(.*?)```", re.DOTALL)
 
 

@@ -10,15 +10,16 @@ from typing import Any
 import apsw
 import pytest
 
-from wakeful.alarm import Delivered, Failed, Row, stamp
+from wakeful.alarm import Delivered, Failed, Row
 from wakeful.errors import InvalidConfig
+from wakeful.moments import stamp
 from wakeful.targets import Target
-from wakeful.targets.table import FIELDS, MESSAGES, Table
+from wakeful.targets.table import FIELDS, MESSAGES, TableTarget
 from wakeful.testing.targets import TargetConformance, a_wake
 
 asyncpg = pytest.importorskip("asyncpg")
 
-Open = Callable[..., Table]
+Open = Callable[..., TableTarget]
 # The gateway's own table at the time of seed 001.
 GATEWAY = """
 create table messages (
@@ -38,11 +39,11 @@ class NineOClock:
 
 @pytest.fixture
 async def table() -> AsyncIterator[Open]:
-    opened: list[Table] = []
+    opened: list[TableTarget] = []
 
-    def open(table: str = "messages", **settings: Any) -> Table:
+    def open(table: str = "messages", **settings: Any) -> TableTarget:
         usual: dict[str, Any] = {"clock": NineOClock()}
-        opened.append(Table(table=table, **(usual | settings)))
+        opened.append(TableTarget(table=table, **(usual | settings)))
         return opened[-1]
 
     yield open
@@ -262,10 +263,10 @@ class TestInAnotherPostgres(TargetConformance):
         await connection.close()
 
     @pytest.fixture
-    def target(self, table: Open, pg_dsn: str, database: Any) -> Table:
+    def target(self, table: Open, pg_dsn: str, database: Any) -> TableTarget:
         return table("other.Messages", database=pg_dsn, columns=self.COLUMNS)
 
-    async def test_one_fire_is_one_row_with_the_columns_own_types(self, target: Table, database: Any) -> None:
+    async def test_one_fire_is_one_row_with_the_columns_own_types(self, target: TableTarget, database: Any) -> None:
         await target.check()
         first = await target.deliver(a_wake(payload='{"a":  1}'))
         again = await target.deliver(a_wake("edited", attempt=2))
@@ -289,7 +290,7 @@ class TestInAnotherPostgres(TargetConformance):
         assert isinstance(await target.deliver(a_wake(id="b", conversation_id="c")), Delivered)
 
     async def test_a_row_the_table_refuses_is_the_wakes_fault_and_its_values_stay_private(
-        self, target: Table, database: Any
+        self, target: TableTarget, database: Any
     ) -> None:
         await database.execute("""alter table other."Messages" add check (content <> 'planted')""")
         outcome = await target.deliver(a_wake("planted"))
@@ -311,7 +312,7 @@ class TestInAnotherPostgres(TargetConformance):
         ],
     )
     async def test_a_table_that_does_not_fit_is_refused_at_start(
-        self, target: Table, database: Any, change: str, field: str
+        self, target: TableTarget, database: Any, change: str, field: str
     ) -> None:
         await database.execute(change)
         with pytest.raises(InvalidConfig) as caught:
@@ -320,7 +321,7 @@ class TestInAnotherPostgres(TargetConformance):
         outcome = await target.deliver(a_wake())
         assert isinstance(outcome, Failed)
 
-    async def test_broken_connections_are_made_anew(self, target: Table, database: Any) -> None:
+    async def test_broken_connections_are_made_anew(self, target: TableTarget, database: Any) -> None:
         assert isinstance(await target.deliver(a_wake()), Delivered)
         await database.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"

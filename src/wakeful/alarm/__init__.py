@@ -19,11 +19,7 @@ from wakeful.alarm.model import (
     Policy,
     Row,
     fire_id,
-    from_unix_ms,
     parse_fire_id,
-    stamp,
-    unix_ms,
-    whole_ms,
 )
 from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
 from wakeful.alarm.pace import HELD_BACK, hold_back
@@ -80,7 +76,6 @@ __all__ = [
     "fire_now",
     "first_due",
     "following",
-    "from_unix_ms",
     "hold_back",
     "in_hand",
     "missed_before",
@@ -102,14 +97,11 @@ __all__ = [
     "skip",
     "snooze",
     "speaks",
-    "stamp",
     "sweep",
     "task_state",
     "task_users",
     "understand",
-    "unix_ms",
     "update",
     "user_of",
     "users_of",
-    "whole_ms",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.model import INBOX, LOG_LIMIT, Alarm, Attempt, Fire, whole_ms
+from wakeful.alarm.model import INBOX, LOG_LIMIT, Alarm, Attempt, Fire
 from wakeful.alarm.outcome import (
     SHORTEST_SNOOZE,
     Completed,
@@ -18,6 +18,7 @@ from wakeful.alarm.outcome import (
     Try,
     Waiting,
 )
+from wakeful.moments import whole_ms
 
 NO_ANSWER: Final = "no answer: its worker died"
 NOTED: Final = " (no longer ours)"

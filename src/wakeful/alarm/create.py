@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm.model import DEFAULT_POLICY, INBOX, Alarm, Kind, Policy, whole_ms
+from wakeful.alarm.model import DEFAULT_POLICY, INBOX, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
 from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.moments import whole_ms
 from wakeful.schedule import is_interval, parse, schedule, zone
 
 MESSAGE_LIMIT: Final = 32 * 1024

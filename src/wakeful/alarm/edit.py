@@ -15,10 +15,11 @@ from msgspec.structs import asdict, replace
 from wakeful.alarm.attempts import open_fire
 from wakeful.alarm.create import Draft, check, planned, understand
 from wakeful.alarm.inbox import no_longer_awaited, retract
-from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason, whole_ms
+from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion
+from wakeful.moments import whole_ms
 from wakeful.schedule import zone
 
 _MS: Final = timedelta(milliseconds=1)

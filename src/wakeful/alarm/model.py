@@ -6,12 +6,13 @@ Field names and order of `Alarm` and `Fire` are the columns of their tables: a r
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 
 from wakeful.errors import NotFound
+from wakeful.moments import from_unix_ms, unix_ms
 
 Kind = Literal["once", "cron"]
 AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
@@ -203,28 +204,3 @@ def parse_fire_id(text: str) -> tuple[str, datetime]:
     if not alarm_id or not ms.isascii() or not ms.isdigit() or len(ms) > 14:
         raise NotFound(f"{text!r} is not a fire id; it looks like <alarm id>@<unix milliseconds>", field="fire_id")
     return alarm_id, from_unix_ms(int(ms))
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MS: Final = timedelta(milliseconds=1)
-
-
-def unix_ms(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MS
-
-
-def from_unix_ms(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=ms)
-
-
-def stamp(moment: datetime) -> str:
-    """UTC, always with six decimals: so that text sorts like time, among Go's RFC3339Nano stamps too."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
-
-
-def whole_ms(moment: datetime) -> datetime:
-    """The moment in UTC, cut to the millisecond: what a row can hold."""
-    if moment.tzinfo is not UTC:
-        moment = moment.astimezone(UTC)
-    rest = moment.microsecond % 1000
-    return moment.replace(microsecond=moment.microsecond - rest) if rest else moment

@@ -8,9 +8,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.model import Alarm, Change, Event, whole_ms
+from wakeful.alarm.model import Alarm, Change, Event
 from wakeful.alarm.plan import skipped_run, undecided
 from wakeful.alarm.settle import release
+from wakeful.moments import whole_ms
 
 MINUTE: Final = timedelta(minutes=1)
 HELD_BACK: Final = "held back"  # what its event says

@@ -13,7 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.model import Alarm, Fire, Policy, SkipReason, fire_id, whole_ms
+from wakeful.alarm.model import Alarm, Fire, Policy, SkipReason, fire_id
+from wakeful.moments import whole_ms
 from wakeful.retry import fraction
 from wakeful.schedule import Schedule, schedule
 

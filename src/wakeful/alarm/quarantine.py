@@ -7,8 +7,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.model import ERROR_LIMIT, Alarm, Change, Fire, whole_ms
+from wakeful.alarm.model import ERROR_LIMIT, Alarm, Change, Fire
 from wakeful.alarm.outcome import failed_result
+from wakeful.moments import whole_ms
 
 
 def quarantine(alarm: Alarm, fire: Fire | None, why: str, *, now: datetime) -> Change:

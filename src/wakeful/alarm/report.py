@@ -8,21 +8,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.model import (
-    ERROR_LIMIT,
-    INBOX,
-    REPORT_WITHIN,
-    RESULT_LIMIT,
-    Alarm,
-    Change,
-    Event,
-    Fire,
-    whole_ms,
-)
+from wakeful.alarm.model import ERROR_LIMIT, INBOX, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire
 from wakeful.alarm.outcome import SHORTEST_SNOOZE, Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
 from wakeful.alarm.settle import REPORTED, foreseen, is_foreseen, pause_if_hopeless
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.moments import whole_ms
 from wakeful.retry import backoff, spread
 
 _OPEN: Final = frozenset({"delivered", "waiting", "retrying", "timed_out", "failed"})

@@ -9,17 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
-from wakeful.alarm.model import (
-    ERROR_LIMIT,
-    REPORT_WITHIN,
-    RESULT_LIMIT,
-    Alarm,
-    Change,
-    Event,
-    Fire,
-    SkipReason,
-    whole_ms,
-)
+from wakeful.alarm.model import ERROR_LIMIT, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire, SkipReason
 from wakeful.alarm.outcome import (
     SHORTEST_SNOOZE,
     Completed,
@@ -43,6 +33,7 @@ from wakeful.alarm.plan import (
     undone,
 )
 from wakeful.alarm.suspect import deaths, is_poison
+from wakeful.moments import whole_ms
 from wakeful.retry import backoff, spread
 
 RETRY_AFTER_LIMIT: Final = 86_400.0

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from wakeful.alarm.create import Draft, Timing, check, drafted
 from wakeful.alarm.edit import cancel, taken_over
-from wakeful.alarm.model import DEFAULT_POLICY, TASKS, Alarm, Change, Fire, Policy, whole_ms
+from wakeful.alarm.model import DEFAULT_POLICY, TASKS, Alarm, Change, Fire, Policy
 from wakeful.alarm.users import Users
 from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.moments import whole_ms
 from wakeful.schedule import schedule
 
 ISOLATED: Final = "isolated"

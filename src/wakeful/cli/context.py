@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Asked:
+class CliContext:
     db: str | None = None
     config: str | None = None
     owner: str | None = None
@@ -49,14 +49,14 @@ class Asked:
         return asyncio.run(opened())
 
 
-def asked() -> Asked:
+def asked() -> CliContext:
     """What this invocation was asked, before or after the command's name."""
-    return click.get_current_context().find_root().ensure_object(Asked)
+    return click.get_current_context().find_root().ensure_object(CliContext)
 
 
 def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     if value is not None and option.name is not None:
-        setattr(ctx.find_root().ensure_object(Asked), option.name, value)
+        setattr(ctx.find_root().ensure_object(CliContext), option.name, value)
 
 
 def _shared(name: str, help: str, **more: Any) -> click.Option:

@@ -12,7 +12,7 @@ from wakeful.alarm import Alarm
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import schedule_of, since
-from wakeful.service import Entry
+from wakeful.service import HistoryEntry
 from wakeful.service.history import STATUSES
 from wakeful.store import Stats
 
@@ -28,7 +28,7 @@ def history_command(status: str | None, target: str, after: str | None, limit: i
     Columns in a pipe: scheduled for, status, target, id, attempts, label, message, outcome.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[Entry], datetime]:
+    async def do(clock: Wakeful) -> tuple[list[HistoryEntry], datetime]:
         now = await clock.service.now()
         begin = since(after, "since", now)
         return await clock.history(status=status or "", target=target, since=begin, limit=limit), now
@@ -44,13 +44,13 @@ def failed_command(limit: int) -> None:
     The columns are those of `wakeful history`.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[Entry], datetime]:
+    async def do(clock: Wakeful) -> tuple[list[HistoryEntry], datetime]:
         return await clock.failed(limit=limit), await clock.service.now()
 
     _entries(*asked().run(do))
 
 
-def _entries(entries: list[Entry], now: datetime) -> None:
+def _entries(entries: list[HistoryEntry], now: datetime) -> None:
     out = asked().output
     columns = ("scheduled", "status", "target", "id", "tries", "label", "message", "outcome")
     rows = [

@@ -18,7 +18,7 @@ from wakeful.errors import InvalidRequest, UnknownTarget
 from wakeful.store import Store
 
 if TYPE_CHECKING:
-    from wakeful.contrib.takeover import Found, Source, Take
+    from wakeful.contrib.takeover import Findings, Source, Take
 
 
 @click.group("import")
@@ -40,12 +40,12 @@ def import_chronos(url: str, target: str, others: tuple[str, ...], table: str, d
     URL is postgresql://…, or comes from CHRONOS_POSTGRES_URI. Nothing is written there. Stop Chronos first. Every alarm
     keeps its id, so the command can be interrupted and run again. The exit status is 1 when anything was left behind.
     """
-    from wakeful.contrib.chronos import CHAT, Table, taken
+    from wakeful.contrib.chronos import CHAT, ChronosTable, taken
 
     settings = asked().settings()
     targets = {CHAT: target} | dict(map(_pair, others))
     take = partial(taken, targets=targets)
-    found = asyncio.run(_import(Table(url, table=table), take, settings, must=targets.values(), dry_run=dry_run))
+    found = asyncio.run(_import(ChronosTable(url, table=table), take, settings, must=targets.values(), dry_run=dry_run))
     return _tell(found, dry_run=dry_run)
 
 
@@ -79,7 +79,7 @@ def _pair(given: str) -> tuple[str, str]:
 
 async def _import(
     source: Source, take: Take, settings: Settings, *, must: Collection[str] = (), dry_run: bool
-) -> Found:
+) -> Findings:
     """`must`: targets that have to be configured. Any other may be a handler that some process will register."""
     store = None if dry_run else build_store(settings)
     try:
@@ -121,7 +121,9 @@ async def _registered(store: Store | None) -> set[str]:
     return {name for worker in workers for name in (*worker.targets, *worker.handlers)}
 
 
-async def _through(source: Source, take: Take, settings: Settings, *, label: str, store: Store | None = None) -> Found:
+async def _through(
+    source: Source, take: Take, settings: Settings, *, label: str, store: Store | None = None
+) -> Findings:
     """Once through all of it, with a bar for whoever watches."""
     from wakeful.contrib.takeover import go_through
 
@@ -134,7 +136,7 @@ async def _through(source: Source, take: Take, settings: Settings, *, label: str
         )
 
 
-def _remark(source: Source, found: Found, settings: Settings) -> None:
+def _remark(source: Source, found: Findings, settings: Settings) -> None:
     """What somebody should know before it begins, and may still interrupt it for."""
     if found.leased_now:
         click.echo(f"note: {found.leased_now} were leased just now: is {source.name} still running?", err=True)
@@ -147,7 +149,7 @@ def _remark(source: Source, found: Found, settings: Settings) -> None:
         )
 
 
-def _remark_unserved(found: Found, known: Collection[str]) -> None:
+def _remark_unserved(found: Findings, known: Collection[str]) -> None:
     for name, count in sorted(found.waiting.items()):
         if count and name not in known:
             click.echo(
@@ -157,7 +159,7 @@ def _remark_unserved(found: Found, known: Collection[str]) -> None:
             )
 
 
-def _tell(found: Found, *, dry_run: bool) -> int:
+def _tell(found: Findings, *, dry_run: bool) -> int:
     """The answer, and the exit status."""
     kinds = [{"status": status, "kind": kind, "count": n} for (status, kind), n in sorted(found.kinds.items())]
     fields = {"found": str(found.total)} | {f"{one['status']} {one['kind']}": str(one["count"]) for one in kinds}

@@ -13,7 +13,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.clock import stopwatch
 from wakeful.schedule import duration
-from wakeful.service import Taken
+from wakeful.service import TakenWake
 
 AT_A_TIME: Final = 60.0  # seconds
 
@@ -30,7 +30,7 @@ def wait_command(limit: str | None, most: int) -> int:
     """
     patience = None if limit is None else duration(limit).total_seconds()
 
-    async def do(clock: Wakeful) -> tuple[list[Taken], datetime]:
+    async def do(clock: Wakeful) -> tuple[list[TakenWake], datetime]:
         ending = None if patience is None else stopwatch() + patience
         while True:
             left = AT_A_TIME if ending is None else ending - stopwatch()
@@ -45,13 +45,13 @@ def wait_command(limit: str | None, most: int) -> int:
     return 0 if found else 1
 
 
-def _row(taken: Taken) -> tuple[str, ...]:
+def _row(taken: TakenWake) -> tuple[str, ...]:
     alarm, fire = taken
     when, numbers = asked().output.at(fire.scheduled_for), (taken.attempt, taken.late_ms, taken.missed)
     return (fire.id, when, alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
 
 
-def _shown(taken: Taken) -> dict[str, Any]:
+def _shown(taken: TakenWake) -> dict[str, Any]:
     alarm, fire = taken
     return {
         "fire_id": fire.id,

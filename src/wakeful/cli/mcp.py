@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from wakeful.agents import has_mcp
 from wakeful.app import Wakeful, build_store
 from wakeful.cli.context import Command, asked
+from wakeful.client import has_mcp
 from wakeful.clock import SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig

@@ -21,7 +21,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.store import Store
-from wakeful.targets.table import Table
+from wakeful.targets.table import TableTarget
 
 T = TypeVar("T")
 MOST: Final = 100_000  # rows that are looked through beforehand
@@ -137,7 +137,7 @@ async def _check_target(settings: Settings) -> None:
     if name in build_targets(settings):
         return
     try:
-        await Table(table=name, clock=SystemClock()).check(settings.db)
+        await TableTarget(table=name, clock=SystemClock()).check(settings.db)
     except InvalidConfig as error:
         raise InvalidConfig(
             f"tasks would go to the table {name!r} of this database: {error.message}",

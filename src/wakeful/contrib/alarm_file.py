@@ -13,13 +13,14 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Draft, Fire, Policy, from_unix_ms, user_of
+from wakeful.alarm import Alarm, Draft, Fire, Policy, user_of
 from wakeful.alarm.create import LONGEST_WAIT, MESSAGE_LIMIT, check
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT, AlarmStatus, FireStatus
 from wakeful.contrib.erlang_terms import SIZE_LIMIT, Atom, Term, as_json, entries, inspect, read, text
-from wakeful.contrib.takeover import PAGE, Taken, Written
+from wakeful.contrib.takeover import PAGE, TakeoverResult, Written
 from wakeful.errors import InvalidRequest
 from wakeful.ids import id_of
+from wakeful.moments import from_unix_ms
 from wakeful.retry import backoff
 from wakeful.store.sqlite.foreign import ForeignFile
 
@@ -49,7 +50,7 @@ _FIRES: Final[dict[State, FireStatus]] = {
 }
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class FileAlarm(Struct, frozen=True, kw_only=True):
     """A row as it stands: a number that is none is the name of what it is, texts are the bytes they are made of."""
 
     id: int | str
@@ -92,7 +93,7 @@ class AlarmFile:
             raise self._refusal(f"its table alarm has no {', '.join(missing)}", "")
         if not keys["id"]:
             raise self._refusal("the id of its table alarm is not the primary key", "")
-        columns = ", ".join(_column(name, present=name in keys) for name in Row.__struct_fields__)
+        columns = ", ".join(_column(name, present=name in keys) for name in FileAlarm.__struct_fields__)
         self._sql = f"select {columns} from alarm where id > ? order by id limit ?"
 
     def _refusal(self, what: str, fix: str) -> InvalidRequest:
@@ -104,7 +105,7 @@ class AlarmFile:
     async def pages(self) -> AsyncIterator[Sequence[Written]]:
         last = -(2**63)
         while found := self._file.fetch(self._sql, (last, PAGE)):
-            rows = [Row(**dict(zip(Row.__struct_fields__, values, strict=True))) for values in found]
+            rows = [FileAlarm(**dict(zip(FileAlarm.__struct_fields__, values, strict=True))) for values in found]
             last = found[-1][0]
             yield [(str(row.id), state_of(row), "once", row) for row in rows]
 
@@ -120,7 +121,7 @@ def _column(name: str, *, present: bool) -> str:
     return f"iif(typeof({name}) in ('integer', 'null'), {name}, typeof({name}))"
 
 
-def state_of(row: Row) -> State:
+def state_of(row: FileAlarm) -> State:
     """Alarm's states overlap: a failed one has fired too. The last word counts, and a cancel ends what was open."""
     result = row.result or b""
     if result.startswith(b"FAILED:"):
@@ -136,7 +137,7 @@ def state_of(row: Row) -> State:
     return "retrying" if result.startswith(b"RETRY:") else "fired"
 
 
-def taken(row: Row, *, owner: str, target: str, targets: Mapping[str, str]) -> Taken:
+def taken(row: FileAlarm, *, owner: str, target: str, targets: Mapping[str, str]) -> TakeoverResult:
     """What a row stands for; InvalidRequest where wakeful cannot keep it.
 
     `target`: where wakes go; where it is empty, to the target that `targets` has for the process, or else to one of
@@ -162,7 +163,7 @@ def taken(row: Row, *, owner: str, target: str, targets: Mapping[str, str]) -> T
     check(draft)
     times = _Times.of(row)
     alarm = _alarm(row, state, draft, times)
-    return Taken(alarm, _fire(row, state, alarm, times) if state in _FIRES else None)
+    return TakeoverResult(alarm, _fire(row, state, alarm, times) if state in _FIRES else None)
 
 
 class _Times(Struct, frozen=True):
@@ -176,7 +177,7 @@ class _Times(Struct, frozen=True):
     updated: datetime  # the last thing that is known to have happened to it
 
     @classmethod
-    def of(cls, row: Row) -> _Times:
+    def of(cls, row: FileAlarm) -> _Times:
         created = _moment("id", _number("id", row.id) / 1000)
         due = _moment("set_at", _number("set_at", row.set_at))
         started = _known("started_at", row.started_at)
@@ -187,12 +188,12 @@ class _Times(Struct, frozen=True):
         return cls(created, due, started, completed, cancelled, max(happened))
 
 
-def _attempts(row: Row, state: State) -> int:
+def _attempts(row: FileAlarm, state: State) -> int:
     """As Alarm counts them: what waits for its retry has failed at least once."""
     return max(_number("attempts", row.attempts, default=0), int(state == "retrying"))
 
 
-def _alarm(row: Row, state: State, draft: Draft, times: _Times) -> Alarm:
+def _alarm(row: FileAlarm, state: State, draft: Draft, times: _Times) -> Alarm:
     attempts = _attempts(row, state)
     next_fire_at = times.due
     if state == "retrying":
@@ -225,7 +226,7 @@ def _alarm(row: Row, state: State, draft: Draft, times: _Times) -> Alarm:
     )
 
 
-def _status(row: Row, state: State) -> AlarmStatus:
+def _status(row: FileAlarm, state: State) -> AlarmStatus:
     if row.cancelled_at is not None:
         return "cancelled"
     if state in ("pending", "retrying"):
@@ -233,7 +234,7 @@ def _status(row: Row, state: State) -> AlarmStatus:
     return "failed" if state == "failed" else "fired"
 
 
-def _fire(row: Row, state: State, alarm: Alarm, times: _Times) -> Fire:
+def _fire(row: FileAlarm, state: State, alarm: Alarm, times: _Times) -> Fire:
     duration = row.duration_ms
     attempts = _attempts(row, state)
     return Fire(
@@ -255,7 +256,7 @@ def _fire(row: Row, state: State, alarm: Alarm, times: _Times) -> Fire:
     )
 
 
-def _error(row: Row, state: State) -> str:
+def _error(row: FileAlarm, state: State) -> str:
     """Why it failed, without the word for it; Alarm of old wrote a message it could not read into `reply`."""
     if state not in ("failed", "retrying", "timeout_unknown"):
         return _text(row.reply)[:ERROR_LIMIT]
@@ -267,7 +268,7 @@ class _Message(Struct, frozen=True):
     payload: str
 
 
-def _message(row: Row, process: str, *, must: bool) -> _Message:
+def _message(row: FileAlarm, process: str, *, must: bool) -> _Message:
     """What the wake says. One that is no longer sent may be unreadable: that it was is part of its history."""
     try:
         term = read(_bytes(row))
@@ -279,7 +280,7 @@ def _message(row: Row, process: str, *, must: bool) -> _Message:
     return _Message(_shortened(_said(term) or inspect(term)), _json(payload))
 
 
-def _bytes(row: Row) -> bytes:
+def _bytes(row: FileAlarm) -> bytes:
     if isinstance(row.message, bytes):
         return row.message
     what = f"larger than {SIZE_LIMIT} bytes" if row.message is None else f"{row.message}, not a BLOB"
@@ -310,7 +311,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _process(row: Row) -> str:
+def _process(row: FileAlarm) -> str:
     try:
         process = (row.process or b"").decode()
     except UnicodeDecodeError:

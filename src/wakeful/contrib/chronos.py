@@ -10,10 +10,11 @@ from uuid import UUID
 import msgspec
 from msgspec import Raw, Struct
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Policy, whole_ms
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Policy
 from wakeful.alarm.model import AlarmStatus, Kind
-from wakeful.contrib.takeover import PAGE, Taken, Written
+from wakeful.contrib.takeover import PAGE, TakeoverResult, Written
 from wakeful.errors import InvalidRequest, StoreUnavailable
+from wakeful.moments import whole_ms
 from wakeful.schedule import is_interval, schedule, zone
 from wakeful.store.postgres.database import Database
 
@@ -24,7 +25,7 @@ _STATUSES: Final = ("active", "fired", "cancelled", "failed")
 _OURS: Final = {"claim", "unsettled", "version"}  # columns that tell our own table from Chronos's
 
 
-class Row(Struct, kw_only=True):
+class ChronosRow(Struct, kw_only=True):
     """A row as its database writes it in JSON: moments as text, the payload as it stands."""
 
     id: str
@@ -54,10 +55,10 @@ class Row(Struct, kw_only=True):
 
 
 LATER: Final = ("target", "occurrence_at")
-COLUMNS: Final = tuple(name for name in Row.__struct_fields__ if name not in LATER)
+COLUMNS: Final = tuple(name for name in ChronosRow.__struct_fields__ if name not in LATER)
 
 
-class Table:
+class ChronosTable:
     """Chronos's table in its database; a row is told as JSON."""
 
     name = "Chronos"
@@ -118,20 +119,20 @@ class Table:
             raise StoreUnavailable(error.message, field="Chronos's database") from error
 
 
-def taken(text: str, targets: Mapping[str, str]) -> Taken:
+def taken(text: str, targets: Mapping[str, str]) -> TakeoverResult:
     """What a row stands for. `targets`: from the word in Chronos's column `target` to the target here."""
     row = _read(text)
-    return Taken(alarm_of(row, targets), leased_at=_moment("claimed_at", row.claimed_at))
+    return TakeoverResult(alarm_of(row, targets), leased_at=_moment("claimed_at", row.claimed_at))
 
 
-def _read(text: str) -> Row:
+def _read(text: str) -> ChronosRow:
     try:
-        return msgspec.json.decode(text, type=Row)
+        return msgspec.json.decode(text, type=ChronosRow)
     except (msgspec.DecodeError, RecursionError) as error:  # a column that is not what it was, a payload too deep
         raise InvalidRequest(f"it cannot be read ({error})") from None
 
 
-def alarm_of(row: Row, targets: Mapping[str, str]) -> Alarm:
+def alarm_of(row: ChronosRow, targets: Mapping[str, str]) -> Alarm:
     """The alarm a row stands for; InvalidRequest where wakeful cannot keep it.
 
     Its lease is not taken along: whoever held it reports to another table. What has ended is kept as it is, also with
@@ -174,7 +175,7 @@ def alarm_of(row: Row, targets: Mapping[str, str]) -> Alarm:
     )
 
 
-def _check(row: Row, targets: Mapping[str, str]) -> None:
+def _check(row: ChronosRow, targets: Mapping[str, str]) -> None:
     for name, value, accepted in (("status", row.status, _STATUSES), ("kind", row.kind, ("once", "cron"))):
         if value not in accepted:
             raise InvalidRequest(f"{value!r} is not known", field=name, fix=f"Accepted are: {', '.join(accepted)}.")
@@ -186,7 +187,7 @@ def _check(row: Row, targets: Mapping[str, str]) -> None:
         )
 
 
-def _timezone(row: Row) -> str:
+def _timezone(row: ChronosRow) -> str:
     """Empty means UTC to Chronos; a one-shot's says nothing about its moment, so an unknown one is no obstacle."""
     if row.kind == "once":
         try:
@@ -196,7 +197,7 @@ def _timezone(row: Row) -> str:
     return row.timezone or "UTC"
 
 
-def _policy(row: Row, timezone: str, occurrence: datetime) -> Policy:
+def _policy(row: ChronosRow, timezone: str, occurrence: datetime) -> Policy:
     """The default; `@every` is anchored so that the occurrence the row waits for is one of its instants."""
     if row.kind == "once" or row.status != "active":
         return DEFAULT_POLICY

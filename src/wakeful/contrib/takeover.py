@@ -45,7 +45,7 @@ class Source(Protocol):
     async def close(self) -> None: ...
 
 
-class Taken(Struct, frozen=True):
+class TakeoverResult(Struct, frozen=True):
     """What a row stands for: an alarm, and the fire that is on record of it."""
 
     alarm: Alarm
@@ -53,7 +53,7 @@ class Taken(Struct, frozen=True):
     leased_at: datetime | None = None  # by a worker of the other system
 
 
-Take = Callable[[Any], Taken]  # InvalidRequest where wakeful cannot keep the row
+Take = Callable[[Any], TakeoverResult]  # InvalidRequest where wakeful cannot keep the row
 
 
 class LeftBehind(Struct, frozen=True):
@@ -65,7 +65,7 @@ class LeftBehind(Struct, frozen=True):
     reason: str
 
 
-class Found(Struct):
+class Findings(Struct):
     """What was found, and what became of it."""
 
     kinds: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # by (status, kind)
@@ -88,7 +88,7 @@ class Found(Struct):
             id, status, kind, _ = row
             self.left.append(LeftBehind(id, status, kind, reason))
 
-    def note(self, taken: Taken, *, now: datetime, old_before: datetime | None) -> None:
+    def note(self, taken: TakeoverResult, *, now: datetime, old_before: datetime | None) -> None:
         alarm, leased_at = taken.alarm, taken.leased_at
         active = alarm.status == "active"
         leased = active and leased_at is not None
@@ -107,11 +107,11 @@ async def go_through(
     old_before: datetime | None,
     store: Store | None = None,
     seen: Seen = lambda count: None,
-) -> Found:
+) -> Findings:
     """Read every row; with a store, put it there too. Without one nothing is changed anywhere."""
-    found = Found()
+    found = Findings()
     async for page in source.pages():
-        brought: list[tuple[Written, Taken]] = []
+        brought: list[tuple[Written, TakeoverResult]] = []
         for row in page:
             _, status, kind, written = row
             found.kinds[status, kind] += 1
@@ -128,7 +128,7 @@ async def go_through(
     return found
 
 
-async def _put(store: Store, brought: Sequence[tuple[Written, Taken]], found: Found) -> None:
+async def _put(store: Store, brought: Sequence[tuple[Written, TakeoverResult]], found: Findings) -> None:
     # Nobody takes up an alarm whose earlier attempts are not on record yet: until they are it is leased, and a lease
     # ends by itself.
     now = await store.now()
@@ -151,6 +151,6 @@ async def _put(store: Store, brought: Sequence[tuple[Written, Taken]], found: Fo
             found.leave(row, f"what became of it cannot be written here: {settled.error}")
 
 
-def _leased(taken: Taken, now: datetime) -> Alarm:
+def _leased(taken: TakeoverResult, now: datetime) -> Alarm:
     alarm = taken.alarm
     return replace(alarm, claimed_at=now) if taken.fire is not None and alarm.status == "active" else alarm

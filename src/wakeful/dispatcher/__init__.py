@@ -32,12 +32,11 @@ from wakeful.alarm import (
     quarantine,
     release,
     settle,
-    unix_ms,
 )
 from wakeful.clock import Clock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import observability
-from wakeful.dispatcher.flights import Flight, Flights, Served
+from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
 from wakeful.dispatcher.observability import DeliveryMetrics, DispatcherHealth
 from wakeful.dispatcher.pace import Pace
 from wakeful.dispatcher.report_key import ReportKey
@@ -48,9 +47,10 @@ from wakeful.dispatcher.turns import Turns
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
+from wakeful.moments import unix_ms
 from wakeful.store import Claimed, Store, Worker
 
-__all__ = ["Dispatcher", "DispatcherHealth", "Served"]
+__all__ = ["Dispatcher", "DispatcherHealth", "ServedTarget"]
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -63,7 +63,7 @@ class Dispatcher:
     def __init__(
         self,
         store: Store,
-        served: Mapping[str, Served],
+        served: Mapping[str, ServedTarget],
         *,
         worker: Worker,
         settings: Settings | None = None,
@@ -90,7 +90,7 @@ class Dispatcher:
         self._now = self._store_clock.now
         self._teller = DeliveryMetrics(self._metrics)
         self._event_loop: asyncio.AbstractEventLoop  # kept: asking for it costs a system call each time
-        self._bell = store.hints  # rung by whoever has news: the store, a landed flight, a stop
+        self._woken = store.hints  # set by whoever has news: the store, a landed flight, a stop
         self._flights = Flights(served, total=self._settings.total_concurrency, batch=self._settings.batch)
         self._upkeep = Upkeep(store, self._flights, self._settings, self._clock, worker, self._metrics)
         self._settler = Settler(store, self._clock, self._landed, self._metrics, self._upkeep.tasks)
@@ -135,7 +135,7 @@ class Dispatcher:
     def stop(self) -> None:
         """Claim nothing more, and let run() return once what is in flight has come down."""
         self._stopping = True
-        self._bell.set()
+        self._woken.set()
 
     async def run_due(self) -> int:
         """Deliver and settle what is due now, and sweep what is overdue; how many alarms were claimed.
@@ -163,7 +163,7 @@ class Dispatcher:
     async def _loop(self) -> None:
         wait = 0.05
         while not self._stopping:
-            self._bell.clear()
+            self._woken.clear()
             try:
                 pause = await self._step()
                 wait, self._looked = 0.05, stopwatch()
@@ -209,13 +209,13 @@ class Dispatcher:
         return max(least, self._store_clock.until(min(moments)))
 
     async def _nap(self, seconds: float) -> None:
-        """Sleep, or until the bell rings."""
-        bell = asyncio.ensure_future(self._bell.wait())
+        """Sleep, or until somebody has news."""
+        woken = asyncio.ensure_future(self._woken.wait())
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
-            await asyncio.wait((bell, sleep), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((woken, sleep), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            bell.cancel()
+            woken.cancel()
             sleep.cancel()
 
     # One alarm
@@ -348,7 +348,7 @@ class Dispatcher:
         flight.task = None
         self._settler.add(flight)
         self._flights.come_back(flight)
-        self._bell.set()
+        self._woken.set()
 
     def _set_aside(self, flight: Flight, what: str, error: Exception) -> Change:
         observability.broke(what, flight.alarm, error)
@@ -379,7 +379,7 @@ class Dispatcher:
 
     def _landed(self, flight: Flight) -> None:
         self._flights.land(flight)
-        self._bell.set()
+        self._woken.set()
 
     # The end
 

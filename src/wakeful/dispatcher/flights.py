@@ -21,7 +21,7 @@ from wakeful.targets import Target
 RESERVED: Final = 4
 
 
-class Served(Struct, frozen=True):
+class ServedTarget(Struct, frozen=True):
     """A target as this process serves it."""
 
     target: Target
@@ -54,7 +54,7 @@ class Flight(Struct, eq=False):
 
 
 class Flights:
-    def __init__(self, served: Mapping[str, Served], *, total: int, batch: int) -> None:
+    def __init__(self, served: Mapping[str, ServedTarget], *, total: int, batch: int) -> None:
         self.served = served
         self.paused: frozenset[str] = frozenset()
         self.breakers: dict[str, Breaker] = {}

@@ -40,7 +40,7 @@ class Settler:
         self._metrics = metrics
         self._teller = DeliveryMetrics(metrics)
         self._waiting: deque[Flight] = deque()
-        self._bell = asyncio.Event()
+        self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._aside: set[asyncio.Task[None]] = set()  # one for each flight that the store does not take
@@ -52,7 +52,7 @@ class Settler:
             self._working, self._moved = True, stopwatch()
         self._waiting.append(flight)
         self._idle.clear()
-        self._bell.set()
+        self._woken.set()
 
     async def idle(self) -> None:
         """Until everything handed in has been written."""
@@ -69,8 +69,8 @@ class Settler:
     async def run(self) -> None:
         try:
             while True:
-                await self._bell.wait()
-                self._bell.clear()
+                await self._woken.wait()
+                self._woken.clear()
                 while self._waiting:
                     batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
                     await self._write(batch)

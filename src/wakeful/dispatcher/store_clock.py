@@ -6,9 +6,9 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import whole_ms
 from wakeful.clock import Clock, stopwatch
 from wakeful.metrics import Metrics
+from wakeful.moments import whole_ms
 
 log = logging.getLogger("wakeful.dispatcher")
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from wakeful.alarm.model import Kind
 from wakeful.alarm.request import Moment, Span
-from wakeful.service import Entry
+from wakeful.service import HistoryEntry
 from wakeful.store import Stats
 from wakeful.views import AlarmView, FireView, Instant, Shape, Text
 
@@ -158,13 +158,13 @@ class WhyAnswer(Shape, frozen=True, kw_only=True):
 
 
 class HistoryAnswer(Shape, frozen=True, kw_only=True):
-    history: list[Entry]
+    history: list[HistoryEntry]
     now: datetime
     more: bool = False
 
 
 class FailedAnswer(Shape, frozen=True, kw_only=True):
-    failed: list[Entry]
+    failed: list[HistoryEntry]
     now: datetime
     more: bool = False
 

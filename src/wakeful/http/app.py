@@ -58,7 +58,7 @@ def application(
     context = Context(service, store, settings)
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
     routes: list[BaseRoute] = [*routed(context, OPERATIONS, everyone), *extra]
-    routes += routed(Served(routes), [_DESCRIBED])
+    routes += routed(ServedRoutes(routes), [_DESCRIBED])
     return with_middleware(routes, settings, auth=auth)
 
 
@@ -84,13 +84,13 @@ class Application(Starlette):
 
     def build_middleware_stack(self) -> ASGIApp:
         whole = ExceptionMiddleware(self.router, handlers=self.exception_handlers)
-        app: ASGIApp = ShortWay(whole, self.routes)
+        app: ASGIApp = FastRouter(whole, self.routes)
         for cls, args, kwargs in reversed(self.user_middleware):
             app = cls(app, *args, **kwargs)
         return app
 
 
-class ShortWay:
+class FastRouter:
     """Straight to the operation where method and path say it all; everything else goes through the router."""
 
     def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
@@ -111,7 +111,7 @@ class ShortWay:
         await route.endpoint(scope, receive, send)
 
 
-class Served:
+class ServedRoutes:
     """The routes of one application: the document names these, and no others."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
@@ -122,8 +122,8 @@ class Served:
         return document(operations_of(self._routes))
 
 
-async def openapi(served: Served, ask: OperationRequest) -> Response:
-    at: str = ask.request.scope.get("root_path", "")  # where this application is mounted in another
+async def openapi(served: ServedRoutes, call: OperationRequest) -> Response:
+    at: str = call.request.scope.get("root_path", "")  # where this application is mounted in another
     return Response(views.encode(served.document | {"servers": [{"url": at or "/"}]}), media_type="application/json")
 
 

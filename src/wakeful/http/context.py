@@ -24,9 +24,9 @@ class Context(Struct, frozen=True):
     store: Store
     settings: Settings
 
-    def of(self, ask: OperationRequest) -> Alarms:
+    def of(self, call: OperationRequest) -> Alarms:
         """The verbs, for whoever asks."""
-        return self.service.of(ask.caller)
+        return self.service.of(call.caller)
 
     async def answer(self, shown: dict[str, Any], status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:
         """An answer that says what time it is."""

@@ -22,7 +22,6 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.alarm import unix_ms
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
@@ -32,6 +31,7 @@ from wakeful.http.operations import Operation, OperationRequest
 from wakeful.http.security.auth import Auth, mint
 from wakeful.http.security.guard import answer, body
 from wakeful.http.security.limits import Newcomers
+from wakeful.moments import unix_ms
 from wakeful.store import AlarmQuery, Store
 
 NONCE_LASTS: Final = timedelta(seconds=120)
@@ -232,13 +232,13 @@ def _spent() -> Unauthorized:
     )
 
 
-async def challenge(proof: Proof, ask: OperationRequest) -> Response:
-    return answer(await proof.challenge((await body(ask.request, ChallengeBody)).did))
+async def challenge(proof: Proof, call: OperationRequest) -> Response:
+    return answer(await proof.challenge((await body(call.request, ChallengeBody)).did))
 
 
-async def verify(proof: Proof, ask: OperationRequest) -> Response:
-    client = ask.request.client
-    return answer(await proof.verify(await body(ask.request, VerifyBody), client.host if client else ""))
+async def verify(proof: Proof, call: OperationRequest) -> Response:
+    client = call.request.client
+    return answer(await proof.verify(await body(call.request, VerifyBody), client.host if client else ""))
 
 
 OPERATIONS: Final = (

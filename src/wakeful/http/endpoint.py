@@ -26,11 +26,11 @@ VIA: Final = "http"
 
 
 class Endpoint:
-    """`room`: what the operation works with. `everyone`: in whose name, where nobody looked who asks."""
+    """`context`: what the operation works with. `everyone`: in whose name, where nobody looked who asks."""
 
-    def __init__(self, room: Any, operation: Operation, everyone: Principal | None = None) -> None:
+    def __init__(self, context: Any, operation: Operation, everyone: Principal | None = None) -> None:
         self.operation = operation
-        self._room = room
+        self._context = context
         self._everyone = everyone
         self._within = None if operation.waits else ANSWER_WITHIN
         self.__name__ = operation.run.__name__
@@ -43,16 +43,16 @@ class Endpoint:
         operation = self.operation
         if request.method == "HEAD" and not operation.safe:
             raise HTTPException(405)
-        ask = self._ask(request)
+        call = self._call(request)
         try:
             with Within(self._within):
-                return await operation.run(self._room, ask)
+                return await operation.run(self._context, call)
         except TimeoutError:
             if operation.body is not None and BODY_READ not in request.scope:
                 raise _too_slow() from None
             raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None
 
-    def _ask(self, request: Request) -> OperationRequest:
+    def _call(self, request: Request) -> OperationRequest:
         operation = self.operation
         principal: Principal | None = request.scope.get(PRINCIPAL, self._everyone)
         query = read_query(request, operation.query)
@@ -80,8 +80,8 @@ def _too_slow() -> Refusal:
     return Refusal(408, "body_too_slow", f"the body was not here within {ANSWER_WITHIN:g} s", field="body")
 
 
-def routed(room: Any, operations: Iterable[Operation], everyone: Principal | None = None) -> list[Route]:
-    return [Route(one.path, Endpoint(room, one, everyone), methods=[one.method]) for one in operations]
+def routed(context: Any, operations: Iterable[Operation], everyone: Principal | None = None) -> list[Route]:
+    return [Route(one.path, Endpoint(context, one, everyone), methods=[one.method]) for one in operations]
 
 
 def operations_of(routes: Iterable[BaseRoute]) -> list[Operation]:

@@ -19,7 +19,7 @@ from wakeful.dispatcher import DispatcherHealth
 from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.http import answers as shape
 from wakeful.http.endpoint import routed
-from wakeful.http.operations import Operation, OperationRequest, Text
+from wakeful.http.operations import Operation, OperationRequest, TextParameter
 from wakeful.http.security.guard import Refusal, answer, refused
 from wakeful.metrics import Metrics
 from wakeful.store import Store
@@ -32,7 +32,7 @@ LONGEST_STALL: Final = 30.0
 _DEAD: Final = {"stopping": "the dispatcher of this process is stopping", "ended": "its dispatcher has ended"}
 
 
-class Watch(Struct, frozen=True):
+class ProcessHealth(Struct, frozen=True):
     """What is told of a process. `heartbeat`: how its dispatcher is; None where it has none."""
 
     store: Store
@@ -51,15 +51,15 @@ def routes(
     heartbeat: Callable[[], DispatcherHealth | None],
 ) -> list[Route]:
     """`/healthz`, `/readyz` and `/metrics`: what a process tells about itself, whatever else it serves."""
-    return routed(Watch(store, metrics, lease, targets, heartbeat), OPERATIONS)
+    return routed(ProcessHealth(store, metrics, lease, targets, heartbeat), OPERATIONS)
 
 
-async def health(watch: Watch, _: OperationRequest) -> Response:
+async def health(watch: ProcessHealth, _: OperationRequest) -> Response:
     await _asked(watch.store)
     return answer({"status": "ok", "version": __version__})
 
 
-async def metrics(watch: Watch, ask: OperationRequest) -> Response:
+async def metrics(watch: ProcessHealth, call: OperationRequest) -> Response:
     told, store = watch.metrics, watch.store
     pulse = watch.heartbeat()
     if pulse is not None:
@@ -70,11 +70,11 @@ async def metrics(watch: Watch, ask: OperationRequest) -> Response:
     except (StoreUnavailable, TimeoutError):
         told.store_failed()
         told.backlog_unknown()
-    text, kind = told.exposition(ask.request.headers.get("accept", ""))
+    text, kind = told.exposition(call.request.headers.get("accept", ""))
     return Response(text, headers={"content-type": kind})
 
 
-async def ready(watch: Watch, _: OperationRequest) -> Response:
+async def ready(watch: ProcessHealth, _: OperationRequest) -> Response:
     try:
         facts = judged(watch.heartbeat()) | {"store": "ok", "now": await _asked(watch.store)}
     except WakefulError as error:
@@ -99,7 +99,7 @@ OPERATIONS: Final = (
         run=metrics,
         says="The numbers of this process, for Prometheus",
         scope="admin",
-        answers={200: Text(("text/plain", "application/openmetrics-text"), "The numbers")},
+        answers={200: TextParameter(("text/plain", "application/openmetrics-text"), "The numbers")},
     ),
     Operation(
         method="GET",
@@ -137,7 +137,7 @@ async def _asked(store: Store) -> datetime:
         raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None
 
 
-class Watched:
+class RequestMetrics:
     """Counts and times every request, also the refused ones, by the route it came to and never by its path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from wakeful import __version__
 from wakeful.alarm.request import CreateRequest
 from wakeful.http import answers as shape
-from wakeful.http.operations import Operation, Parameter, Text
+from wakeful.http.operations import Operation, Parameter, TextParameter
 
 _REF: Final = "#/components/schemas/{name}"
 _PLACES: Final = re.compile(r"{(\w+)}")
@@ -26,7 +26,7 @@ _IDS: Final = {
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     types: list[Any] = [CreateRequest, shape.Problem]
     for operation in operations:
-        types += [one.tells if isinstance(one, Text) else one for one in operation.answers.values()]
+        types += [one.tells if isinstance(one, TextParameter) else one for one in operation.answers.values()]
         types.append(operation.body)
     unique = [kind for kind in dict.fromkeys(types) if kind is not None]
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
@@ -100,7 +100,7 @@ def _response(operation: Operation, status: int, refs: dict[Any, Any]) -> dict[s
     match operation.answers.get(status):
         case None:
             return {"description": phrase, "content": {"application/problem+json": {"schema": refs[shape.Problem]}}}
-        case Text(media=media, says=says):
+        case TextParameter(media=media, says=says):
             return {"description": says, "content": {one: {"schema": {"type": "string"}} for one in media}}
         case kind:
             return {"description": phrase, "content": {"application/json": {"schema": refs[kind]}}}

@@ -17,10 +17,10 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from wakeful.alarm import from_unix_ms, unix_ms
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.request import moment as read_moment
 from wakeful.errors import InvalidRequest
+from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.service.caller import Caller
 
 LIMIT: Final = 500
@@ -48,7 +48,7 @@ class Header(Struct, frozen=True):
     pattern: str
 
 
-class Text(Struct, frozen=True):
+class TextParameter(Struct, frozen=True):
     """An answer that is no JSON: the media types it comes in, the usual one first, and what it holds."""
 
     media: tuple[str, ...]

@@ -29,7 +29,7 @@ from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
 from wakeful.http.security.guard import BODY_LIMIT, check_depth
-from wakeful.mcp.catalogue import FRESH_FOR, INSTRUCTIONS, TOOLS, Entry, lesson, listed
+from wakeful.mcp.catalogue import FRESH_FOR, INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
 from wakeful.mcp.schemas import given, schema
 from wakeful.mcp.task_catalogue import TASK_INSTRUCTIONS, TASK_TOOLS
 from wakeful.mcp.views import utc
@@ -149,7 +149,7 @@ def _again(said: bytes, receive: Receive) -> Receive:
 
 
 async def _called(
-    service: Service, principal: Principal, entry: Entry, arguments: Mapping[str, Any]
+    service: Service, principal: Principal, entry: ToolEntry, arguments: Mapping[str, Any]
 ) -> types.CallToolResult:
     name, alarms = entry.name, service.of(principal.caller("mcp"))
     try:
@@ -195,7 +195,7 @@ def _accepted(kind: type[msgspec.Struct], field: str) -> str:
     return f"It takes: {', '.join(names)} (* needed)."
 
 
-async def _lesson(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+async def _lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     try:
         return await lesson(alarms, entry, error, arguments, utc(await alarms.service.now()))
     except WakefulError:  # the store is away: the fault itself still has to be told

@@ -39,10 +39,10 @@ time), snooze. Unreported wakes from the inbox come again.
 - alarm_list and alarm_get (with why) tell what is set and what happened; alarm_update and alarm_cancel change it."""
 
 
-Hint = Callable[[Alarms, "Entry", WakefulError, Mapping[str, Any]], Awaitable[str]]
+Hint = Callable[[Alarms, "ToolEntry", WakefulError, Mapping[str, Any]], Awaitable[str]]
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ToolEntry(Struct, frozen=True, kw_only=True):
     """A tool: what it takes and answers, which scope it needs, and the verb behind it."""
 
     name: str
@@ -82,7 +82,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 ENTRIES: Final = (
-    Entry(
+    ToolEntry(
         name="alarm_set",
         title="Set an alarm",
         about="Set an alarm, reminder, timer or recurring job that wakes you later with a message and your state. Give "
@@ -95,7 +95,7 @@ ENTRIES: Final = (
         run=Tools.set,
         names=schemas.RENAMED,
     ),
-    Entry(
+    ToolEntry(
         name="alarm_list",
         title="List alarms",
         about='List your alarms, newest first, in short. Example: {"status": "pending", "text": "grant"}',
@@ -104,7 +104,7 @@ ENTRIES: Final = (
         scope="read",
         run=Tools.list,
     ),
-    Entry(
+    ToolEntry(
         name="alarm_get",
         title="Look at an alarm",
         about="One alarm: when it fires next, why it was late or did not fire, and its latest fires. With `part`, a "
@@ -114,7 +114,7 @@ ENTRIES: Final = (
         scope="read",
         run=Tools.get,
     ),
-    Entry(
+    ToolEntry(
         name="alarm_update",
         title="Change an alarm",
         about="Change an alarm: its time, message, payload, target (action edit), or pause, resume or snooze it. "
@@ -125,7 +125,7 @@ ENTRIES: Final = (
         run=Tools.update,
         destructive=True,
     ),
-    Entry(
+    ToolEntry(
         name="alarm_cancel",
         title="Cancel an alarm",
         about="Cancel an alarm for good. One that has ended already answers as it is.",
@@ -136,7 +136,7 @@ ENTRIES: Final = (
         destructive=True,
         idempotent=True,
     ),
-    Entry(
+    ToolEntry(
         name="alarm_report",
         title="Report on a wake",
         about="Say what became of a wake. Without it, a wake from the inbox comes again. "
@@ -147,7 +147,7 @@ ENTRIES: Final = (
         run=Tools.report,
         idempotent=True,
     ),
-    Entry(
+    ToolEntry(
         name="alarm_inbox",
         title="Read your inbox",
         about="Take the wakes that wait for you, or wait up to 60 seconds for the next one. They are yours until "
@@ -159,21 +159,21 @@ ENTRIES: Final = (
         takes_wakes=True,
     ),
 )
-TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in ENTRIES}
+TOOLS: Final[Mapping[str, ToolEntry]] = {entry.name: entry for entry in ENTRIES}
 
 
-def listed(entries: Iterable[Entry]) -> types.ListToolsResult:
+def listed(entries: Iterable[ToolEntry]) -> types.ListToolsResult:
     return types.ListToolsResult(tools=[entry.tool() for entry in entries], ttl_ms=FRESH_FOR, cache_scope="public")
 
 
-async def lesson(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:
+async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:
     """An error as its reader can act on it: the fault, that nothing changed, the time, and what to call next."""
     changed = entry.unknown if isinstance(error, StoreUnavailable) else "Nothing was changed."
     hint = await (entry.example or _hint)(alarms, entry, error, arguments)
     return f"{entry.name}: {error} {changed} It is {now} now. {hint}"
 
 
-async def _hint(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     """The caller's own call with the one thing corrected, or a call that only looks: no hint makes up what to do."""
     if isinstance(error, Forbidden | NotFound | TooMany):
         return look("alarm_list", {"status": "all"})
@@ -186,7 +186,7 @@ async def _hint(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Ma
     return look("alarm_list", {"status": "all"})
 
 
-def correction(entry: Entry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
+def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
     """The call again, with a time that says what was meant; of one that changes nothing, without what was wrong."""
     if isinstance(error, InvalidSchedule) and error.meant and when in arguments:
         again = call(entry.name, {**arguments, when: error.meant[0]})

@@ -127,7 +127,7 @@ Words = Annotated[str, _about("When, as it was understood, in words.")]
 Cut = Annotated[str, _about("Cut where a note says so.")]
 
 
-class AlarmView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class AgentAlarm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     id: str
     status: Literal["active", "paused", "fired", "failed", "cancelled"]
     when: Words
@@ -148,7 +148,7 @@ class AlarmView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     paused_reason: str = ""
 
 
-class FireView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class AgentFire(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     fire_id: str
     status: Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
     scheduled_for: Utc
@@ -186,7 +186,7 @@ class Result(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
-    alarm: AlarmView
+    alarm: AgentAlarm
     deduped: Annotated[bool, _about("The key was taken: this is the alarm that has it.")] = False
     similar: Annotated[
         str, _about("The id of an active alarm that says the same: cancel one if you meant it once.")
@@ -197,23 +197,23 @@ class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ListResult(Result, frozen=True, omit_defaults=True, kw_only=True):
-    alarms: list[AlarmView]
+    alarms: list[AgentAlarm]
     next_cursor: str = ""
 
 
 class GetResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     why: Annotated[str, _about("Why it fired late, did not fire, or when it will.")] = ""
-    alarm: AlarmView | UnsetType = UNSET
+    alarm: AgentAlarm | UnsetType = UNSET
     next_fires: Annotated[list[str], _about("The next ones in the alarm's timezone.")] = []
-    fires: Annotated[list[FireView], _about("The latest first.")] = []
+    fires: Annotated[list[AgentFire], _about("The latest first.")] = []
     part: str = ""
     text: Annotated[str, _about("The part asked for, from the offset.")] = ""
     next_offset: Annotated[int, _about("Where the part goes on; absent at its end.")] = 0
 
 
 class ReportResult(Result, frozen=True, omit_defaults=True, kw_only=True):
-    fire: FireView
-    alarm: AlarmView
+    fire: AgentFire
+    alarm: AgentAlarm
 
 
 class InboxResult(Result, frozen=True, omit_defaults=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wakeful.alarm import Task
 from wakeful.errors import Forbidden, InvalidConfig, NotFound, TooMany, WakefulError
 from wakeful.mcp import task_schemas as schemas
-from wakeful.mcp.catalogue import Entry, correction, look
+from wakeful.mcp.catalogue import ToolEntry, correction, look
 from wakeful.mcp.task_tools import TaskTools
 from wakeful.service import Alarms
 
@@ -27,7 +27,7 @@ _NAMES: Final = {  # of the columns, as the tools call them
 }
 
 
-async def _hint(alarms: Alarms, entry: Entry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     """As the other tools do: the caller's own call corrected, or one that only looks."""
     match error:
         case InvalidConfig():  # no task tool works until the operator has seen to it
@@ -50,9 +50,9 @@ async def _found(alarms: Alarms, id: str) -> Task | None:
         return None
 
 
-def _entry(name: str, **more: Any) -> Entry:
+def _entry(name: str, **more: Any) -> ToolEntry:
     look = "It is not known whether it was done; list_tasks tells."
-    return Entry(name=name, tools=TaskTools, example=_hint, unknown=look, names=_NAMES, **more)
+    return ToolEntry(name=name, tools=TaskTools, example=_hint, unknown=look, names=_NAMES, **more)
 
 
 TASK_ENTRIES: Final = (
@@ -127,4 +127,4 @@ TASK_ENTRIES: Final = (
         destructive=True,
     ),
 )
-TASK_TOOLS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in TASK_ENTRIES}
+TASK_TOOLS: Final[Mapping[str, ToolEntry]] = {entry.name: entry for entry in TASK_ENTRIES}

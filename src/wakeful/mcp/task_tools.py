@@ -26,7 +26,7 @@ from wakeful.mcp.task_schemas import (
     TaskView,
     UpdateTaskArguments,
 )
-from wakeful.mcp.views import BUDGET, NAME, Room, cut
+from wakeful.mcp.views import BUDGET, NAME, TextBudget, cut
 from wakeful.schedule import describe
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import Alarms
@@ -76,7 +76,7 @@ class TaskTools:
 
     async def get(self, asked: GetTaskArguments) -> GetTaskResult:
         task = await self._tasks.get(asked.task_id, owner=self._owner)
-        prompt, room = (task.prompt or "")[asked.offset :], Room()
+        prompt, room = (task.prompt or "")[asked.offset :], TextBudget()
         kept = cut(prompt, PIECE)
         end = asked.offset + len(kept) - 1 if kept != prompt else 0
         if end:

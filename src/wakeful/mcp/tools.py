@@ -19,8 +19,8 @@ from wakeful.mcp.schemas import (
     EDITABLE,
     RENAMED,
     ActArguments,
+    AgentAlarm,
     AlarmResult,
-    AlarmView,
     CancelArguments,
     GetArguments,
     GetResult,
@@ -32,7 +32,7 @@ from wakeful.mcp.schemas import (
     ReportResult,
     given,
 )
-from wakeful.mcp.views import BUDGET, Room
+from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.service import Alarms, Changed
 
 NUMBERS: Final = 80  # bytes of each wake that tell how late it is
@@ -88,7 +88,7 @@ class Tools:
             limit=asked.limit,
             most=operations.PAGE_SIZE,
         )
-        shown: list[AlarmView] = []
+        shown: list[AgentAlarm] = []
         room = BUDGET - 400
         for alarm in found:
             line = views.brief(alarm)
@@ -122,7 +122,7 @@ class Tools:
         why = await self._alarms.why(asked.id)
         one = [await self._alarms.fire_of(asked.id)] if "@" in asked.id else None
         fires = one or await self._alarms.fires(alarm.id, limit=3)
-        room = Room()
+        room = TextBudget()
         return GetResult(
             summary=f"{views.words(alarm)}. {views.ahead(alarm, why.now)}",
             now=views.utc(why.now),
@@ -164,7 +164,7 @@ class Tools:
                 f"there is no fire {asked.fire_id!r} to report on", field="fire_id", fix="Give fire_id of your wake."
             ) from None
         alarm = await self._alarms.get(fire.alarm_id)
-        now, room = await self._service.now(), Room()
+        now, room = await self._service.now(), TextBudget()
         again = await self._alarms.retry_at(fire)
         then = f"It is tried again at {views.utc(again)}." if again else views.ahead(alarm, now)
         return ReportResult(
@@ -177,7 +177,7 @@ class Tools:
 
     async def inbox(self, asked: InboxArguments) -> InboxResult:
         found = await self._alarms.inbox(limit=asked.limit, wait=asked.wait)
-        room = Room()
+        room = TextBudget()
         each = (BUDGET - 400) // max(1, len(found)) - NUMBERS
         wakes = [views.wake_view(taken, room, each=each) for taken in found]
         what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
@@ -188,7 +188,7 @@ class Tools:
         return await self._alarm(what, done, in_flight=done.in_flight)
 
     async def _alarm(self, what: str, alarm: Alarm, *, notes: Sequence[str] = (), **more: Any) -> AlarmResult:
-        now, room = await self._service.now(), Room()
+        now, room = await self._service.now(), TextBudget()
         return AlarmResult(
             summary=f"{what}: {views.words(alarm)}. {views.ahead(alarm, now)}",
             now=views.utc(now),

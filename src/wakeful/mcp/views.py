@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from wakeful.alarm import Alarm, Fire, from_unix_ms, unix_ms
+from wakeful.alarm import Alarm, Fire
 from wakeful.errors import InvalidRequest
-from wakeful.mcp.schemas import AlarmView, FireView, WakeView
+from wakeful.mcp.schemas import AgentAlarm, AgentFire, WakeView
+from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.schedule import describe, zone
 from wakeful.schedule.descriptions import moment as in_words
-from wakeful.service import Taken
+from wakeful.service import TakenWake
 
 BUDGET: Final = 6000
 NAME: Final = 160
@@ -25,7 +26,7 @@ ERROR: Final = 300
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-class Room:
+class TextBudget:
     """Cuts texts, and keeps the notes that say what is missing and how to get it."""
 
     def __init__(self) -> None:
@@ -59,11 +60,11 @@ def part_call(id: str, part: str, offset: int = 0) -> str:
     return f"Read it: alarm_get {msgspec.json.encode({'id': id, 'part': part} | more).decode()}"
 
 
-def alarm_view(alarm: Alarm, room: Room, *, message: int, payload: int) -> AlarmView:
+def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) -> AgentAlarm:
     """An alarm with as much of its message and payload as there is room for; no room leaves the payload out."""
     active = alarm.status == "active"
     how = part_call(alarm.id, "wake_message")
-    return AlarmView(
+    return AgentAlarm(
         id=alarm.id,
         status=alarm.status,
         when=words(alarm),
@@ -85,10 +86,10 @@ def alarm_view(alarm: Alarm, room: Room, *, message: int, payload: int) -> Alarm
     )
 
 
-def brief(alarm: Alarm) -> AlarmView:
+def brief(alarm: Alarm) -> AgentAlarm:
     """An alarm as one line of a list."""
     active = alarm.status == "active"
-    return AlarmView(
+    return AgentAlarm(
         id=alarm.id,
         status=alarm.status,
         when=words(alarm),
@@ -100,8 +101,8 @@ def brief(alarm: Alarm) -> AlarmView:
     )
 
 
-def fire_view(fire: Fire, room: Room, *, result: int = 200) -> FireView:
-    return FireView(
+def fire_view(fire: Fire, room: TextBudget, *, result: int = 200) -> AgentFire:
+    return AgentFire(
         fire_id=fire.id,
         status=fire.status,
         scheduled_for=utc(fire.scheduled_for),
@@ -115,7 +116,7 @@ def fire_view(fire: Fire, room: Room, *, result: int = 200) -> FireView:
     )
 
 
-def wake_view(taken: Taken, room: Room, *, each: int) -> WakeView:
+def wake_view(taken: TakenWake, room: TextBudget, *, each: int) -> WakeView:
     alarm, fire = taken
     how: Callable[[str], str] = lambda part: part_call(alarm.id, part)  # noqa: E731  # used twice, just here
     return WakeView(

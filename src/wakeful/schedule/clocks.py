@@ -6,7 +6,7 @@ import re
 from datetime import time
 from typing import NamedTuple
 
-from wakeful.schedule.refusals import Refused
+from wakeful.schedule.refusals import PhraseRefused
 
 _AMPM = r"(?:(?: in the)? ?([ap]) ?\.? ?m\b(?: ?\.)?|([ap])(?![a-z0-9]))"
 _ABOUT = r"(?:(?:about|around|approximately|circa) )?"
@@ -38,7 +38,7 @@ _HOURS = {
 }
 
 
-class Clock(NamedTuple):
+class WallTime(NamedTuple):
     """A time of day as it was said."""
 
     hour: int
@@ -53,14 +53,14 @@ class Clock(NamedTuple):
     hours_only: bool = False  # "15h": could be a duration
 
 
-def read_past(text: str, position: int) -> tuple[Clock, int] | None:
+def read_past(text: str, position: int) -> tuple[WallTime, int] | None:
     """Minutes past or to an hour; read before offsets, which would take the minutes away."""
     found = _PAST.match(text, position)
     clock = _past(found) if found else None
     return (clock, found.end()) if found and clock else None
 
 
-def read_clock(text: str, position: int) -> tuple[Clock, int] | None:
+def read_clock(text: str, position: int) -> tuple[WallTime, int] | None:
     """The time of day that stands at this position, and where it ends."""
     for pattern, reader in _READERS:
         if found := pattern.match(text, position):
@@ -70,13 +70,13 @@ def read_clock(text: str, position: int) -> tuple[Clock, int] | None:
     return None
 
 
-def _named(found: re.Match[str]) -> Clock:
+def _named(found: re.Match[str]) -> WallTime:
     if found[2] == "midnight":
-        return Clock(0, certain=True, midnight=True)
-    return Clock(12, certain=True)
+        return WallTime(0, certain=True, midnight=True)
+    return WallTime(12, certain=True)
 
 
-def _past(found: re.Match[str]) -> Clock | None:
+def _past(found: re.Match[str]) -> WallTime | None:
     amount, said_minutes, side, name, hour, h = found.groups()[1:7]
     minutes = {"half": 30}.get(amount) or (15 if amount.endswith("quarter") else int(amount))
     before = side in ("to", "till", "before")
@@ -88,40 +88,40 @@ def _past(found: re.Match[str]) -> Clock | None:
     if name == "midnight":
         base = 0
     half = found[8] or found[9] or ""
-    clock = Clock(base, half=half, certain=bool(name or h) or base > 12)
+    clock = WallTime(base, half=half, certain=bool(name or h) or base > 12)
     return clock._replace(minus=minutes) if before else clock._replace(minute=minutes)
 
 
-def _colon(found: re.Match[str]) -> Clock:
+def _colon(found: re.Match[str]) -> WallTime:
     _, hour, minute, second, fraction, spelled, glued = found.groups()
     half = spelled or glued or ""
     micro = int((fraction or "").ljust(6, "0"))
-    return Clock(int(hour), int(minute), int(second or 0), micro, half, certain=not half and _is_24h(hour))
+    return WallTime(int(hour), int(minute), int(second or 0), micro, half, certain=not half and _is_24h(hour))
 
 
-def _dotted(found: re.Match[str]) -> Clock:
-    return Clock(int(found[2]), int(found[3]), half=found[4] or found[5])
+def _dotted(found: re.Match[str]) -> WallTime:
+    return WallTime(int(found[2]), int(found[3]), half=found[4] or found[5])
 
 
-def _h(found: re.Match[str]) -> Clock:
-    return Clock(int(found[2]), int(found[3] or 0), certain=True, hours_only=not (found[1] or found[3]))
+def _h(found: re.Match[str]) -> WallTime:
+    return WallTime(int(found[2]), int(found[3] or 0), certain=True, hours_only=not (found[1] or found[3]))
 
 
-def _compact(found: re.Match[str]) -> Clock | None:
+def _compact(found: re.Match[str]) -> WallTime | None:
     at, hour, space, minute, spelled, glued = found.groups()
     bare = not (at or spelled or glued)
     if bare and not space:
         return None
     half = spelled or glued or ""
-    return Clock(int(hour), int(minute), half=half, certain=not half and _is_24h(hour), bare=bare)
+    return WallTime(int(hour), int(minute), half=half, certain=not half and _is_24h(hour), bare=bare)
 
 
-def _hour(found: re.Match[str]) -> Clock:
+def _hour(found: re.Match[str]) -> WallTime:
     at, hour, oclock, spelled, glued = found.groups()
     half = spelled or glued or ""
     # "4a" on its own is rather a door than a time.
     bare = not (at or oclock or spelled or glued == "p")
-    return Clock(int(hour), half=half, certain=not half and _is_24h(hour), bare=bare)
+    return WallTime(int(hour), half=half, certain=not half and _is_24h(hour), bare=bare)
 
 
 def _is_24h(hour: str) -> bool:
@@ -139,20 +139,20 @@ _READERS = (
 )
 
 
-def settle(clock: Clock, part: str | None) -> time:
+def settle(clock: WallTime, part: str | None) -> time:
     """The time of day that is meant: 1 to 5 is pm, 6 to 11 am, 12 noon, unless a half or a part of the day is said."""
     if clock.minute > 59 or clock.second > 59 or clock.hour > 23:
-        raise Refused("there is no such time of day")
+        raise PhraseRefused("there is no such time of day")
     if clock.half and not 1 <= clock.hour <= 12:
-        raise Refused(f"{clock.hour} does not go with {clock.half}m")
+        raise PhraseRefused(f"{clock.hour} does not go with {clock.half}m")
     hour = _hour_of_day(clock, part)
     if part is not None and hour not in _HOURS[part]:
-        raise Refused(f"{hour:02}:{clock.minute:02} is not in the {part}")
+        raise PhraseRefused(f"{hour:02}:{clock.minute:02} is not in the {part}")
     minutes = hour * 60 + clock.minute - clock.minus
     return time(minutes // 60 % 24, minutes % 60, clock.second, clock.micro // 1000 * 1000)
 
 
-def _hour_of_day(clock: Clock, part: str | None) -> int:
+def _hour_of_day(clock: WallTime, part: str | None) -> int:
     if clock.half:
         return clock.hour % 12 + (12 if clock.half == "p" else 0)
     if clock.certain:
@@ -162,9 +162,9 @@ def _hour_of_day(clock: Clock, part: str | None) -> int:
     return clock.hour + 12 if clock.hour <= 5 else clock.hour
 
 
-def _hour_in_part(clock: Clock, part: str) -> int:
+def _hour_in_part(clock: WallTime, part: str) -> int:
     if clock.hour == 12 and (part != "afternoon" or clock.minute == 0):
-        raise Refused(f"12 in the {part} can be noon or midnight", "tomorrow at noon", "tomorrow at 00:00")
+        raise PhraseRefused(f"12 in the {part} can be noon or midnight", "tomorrow at noon", "tomorrow at 00:00")
     if part == "morning" or clock.hour == 12 or (part == "night" and clock.hour < 5):
         return clock.hour
     return clock.hour + 12

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from wakeful.schedule.names import MONTH_NAMES
-from wakeful.schedule.refusals import Refused
+from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS
 
 _END = r"(?![a-z0-9]|:(?![0-9]{2}:[0-9]{2}))"
@@ -92,7 +92,7 @@ def _day(year: int, month: int, day: int) -> date:
         return date(year, month, day)
     except ValueError:
         name = MONTH_NAMES[month - 1] if 1 <= month <= 12 else f"month {month}"
-        raise Refused(f"there is no {day} {name} {year}") from None
+        raise PhraseRefused(f"there is no {day} {name} {year}") from None
 
 
 def _dated(year: str | None, month: int, day: int, today: date) -> Day:
@@ -136,9 +136,9 @@ def _numeric_iso(found: re.Match[str], today: date) -> Day:
 def _numeric(found: re.Match[str], today: date) -> Day:
     first, sign, second, year = int(found[1]), found[2], int(found[3]), found[4]
     if sign == "-" and len(year) == 2:
-        raise Refused("a date with dashes needs its four-digit year")
+        raise PhraseRefused("a date with dashes needs its four-digit year")
     if sign == "." and first <= 12:
-        raise Refused(f"{found[0]} can be a day and month or a month and day")
+        raise PhraseRefused(f"{found[0]} can be a day and month or a month and day")
     return _dated(year, *_month_first(first, second), today)
 
 
@@ -160,7 +160,7 @@ def _day_of_month(found: re.Match[str], today: date) -> Day | None:
         month = next_month(month) if which.endswith("next") else month
         return Day((_day(month.year, month.month, number),))
     if not 1 <= number <= 31:
-        raise Refused(f"no month has a day {number}")
+        raise PhraseRefused(f"no month has a day {number}")
     for _ in range(3):
         if number <= month_length(month) and month.replace(day=number) >= today:
             break
@@ -199,14 +199,14 @@ def _nth(first: date, weekday: int | None, count: int) -> date:
     day, step = (1, 1) if weekday is None else (1 + (weekday - first.toordinal()) % 7, 7)
     days = range(day, length + 1, step)
     if abs(count) > len(days):
-        raise Refused(f"{MONTH_NAMES[first.month - 1]} {first.year} has no {abs(count)} of those")
+        raise PhraseRefused(f"{MONTH_NAMES[first.month - 1]} {first.year} has no {abs(count)} of those")
     return first.replace(day=days[count - 1 if count > 0 else count])
 
 
 def _day_of_year(found: re.Match[str], today: date) -> Day:
     day = date(int(found[2]), 1, 1).toordinal() - 1 + int(found[1])
     if not 1 <= int(found[1]) <= 366 or date.fromordinal(day).year != int(found[2]):
-        raise Refused(f"{found[2]} has no day {found[1]}")
+        raise PhraseRefused(f"{found[2]} has no day {found[1]}")
     return Day((date.fromordinal(day),))
 
 

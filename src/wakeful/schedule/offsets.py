@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from wakeful.schedule.dates import month_length, next_month
-from wakeful.schedule.refusals import Refused
+from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.words import SPELLED_OUT, UNIT, UNITS
 from wakeful.schedule.zones import instant
 
@@ -66,7 +66,7 @@ def read_offset(text: str, position: int) -> tuple[Offset, int] | None:
         return None
     if suffix is None and not prefix[0] and not all(amount[7] in SPELLED_OUT for amount in amounts):
         if (position, at) == (0, len(text)):
-            raise Refused(f'"{text}" alone can mean once or again and again', f"in {text}", f"every {text}")
+            raise PhraseRefused(f'"{text}" alone can mean once or again and again', f"in {text}", f"every {text}")
         return None
     offset = total(amounts)
     if suffix is None:
@@ -93,19 +93,19 @@ def total(amounts: list[re.Match[str]]) -> Offset:
     for amount in amounts:
         unit = UNITS[amount[7]]
         if unit in seen:
-            raise Refused(f"{amount[7]} is said twice")
+            raise PhraseRefused(f"{amount[7]} is said twice")
         seen.add(unit)
         top, bottom = _quantity(amount)
         if unit in _SECONDS:
             millis += top * _SECONDS[unit] * 1000 // bottom
         elif top % bottom:
-            raise Refused(f"a fraction of a {amount[7]} has no fixed length", "in 36 hours", "in 3 days")
+            raise PhraseRefused(f"a fraction of a {amount[7]} has no fixed length", "in 36 hours", "in 3 days")
         elif unit in ("mo", "y"):
             months += top // bottom * (12 if unit == "y" else 1)
         else:
             days += top // bottom * {"d": 1, "w": 7, "fortnight": 14}[unit]
     if not (months or days or millis):
-        raise Refused("that is now, not later")
+        raise PhraseRefused("that is now, not later")
     return Offset(months, days, millis)
 
 

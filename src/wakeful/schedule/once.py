@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any, NamedTuple
 
-from wakeful.schedule.clocks import PART_OF_DAY, PARTS, SMALL_HOURS, Clock, read_clock, read_past, settle
+from wakeful.schedule.clocks import PART_OF_DAY, PARTS, SMALL_HOURS, WallTime, read_clock, read_past, settle
 from wakeful.schedule.dates import Day, read_date, read_dayword, read_weekday
 from wakeful.schedule.names import WEEKDAY_NAMES
 from wakeful.schedule.offsets import Offset, read_offset
-from wakeful.schedule.refusals import Refused
+from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.zones import change_at, instant, zone
 
 _UNIX = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9}))?")
@@ -56,7 +56,7 @@ class _Said:
     dayword: Day | None = None
     weekday: tuple[Day, int] | None = None
     part: str | None = None
-    clock: Clock | None = None
+    clock: WallTime | None = None
     abbreviation: str | None = None
     utc_offset: timedelta | None = None
     year: int | None = None
@@ -80,7 +80,7 @@ def understand(text: str, timezone: str, now: datetime, default: time) -> Once:
     once = _put_together(_collect(text, now.astimezone(zone(name)).date()), name, now, default)
     used = once.fire_at.astimezone(zone(name)).tzname()
     if name != "UTC" and used != short.upper():
-        raise Refused(f"clocks of {name} are on {used} then, not {short.upper()}; name the zone itself")
+        raise PhraseRefused(f"clocks of {name} are on {used} then, not {short.upper()}; name the zone itself")
     return once
 
 
@@ -99,11 +99,11 @@ def _iso(found: re.Match[str], timezone: str, now: datetime, default: time) -> O
             micro = int((fraction or "").ljust(3, "0")[:3]) * 1000
             wall = wall.replace(hour=int(hour), minute=int(minute), second=int(second or 0), microsecond=micro)
     except ValueError as error:
-        raise Refused(f"there is no such date and time ({error})") from None
+        raise PhraseRefused(f"there is no such date and time ({error})") from None
     if offset is None:
         return _first_ahead([wall], timezone, now)
     if hour is None:
-        raise Refused("a date with an offset needs a time")
+        raise PhraseRefused("a date with an offset needs a time")
     return _fixed(wall, _read_utc_offset(offset), timezone, now)
 
 
@@ -113,7 +113,7 @@ def _read_utc_offset(text: str) -> timedelta:
     digits = text[1:].replace(":", "").ljust(4, "0")
     minutes = int(digits[:2]) * 60 + int(digits[2:])
     if int(digits[2:]) > 59 or minutes > 14 * 60:
-        raise Refused(f"there is no offset {text} from UTC")
+        raise PhraseRefused(f"there is no offset {text} from UTC")
     return timedelta(minutes=-minutes if text[0] == "-" else minutes)
 
 
@@ -135,18 +135,18 @@ def _collect(text: str, today: date) -> _Said:
         if not slot:
             raise _left_over(text, position)
         if getattr(said, slot) is not None:
-            raise Refused(f'"{text[position:end]}" comes on top of another {slot}')
+            raise PhraseRefused(f'"{text[position:end]}" comes on top of another {slot}')
         setattr(said, slot, value)
         position = end
     return said
 
 
-def _left_over(text: str, position: int) -> Refused:
+def _left_over(text: str, position: int) -> PhraseRefused:
     if text.isdigit() and len(text) == 13:
-        return Refused("unix time is counted in seconds here, not milliseconds", text[:10])
+        return PhraseRefused("unix time is counted in seconds here, not milliseconds", text[:10])
     if _PAST_WORDS.search(text):
-        return Refused("that is in the past")
-    return Refused(f'"{text[position:][:60]}" was not understood')
+        return PhraseRefused("that is in the past")
+    return PhraseRefused(f'"{text[position:][:60]}" was not understood')
 
 
 def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
@@ -192,14 +192,14 @@ def _put_together(said: _Said, timezone: str, now: datetime, default: time) -> O
     if said.utc_offset is None:
         return _first_ahead(walls, timezone, now)
     if said.clock is None or len(walls) > 1:
-        raise Refused("an offset from UTC needs a date and a time")
+        raise PhraseRefused("an offset from UTC needs a date and a time")
     return _fixed(walls[0], said.utc_offset, timezone, now)
 
 
 def _part(said: _Said) -> str | None:
     from_day = said.dayword.part if said.dayword else None
     if from_day and said.part and from_day != said.part:
-        raise Refused(f"{from_day} and {said.part} contradict each other")
+        raise PhraseRefused(f"{from_day} and {said.part} contradict each other")
     return from_day or said.part
 
 
@@ -207,19 +207,25 @@ def _check_clock(said: _Said, part: str | None) -> None:
     clock = said.clock
     if clock is None:
         if said.abbreviation and not part:
-            raise Refused("a time zone needs a time of day")
+            raise PhraseRefused("a time zone needs a time of day")
     elif clock.bare and part is None and not (clock.minute and said.has_day):
-        raise Refused(f'"{clock.hour}" alone is no time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am")
+        raise PhraseRefused(
+            f'"{clock.hour}" alone is no time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am"
+        )
     elif clock.hours_only and not said.has_day:
-        raise Refused(f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour or 1} hours", "at 15:00")
+        raise PhraseRefused(
+            f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour or 1} hours", "at 15:00"
+        )
     elif clock.midnight and (said.has_day or part):
-        raise Refused("midnight with a date can be its start or its end", "tomorrow at 00:00", "tomorrow at 23:59")
+        raise PhraseRefused(
+            "midnight with a date can be its start or its end", "tomorrow at 00:00", "tomorrow at 23:59"
+        )
 
 
 def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
     assert said.offset is not None
     if said.date or said.dayword or said.year or said.utc_offset is not None or said.abbreviation:
-        raise Refused("an offset from now and a date are two different moments")
+        raise PhraseRefused("an offset from now and a date are two different moments")
     fire_at = said.offset.after(now, zone(timezone))
     _check_weekday(said, fire_at.astimezone(zone(timezone)).date())
     fire_at = fire_at.replace(microsecond=fire_at.microsecond // 1000 * 1000)
@@ -229,7 +235,7 @@ def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
 def _days(said: _Said, today: date) -> tuple[date, ...]:
     """The dates it can be, soonest first."""
     if said.date and said.dayword:
-        raise Refused("two dates are said")
+        raise PhraseRefused("two dates are said")
     day = said.date or said.dayword
     if day is None and said.weekday and said.weekday[0].base and said.offset and said.offset.from_date:
         day, said.weekday = said.weekday[0], None
@@ -243,36 +249,38 @@ def _days(said: _Said, today: date) -> tuple[date, ...]:
     if said.weekday is not None:
         return said.weekday[0].dates
     if said.clock is None:
-        raise Refused("no day is said")
+        raise PhraseRefused("no day is said")
     return today, today + timedelta(days=1)
 
 
 def _small_hours(said: _Said, today: date) -> tuple[date, ...]:
     """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
     if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
-        raise Refused("the small hours of a night belong to two days", "tomorrow at 1am", "tonight at 11pm")
+        raise PhraseRefused("the small hours of a night belong to two days", "tomorrow at 1am", "tonight at 11pm")
     return today, today + timedelta(days=1)
 
 
 def _with_year(day: Day | None, year: int) -> Day:
     if day is None or not day.yearless:
-        raise Refused(f'"{year}" does not belong to a date')
+        raise PhraseRefused(f'"{year}" does not belong to a date')
     try:
         return Day((day.dates[0].replace(year=year),))
     except ValueError:
-        raise Refused(f"there is no 29 February {year}") from None
+        raise PhraseRefused(f"there is no 29 February {year}") from None
 
 
 def _shifted(offset: Offset, day: Day | None, today: date) -> Day:
     counts_from_day = offset.from_date and day is not None and not offset.millis
     if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
-        raise Refused("an offset and a date do not go together like that", "in 3 days at 5pm", "2 weeks from tomorrow")
+        raise PhraseRefused(
+            "an offset and a date do not go together like that", "in 3 days at 5pm", "2 weeks from tomorrow"
+        )
     return Day((offset.shift(day.dates[0] if day else today),))
 
 
 def _check_weekday(said: _Said, day: date) -> None:
     if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
-        raise Refused(f"{day} is a {WEEKDAY_NAMES[day.toordinal() % 7]}, not a {WEEKDAY_NAMES[said.weekday[1]]}")
+        raise PhraseRefused(f"{day} is a {WEEKDAY_NAMES[day.toordinal() % 7]}, not a {WEEKDAY_NAMES[said.weekday[1]]}")
 
 
 def _first_ahead(walls: list[datetime], name: str, now: datetime) -> Once:
@@ -285,7 +293,7 @@ def _ahead(fires: list[datetime], now: datetime, name: str) -> datetime:
     for fire in fires:
         if fire > now:
             return fire
-    raise Refused(f"{fires[0].astimezone(zone(name)):%Y-%m-%d %H:%M} is in the past")
+    raise PhraseRefused(f"{fires[0].astimezone(zone(name)):%Y-%m-%d %H:%M} is in the past")
 
 
 def _remarks(wall: datetime, fire_at: datetime, name: str) -> tuple[str, ...]:

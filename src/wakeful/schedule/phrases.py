@@ -11,7 +11,7 @@ from wakeful.errors import InvalidSchedule
 from wakeful.schedule.descriptions import describe, moment
 from wakeful.schedule.expression import LONGEST, schedule, split_zone
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
-from wakeful.schedule.refusals import Refused, RefusedRhythm
+from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
@@ -67,7 +67,7 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
         return _understand(text, timezone, asked, default_time)
     except RefusedRhythm as refused:
         raise _refused_rhythm(text, refused, timezone, asked) from None
-    except Refused as refused:
+    except PhraseRefused as refused:
         fix = _try(_that_work((*refused.instead, *_usual(asked, timezone)), timezone, asked)[:2])
         raise _refusal(text, refused.why, fix, timezone, asked) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
@@ -81,9 +81,9 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
 
 def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
     if not isinstance(text, str) or not text.strip():
-        raise Refused("nothing is said")
+        raise PhraseRefused("nothing is said")
     if len(text) > LONGEST:
-        raise Refused(f"it is longer than {LONGEST} characters")
+        raise PhraseRefused(f"it is longer than {LONGEST} characters")
     text = text.strip()
     if _is_cron(text):
         expr, timezone = split_zone(text, timezone)
@@ -91,7 +91,7 @@ def _understand(text: str, timezone: str, now: datetime, default: time) -> Under
     text, named = _take_zone(text)
     understood = _phrase(text, named or timezone, now, default)
     if named and understood.timezone != named:
-        raise Refused(f"two time zones are said, {named} and {understood.timezone}")
+        raise PhraseRefused(f"two time zones are said, {named} and {understood.timezone}")
     return understood
 
 
@@ -101,16 +101,16 @@ def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understoo
 
     phrase = words.normal(text)
     if phrase is None:
-        raise Refused("it has characters that no date or time is written with")
+        raise PhraseRefused("it has characters that no date or time is written with")
     if recurring.RECURS.search(phrase):
         try:
             expr, utc = recurring.understand(phrase, default)
-        except Refused as refused:
+        except PhraseRefused as refused:
             raise RefusedRhythm(refused.why, *refused.instead) from None
         return _recurring(expr, "UTC" if utc else timezone, now)
     try:
         found = once.understand(phrase, timezone, now, default)
-    except Refused as refused:
+    except PhraseRefused as refused:
         if recurring.SOUNDS_RECURRING.search(phrase):
             raise RefusedRhythm(refused.why) from None
         raise
@@ -185,7 +185,7 @@ def _that_work(phrases: Iterable[str], timezone: str, now: datetime, *, kind: st
     for phrase in phrases:
         try:
             understood = _understand(phrase, timezone, now, time(9))
-        except (Refused, InvalidSchedule, OverflowError, ValueError):
+        except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
             continue
         if kind in ("", understood.kind) and phrase not in working:
             working.append(phrase)

@@ -9,11 +9,11 @@ from datetime import time
 from typing import NamedTuple
 
 from wakeful.schedule import cron
-from wakeful.schedule.clocks import PART_OF_DAY, PARTS, Clock, read_clock, settle
+from wakeful.schedule.clocks import PART_OF_DAY, PARTS, WallTime, read_clock, settle
 from wakeful.schedule.interval import go_duration, rhythm
 from wakeful.schedule.names import WEEKDAY_NAMES
 from wakeful.schedule.offsets import Offset, read_amounts, total
-from wakeful.schedule.refusals import Refused
+from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS
 
 _PLURALS = "|".join(f"{name.lower()}s" for name in WEEKDAY_NAMES)
@@ -77,15 +77,17 @@ def understand(text: str, default: time) -> tuple[str, bool]:
     _check_limits(text)
     rule, clocks, part, utc = _collect(text)
     if rule is None:
-        raise Refused("it recurs, but no rhythm was understood")
+        raise PhraseRefused("it recurs, but no rhythm was understood")
     if rule.expr:
         if clocks or part:
-            raise Refused("a rhythm of hours or less has no time of day", rule.expr)
+            raise PhraseRefused("a rhythm of hours or less has no time of day", rule.expr)
         return rule.expr, utc
     if not rule.plain and not clocks:
-        raise Refused("it is not clear whether this recurs", _expression(rule, [PARTS[part] if part else default]))
+        raise PhraseRefused(
+            "it is not clear whether this recurs", _expression(rule, [PARTS[part] if part else default])
+        )
     if clocks and any(clock.bare for clock in clocks) and part is None:
-        raise Refused("a lone number is no time of day", *_either_half(rule, clocks))
+        raise PhraseRefused("a lone number is no time of day", *_either_half(rule, clocks))
     times = [settle(clock, part) for clock in clocks] or [PARTS[part] if part else default]
     return _expression(rule, times), utc
 
@@ -94,23 +96,23 @@ def _expression(rule: Rule, times: list[time]) -> str:
     return f"{_time_fields(times)} {rule.days} {rule.months} {rule.weekdays}"
 
 
-def _either_half(rule: Rule, clocks: list[Clock]) -> Iterator[str]:
+def _either_half(rule: Rule, clocks: list[WallTime]) -> Iterator[str]:
     """The same days, in the morning and in the afternoon."""
     for half in "ap":
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(PhraseRefused):
             times = [settle(clock._replace(bare=False, half=clock.half or half), None) for clock in clocks]
             yield _expression(rule, times)
 
 
 def _check_limits(text: str) -> None:
     if found := _EVERY_OTHER.search(text):
-        raise Refused(f'"{found[0]}" counts across months or weeks', *_every_nth(found))
+        raise PhraseRefused(f'"{found[0]}" counts across months or weeks', *_every_nth(found))
     text = _FROM_START.sub("", text)
     if found := _BEYOND_PATTERN.search(text):
         which = found.lastindex or 1
         # Without its end or its start it is the same rhythm, unless its time of day stands behind them.
         alone = text[: found.start()].rstrip(" ,") if which < 3 and not _SAYS_WHEN.search(text, found.end()) else ""
-        raise Refused(
+        raise PhraseRefused(
             f'"{found[0]}" is not part of a rhythm: give the rhythm alone and {_BEYOND[which - 1][1]}',
             *([alone] if alone else []),
         )
@@ -141,14 +143,14 @@ def _said_time(text: str) -> time:
     for found in re.finditer(r"\bat ", text):
         read = read_clock(text, found.start())
         if read is not None and not read[0].bare:
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(PhraseRefused):
                 return settle(read[0], None)
     return time(9)
 
 
-def _collect(text: str) -> tuple[Rule | None, list[Clock], str | None, bool]:
+def _collect(text: str) -> tuple[Rule | None, list[WallTime], str | None, bool]:
     rule: Rule | None = None
-    clocks: list[Clock] = []
+    clocks: list[WallTime] = []
     part: str | None = None
     utc, position = False, 0
     while position < len(text):
@@ -165,11 +167,11 @@ def _collect(text: str) -> tuple[Rule | None, list[Clock], str | None, bool]:
         elif zoned := _UTC.match(text, position):
             utc, position = True, zoned.end()
         else:
-            raise Refused(f'"{text[position:][:60]}" was not understood in something that recurs')
+            raise PhraseRefused(f'"{text[position:][:60]}" was not understood in something that recurs')
     return rule, clocks, part, utc
 
 
-def _read_clocks(text: str, position: int) -> tuple[list[Clock], int] | None:
+def _read_clocks(text: str, position: int) -> tuple[list[WallTime], int] | None:
     clocks = []
     while read := read_clock(text, position):
         clocks.append(read[0])
@@ -184,10 +186,10 @@ def _read_clocks(text: str, position: int) -> tuple[list[Clock], int] | None:
 def _time_fields(times: list[time]) -> str:
     """Second (when there is one), minute and hour; several times must share all but one of them."""
     if any(at.microsecond for at in times):
-        raise Refused("a schedule knows whole seconds")
+        raise PhraseRefused("a schedule knows whole seconds")
     seconds, minutes, hours = (sorted({getattr(at, unit) for at in times}) for unit in ("second", "minute", "hour"))
     if len(seconds) > 1 or len(minutes) * len(hours) != len(set(times)):
-        raise Refused("times with different minutes are different schedules: set one for each")
+        raise PhraseRefused("times with different minutes are different schedules: set one for each")
     fields = [minutes, hours] if seconds == [0] else [seconds, minutes, hours]
     return " ".join(",".join(map(str, values)) for values in fields)
 
@@ -211,12 +213,12 @@ def _read_interval(text: str, position: int) -> tuple[Rule, int] | None:
             return None
         offset = total(amounts)
         if offset.months or (offset.days and (offset.days > 1 or offset.millis)):
-            raise Refused("a rhythm of several days or months is not told by a phrase", *_as_often(offset, text))
+            raise PhraseRefused("a rhythm of several days or months is not told by a phrase", *_as_often(offset, text))
         if offset.days:
             return Rule(), end
         seconds = offset.millis // 1000
         if offset.millis % 1000 or seconds < 1:
-            raise Refused("a rhythm is whole seconds, at least one")
+            raise PhraseRefused("a rhythm is whole seconds, at least one")
     if counted := _FROM_START.match(text, end):
         return Rule(expr=f"@every {go_duration(seconds)}"), counted.end()
     return Rule(expr=rhythm(seconds)), end
@@ -241,7 +243,7 @@ def _weekday_list(found: re.Match[str]) -> Rule:
     said = re.findall(rf"{WEEKDAY}s?", names)
     plural = all(word.endswith("days") for word in said)
     if not (every or plural):
-        raise Refused("it is not clear whether this recurs", _instead_of(found, f"every {names}"))
+        raise PhraseRefused("it is not clear whether this recurs", _instead_of(found, f"every {names}"))
     return Rule(weekdays=weekday_field({_weekday(word) for word in said}))
 
 
@@ -254,7 +256,7 @@ def _numbers(text: str) -> str:
     """Days of a month, sorted, L for the last."""
     days = sorted({int(number) for number in re.findall(r"[0-9]+", text)})
     if any(not 1 <= day <= 31 for day in days):
-        raise Refused("no month has such a day")
+        raise PhraseRefused("no month has such a day")
     return ",".join([*map(str, days), *(["L"] if "last" in text else [])])
 
 
@@ -274,7 +276,7 @@ def _not_alone(found: re.Match[str]) -> Rule:
     day = {"week": "monday", "month": "1st of the month", "year": "january 1st"}
     word = re.sub(r"ly$", "", found[1]).replace("annual", "year")
     instead = _instead_of(found, f"every {day[word]}") if word in day else _as_often(_LENGTHS[word], found.string)[0]
-    raise Refused(f'"{found[0]}" does not say which day', instead)
+    raise PhraseRefused(f'"{found[0]}" does not say which day', instead)
 
 
 def _instead_of(found: re.Match[str], words: str) -> str:

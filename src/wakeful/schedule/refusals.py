@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refused(Exception):
+class PhraseRefused(Exception):
     """What was wrong with a phrase, and phrases that say it properly. Becomes an InvalidSchedule in parse()."""
 
     def __init__(self, why: str, *instead: str) -> None:
@@ -12,5 +12,5 @@ class Refused(Exception):
         self.instead = instead
 
 
-class RefusedRhythm(Refused):
+class RefusedRhythm(PhraseRefused):
     """The same for something that recurs: what is suggested instead recurs too, and as often."""

@@ -17,17 +17,17 @@ from wakeful.metrics import Metrics
 from wakeful.service.caller import Caller
 from wakeful.service.changes import Changed
 from wakeful.service.connection_limit import ConnectionLimit
-from wakeful.service.history import Entry, History
+from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.limits import Limits
-from wakeful.service.taken import Taken
+from wakeful.service.taken_wake import TakenWake
 from wakeful.service.targets import TargetRegistry
 from wakeful.service.tasks import Tasks
 from wakeful.service.verbs import Alarms, Created
 from wakeful.service.why import Why
 from wakeful.store import Store, TargetState, Worker
 
-__all__ = ["Alarms", "Caller", "Changed", "Created", "Entry", "History", "Service", "Taken", "Why"]
+__all__ = ["Alarms", "Caller", "Changed", "Created", "History", "HistoryEntry", "Service", "TakenWake", "Why"]
 
 OFFSET_GOOD_FOR: Final = timedelta(seconds=30)
 OFFSET_DRIFT: Final = timedelta(milliseconds=100)  # by which two clocks that nobody sets may differ in that time

@@ -73,7 +73,7 @@ class Changed(Alarm, frozen=True, kw_only=True):
         return Alarm(**{name: getattr(self, name) for name in Alarm.__struct_fields__})
 
 
-class Changes:
+class ChangeVerbs:
     """What one caller does to alarms and says of fires."""
 
     def __init__(self, service: Service, caller: Caller) -> None:

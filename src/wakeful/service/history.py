@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, coming
 from wakeful.errors import InvalidRequest
-from wakeful.store import AlarmQuery, FireQuery, Found, Store
+from wakeful.store import AlarmQuery, FireQuery, Matches, Store
 from wakeful.store.pages import Cursor
 
 _ALARMS: Final = {"pending": ("active", "paused"), "cancelled": ("cancelled",)}
@@ -38,7 +38,7 @@ _ALL: Final = 2**31 - 1
 ALARMS_AT_ONCE: Final = 25  # read beside their fires: each may have all the words and state an alarm can
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of history: a fire, or an alarm that has not fired."""
 
     id: str
@@ -79,7 +79,7 @@ class History:
 
     async def entries(
         self, *, owner: str, status: str, target: str, since: datetime | None, limit: int
-    ) -> Found[Entry]:
+    ) -> Matches[HistoryEntry]:
         """The newest. Where there may be more, `further` says of what moment, and of which alarm, the last one is."""
         if status and status not in STATUSES:
             raise InvalidRequest(
@@ -100,23 +100,23 @@ class History:
         """Every active alarm, soonest first."""
         return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in await self.active(owner, limit)]
 
-    async def active(self, owner: str, limit: int | None = None) -> Found[Alarm]:
+    async def active(self, owner: str, limit: int | None = None) -> Matches[Alarm]:
         if limit is not None and limit < 1:
             raise InvalidRequest(f"{limit} is less than 1", field="limit")
         until = await self._store.now() + _ALWAYS
         ahead = _ALL if limit is None else limit
         return await self._store.agenda(owner=owner, until=until, limit=ahead, most=self._most)
 
-    async def agenda(self, *, owner: str, hours: float, limit: int) -> Found[tuple[datetime, Alarm]]:
+    async def agenda(self, *, owner: str, hours: float, limit: int) -> Matches[tuple[datetime, Alarm]]:
         """The next fires of all alarms, merged, soonest first; `further` where there may be more of them."""
         until = await self._store.now() + timedelta(hours=hours)
         alarms = await self._store.agenda(owner=owner, until=until, limit=limit, most=self._most)
         if alarms.further is not None:  # of those that come later not all are known
             until = alarms.further[0]
         found = _merged(alarms, until=until, limit=limit, most=self._most)
-        return found if found.further else Found(found, alarms.further)
+        return found if found.further else Matches(found, alarms.further)
 
-    async def failed(self, *, owner: str, limit: int) -> Found[Entry]:
+    async def failed(self, *, owner: str, limit: int) -> Matches[HistoryEntry]:
         query = FireQuery(owner=owner, statuses=("failed", "timed_out"), limit=limit, most=self._most)
         return _joined([await self._told(query)], limit, self._most)
 
@@ -155,12 +155,12 @@ class _Lines:
     """Lines of one kind, newest first, as many as there is room for. `further`: where what is left out begins."""
 
     def __init__(self, most: int, limit: int) -> None:
-        self.lines: list[tuple[Cursor, Entry]] = []
+        self.lines: list[tuple[Cursor, HistoryEntry]] = []
         self.further: Cursor | None = None
         self._room = most or math.inf
         self._limit = limit
 
-    def take(self, moment: datetime, entry: Entry) -> bool:
+    def take(self, moment: datetime, entry: HistoryEntry) -> bool:
         """Whether there was room for it."""
         if self._is_full:
             self.further = self.lines[-1][0]
@@ -180,7 +180,7 @@ class _Lines:
         return bool(self.lines) and (self._room <= 0 or len(self.lines) >= self._limit)
 
 
-def _joined(parts: Sequence[_Lines], limit: int, most: int) -> Found[Entry]:
+def _joined(parts: Sequence[_Lines], limit: int, most: int) -> Matches[HistoryEntry]:
     """One list of several, as far back as each of them reaches."""
     both = _Lines(most, limit)
     ends = [part.further for part in parts if part.further is not None]
@@ -188,10 +188,10 @@ def _joined(parts: Sequence[_Lines], limit: int, most: int) -> Found[Entry]:
     for place, entry in sorted((line for part in parts for line in part.lines), key=itemgetter(0), reverse=True):
         if (ends and place < max(ends)) or not both.take(place[0], entry):
             break
-    return Found((entry for _, entry in both.lines), both.further)
+    return Matches((entry for _, entry in both.lines), both.further)
 
 
-def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) -> Found[tuple[datetime, Alarm]]:
+def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) -> Matches[tuple[datetime, Alarm]]:
     """The coming fires of all these alarms in one line, soonest first."""
 
     def upcoming(alarm: Alarm) -> Iterator[tuple[datetime, str, Alarm]]:
@@ -202,13 +202,13 @@ def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) 
     room = most or math.inf
     for moment, id, alarm in heapq.merge(*(upcoming(alarm) for alarm in alarms)):
         if len(found) >= limit or (found and room <= 0):
-            return Found(found, (moment, id))
+            return Matches(found, (moment, id))
         found.append((moment, alarm))
         room -= len(alarm.wake_message) + len(alarm.payload)  # each time anew: it is told as often
-    return Found(found)
+    return Matches(found)
 
 
-def _weight(entry: Entry) -> int:
+def _weight(entry: HistoryEntry) -> int:
     return len(entry.message) + len(entry.result) + len(entry.error) + len(entry.label) + len(entry.reason)
 
 
@@ -226,8 +226,8 @@ def _speaks(fire: Fire, target: str) -> bool:
     return fire.status not in _STEPPED_OVER and target in ("", fire.target)
 
 
-def _told(fire: Fire, alarm: Alarm | None) -> Entry:
-    return Entry(
+def _told(fire: Fire, alarm: Alarm | None) -> HistoryEntry:
+    return HistoryEntry(
         id=fire.id,
         alarm_id=fire.alarm_id,
         status=fire.status,
@@ -249,8 +249,8 @@ def _told(fire: Fire, alarm: Alarm | None) -> Entry:
     )
 
 
-def _unfired(alarm: Alarm) -> Entry:
-    return Entry(
+def _unfired(alarm: Alarm) -> HistoryEntry:
+    return HistoryEntry(
         id=alarm.id,
         alarm_id=alarm.id,
         status="cancelled" if alarm.status == "cancelled" else "pending",

@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from wakeful.alarm import Event
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
-from wakeful.service.numbering import Counts, Names
-from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, Pace, Subscription, Telling, Wanted
-from wakeful.store import Changes, MovedFire, NewAlarm, Store
+from wakeful.service.numbering import OwnerCounts, ResumeNames
+from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, LoopShare, NumberedEvent, Subscription, Wanted
+from wakeful.store import Followed, MovedFire, NewAlarm, Store
 
-__all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "Subscription", "Telling"]
+__all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "NumberedEvent", "Subscription"]
 
 log = logging.getLogger("wakeful.live")
 
@@ -69,11 +69,11 @@ class Live:
         self._clock = clock
         self._tick = tick
         self._patience = patience
-        self._names = Names()
-        self._counts = Counts()
+        self._names = ResumeNames()
+        self._counts = OwnerCounts()
         self._seq = 0
-        self._ring: deque[Telling] = deque(maxlen=RING)
-        self._pace = Pace()
+        self._ring: deque[NumberedEvent] = deque(maxlen=RING)
+        self._pace = LoopShare()
         self._subscribers: set[Subscription] = set()
         self._poller: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -111,7 +111,7 @@ class Live:
                 self._poller.cancel()
                 self._poller = None
 
-    def _since(self, id: str) -> list[Telling] | None:
+    def _since(self, id: str) -> list[NumberedEvent] | None:
         """What came after an event, or None where that is not known any more."""
         oldest = self._ring[0].number - 1 if self._ring else self._seq
         number = self._names.number(id)
@@ -166,9 +166,9 @@ class Live:
         self._place = place.beyond(found, now)
         return await self._memory.news(found, place.since)
 
-    def _number(self, events: Sequence[LiveEvent]) -> list[Telling]:
+    def _number(self, events: Sequence[LiveEvent]) -> list[NumberedEvent]:
         tellings = [
-            Telling(self._names.of(number), replace(event, seq=self._counts.next(event.owner)), number)
+            NumberedEvent(self._names.of(number), replace(event, seq=self._counts.next(event.owner)), number)
             for number, event in enumerate(events, self._seq + 1)
         ]
         self._seq += len(tellings)
@@ -181,9 +181,9 @@ class Live:
             # Numbered only now: who subscribes while others are still told of it finds it in the ring, or not at all.
             await self._hand_out(self._number(events[at : at + CHUNK]))
 
-    async def _hand_out(self, chunk: Sequence[Telling]) -> None:
+    async def _hand_out(self, chunk: Sequence[NumberedEvent]) -> None:
         """To all who are here now, a few in one turn of the loop; looked through once for all who want the same."""
-        wanted: dict[Wanted, list[Telling]] = {}
+        wanted: dict[Wanted, list[NumberedEvent]] = {}
         for count, subscription in enumerate(list(self._subscribers), 1):
             view = subscription.wanted
             if view not in wanted:
@@ -227,7 +227,7 @@ class _Place(Struct, frozen=True):
     looked_at: datetime
     caught_up: bool = True
 
-    def beyond(self, found: Changes, now: datetime) -> _Place:
+    def beyond(self, found: Followed, now: datetime) -> _Place:
         """Where to read on: behind what came, where a page was full; else a while before now."""
         ends = [
             *(found.alarms[-1].created_at for _ in range(len(found.alarms) >= PAGE)),
@@ -250,7 +250,7 @@ class _Memory:
     def __init__(self) -> None:
         self._told: OrderedDict[object, object] = OrderedDict()
 
-    async def news(self, found: Changes, since: datetime) -> list[LiveEvent]:
+    async def news(self, found: Followed, since: datetime) -> list[LiveEvent]:
         """The events in what was read, in the order they happened."""
         told: list[LiveEvent] = []
         async for alarm in _by_and_by(found.alarms):

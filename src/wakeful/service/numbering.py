@@ -17,7 +17,7 @@ _MASK: Final = (1 << _HALF) - 1
 _ROUNDS: Final = 4
 
 
-class Names:
+class ResumeNames:
     """Numbers as names and back: all numbers of 48 bits, shuffled (a Feistel network) under a key of this process."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Names:
         return int.from_bytes(hashlib.blake2b(said, digest_size=3, key=self._key).digest())
 
 
-class Counts:
+class OwnerCounts:
     """How many events each owner has been told of, as far as that is remembered."""
 
     def __init__(self, most: int = OWNERS) -> None:

@@ -39,7 +39,7 @@ class LiveEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
 Words = Callable[[str, LiveEvent], bytes]  # how a door says an event, given the event's name
 
 
-class Telling:
+class NumberedEvent:
     """An event on its way to those who listen, with the name by which one may resume."""
 
     __slots__ = ("_said", "event", "id", "number")
@@ -73,7 +73,7 @@ class Wanted(Struct, frozen=True):
         )
 
 
-class Pace:
+class LoopShare:
     """Lets a few through in one turn of the loop, and then leaves it to others for as long as those few took.
 
     So however many listen and however much there is to tell, that never takes more than about half of the loop, and
@@ -120,7 +120,7 @@ class Pace:
 class Subscription:
     """The events somebody wants, waiting to be taken. `resumed`: it goes on where its `after` said."""
 
-    def __init__(self, wanted: Wanted, pace: Pace, missed: Sequence[Telling] = (), *, resumed: bool) -> None:
+    def __init__(self, wanted: Wanted, pace: LoopShare, missed: Sequence[NumberedEvent] = (), *, resumed: bool) -> None:
         self.wanted = wanted
         self.resumed = resumed
         self.dropped = asyncio.Event()
@@ -161,7 +161,7 @@ class Subscription:
         """Whether another chunk would not fit."""
         return len(self._waiting) > QUEUE - CHUNK
 
-    def put(self, wanted: Sequence[Telling]) -> None:
+    def put(self, wanted: Sequence[NumberedEvent]) -> None:
         if wanted and not self.dropped.is_set():
             self._waiting.extend(wanted)
             self._changed.set()

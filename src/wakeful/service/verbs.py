@@ -19,13 +19,13 @@ from wakeful.alarm.request import Asker, CreateRequest, OnConflict, draft, json_
 from wakeful.clock import stopwatch
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany
 from wakeful.schedule import Understood, parse
-from wakeful.service.changes import Changes, as_python_names_it
-from wakeful.service.history import Entry, History, Pending
+from wakeful.service.changes import ChangeVerbs, as_python_names_it
+from wakeful.service.history import History, HistoryEntry, Pending
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.limits import chained
-from wakeful.service.taken import Taken, may_have_missed, missed
+from wakeful.service.taken_wake import TakenWake, may_have_missed, missed
 from wakeful.service.why import LATELY, Why, explain, is_put_back
-from wakeful.store import Added, AlarmQuery, FireQuery, Found, Stats
+from wakeful.store import Added, AlarmQuery, FireQuery, Matches, Stats
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
 HANDED_OUT: Final = 4_000_000  # characters of wakes taken from an inbox at once, but always one wake
@@ -42,7 +42,7 @@ class Created(Added, frozen=True):
     in_flight: bool = False
 
 
-class Alarms(Changes):
+class Alarms(ChangeVerbs):
     # Set
 
     async def set(
@@ -212,7 +212,7 @@ class Alarms(Changes):
         limit: int = 100,
         cursor: Alarm | Cursor | None = None,
         most: int = 0,
-    ) -> Found[Alarm]:
+    ) -> Matches[Alarm]:
         """Alarms, newest first; `cursor` is the last one of the page before.
 
         `most`: characters of rows on a page, but always one row. Then a search may also end before all was looked at:
@@ -237,7 +237,7 @@ class Alarms(Changes):
         while not most and found.further is not None and len(found) < limit:
             rest = replace(query, cursor=found.further, limit=limit - len(found))
             more = await self.service.store.find(rest)
-            found = Found([*found, *more], more.further)
+            found = Matches([*found, *more], more.further)
         return found
 
     async def fires(
@@ -251,7 +251,7 @@ class Alarms(Changes):
         limit: int = 100,
         cursor: Cursor | None = None,
         most: int = 0,
-    ) -> Found[Fire]:
+    ) -> Matches[Fire]:
         """What happened: the fires of one alarm, or of all, latest first."""
         return await self.service.store.fires(
             FireQuery(
@@ -271,7 +271,7 @@ class Alarms(Changes):
         """Every alarm that waits to fire, soonest first: its id, when it is due, how long after its creation."""
         return await History(self.service.store).pending(owner=self.caller.owner, limit=limit)
 
-    async def active(self, *, limit: int | None = None, most: int = 0) -> Found[Alarm]:
+    async def active(self, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
         """Every alarm that waits to fire, soonest first."""
         return await History(self.service.store, most=most).active(self.caller.owner, limit)
 
@@ -283,7 +283,7 @@ class Alarms(Changes):
         since: datetime | float | str | None = None,
         limit: int = 50,
         most: int = 0,
-    ) -> Found[Entry]:
+    ) -> Matches[HistoryEntry]:
         """What happened and what is to come, newest first: fires due, and alarms created, `since` a moment.
 
         `most`: characters of what is told, but always one line; `further` is set where there may be more.
@@ -296,14 +296,14 @@ class Alarms(Changes):
             limit=limit,
         )
 
-    async def failed(self, *, limit: int = 20, most: int = 0) -> Found[Entry]:
+    async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
         """The latest fires that failed or fell silent."""
         return await History(self.service.store, most=most).failed(owner=self.caller.owner, limit=limit)
 
     async def stats(self) -> Stats:
         return await self.service.store.stats(self.caller.owner)
 
-    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Found[tuple[datetime, Alarm]]:
+    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
         """The next fires of all alarms, merged, soonest first."""
         return await History(self.service.store, most=most).agenda(owner=self.caller.owner, hours=hours, limit=limit)
 
@@ -333,7 +333,7 @@ class Alarms(Changes):
 
     # Fetch
 
-    async def inbox(self, *, limit: int = 10, wait: float = 0) -> list[Taken]:
+    async def inbox(self, *, limit: int = 10, wait: float = 0) -> list[TakenWake]:
         """What waits in the inbox, leased until it is reported; with nothing there, wait so many seconds for it.
 
         Each unpacks as (alarm, fire), and has `late_ms`, `missed` and `attempt` as a webhook's headers have them.
@@ -345,7 +345,7 @@ class Alarms(Changes):
         with self.service.connections.seat(self.caller.owner if self.caller.limited else None):
             return await self._waited(limit, wait)
 
-    async def _waited(self, limit: int, wait: float) -> list[Taken]:
+    async def _waited(self, limit: int, wait: float) -> list[TakenWake]:
         bell = self.service.inbox_signal
         ending, pause = stopwatch() + wait, FIRST_LOOK
         while not (found := await self._handed_out(limit)):
@@ -356,7 +356,7 @@ class Alarms(Changes):
             pause = FIRST_LOOK if rung else min(2 * pause, LONGEST_PAUSE)
         return found
 
-    async def _handed_out(self, limit: int) -> list[Taken]:
+    async def _handed_out(self, limit: int) -> list[TakenWake]:
         store = self.service.store
         waiting = await store.waiting(self.caller.owner, limit=limit, most=HANDED_OUT)
         changes = [fetch(alarm, fire, now=await store.now()) for alarm, fire in waiting]
@@ -366,12 +366,12 @@ class Alarms(Changes):
             self.service.metrics.fires(waiting[at][1], changes[at].fires)
         return [await self._taken(changes[at].after, changes[at].fires[0]) for at in handed]
 
-    async def _taken(self, alarm: Alarm, fire: Fire) -> Taken:
+    async def _taken(self, alarm: Alarm, fire: Fire) -> TakenWake:
         if not may_have_missed(alarm, fire, alarm.updated_at):
-            return Taken(alarm, fire)
+            return TakenWake(alarm, fire)
         since = fire.scheduled_for + timedelta(milliseconds=1)
         skipped = await self._all_fires(FireQuery(alarm_id=alarm.id, statuses=("skipped",), since=since))
-        return Taken(alarm, fire, missed=missed(skipped))
+        return TakenWake(alarm, fire, missed=missed(skipped))
 
 
 def _several(status: str | Sequence[str]) -> tuple[str, ...]:

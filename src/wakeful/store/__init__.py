@@ -15,11 +15,11 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Event, Fire
-from wakeful.store.following import Changes as Changes
+from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
 from wakeful.store.following import NewAlarm as NewAlarm
 from wakeful.store.keys import ReportKeys as ReportKeys
-from wakeful.store.pages import Found as Found
+from wakeful.store.pages import Matches as Matches
 from wakeful.store.tasks import TaskDoor
 
 BACKLOG_LIMIT: Final = 10_000
@@ -311,7 +311,7 @@ class Store(Protocol):
         """The alarms of these ids, where they exist, whoever's they are: one read however many."""
         ...
 
-    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+    async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         """Newest first by (created_at, id); a cursor continues strictly after what it names.
 
         Where there may be more, `further` is the cursor to go on with. With a `text` a call looks through a bounded
@@ -319,7 +319,7 @@ class Store(Protocol):
         """
         ...
 
-    async def fires(self, query: FireQuery) -> Found[Fire]:
+    async def fires(self, query: FireQuery) -> Matches[Fire]:
         """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
         ...
 
@@ -331,11 +331,11 @@ class Store(Protocol):
         """Fires with `report_by <= now`, oldest `report_by` first, with their alarms."""
         ...
 
-    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Matches[tuple[Alarm, Fire]]:
         """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms; `most` as in a query."""
         ...
 
-    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:
         """Active alarms with `next_fire_at` before a moment, soonest first; of all owners when `owner` is empty.
 
         `most` as in a query; where it was cut, `further` is (next_fire_at, id) of the last.
@@ -357,7 +357,7 @@ class Store(Protocol):
         """
         ...
 
-    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         """For whoever follows along: at most `limit` each of new alarms, changed fires and events; empty owner: all.
 
         Alarms: `created_at` at or after `since`, in the order of their ids. An id is a UUIDv7 made no earlier than its

@@ -24,7 +24,7 @@ Item_contra = TypeVar("Item_contra", contravariant=True)
 Answer_co = TypeVar("Answer_co", covariant=True)
 
 
-class Refused(StoreUnavailable):
+class StoreRefused(StoreUnavailable):
     """The database does not take what is in a row. Nothing of that statement was written."""
 
 
@@ -161,7 +161,7 @@ class GroupCommit(Generic[Item, Answer]):
         items = [item for unit in batch for item in unit.items]
         try:
             answers = await self._write(items, alone=alone)
-        except (Refused, StoreBusy) as error:
+        except (StoreRefused, StoreBusy) as error:
             if alone:
                 batch[0].fail(error)
             else:

@@ -38,7 +38,7 @@ class MovedFire(Struct, frozen=True, kw_only=True):
         return fire_id(self.alarm_id, self.scheduled_for)
 
 
-class Changes(Struct, frozen=True):
+class Followed(Struct, frozen=True):
     """What is new since a moment, each list oldest first. `last_event`: the latest number there is, whoever's."""
 
     alarms: list[NewAlarm]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.alarm import from_unix_ms, unix_ms
+from wakeful.moments import from_unix_ms, unix_ms
 
 KEY_SIZE: Final = 32
 _CURRENT: Final = "report"

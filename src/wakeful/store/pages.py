@@ -28,7 +28,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class Found(list[T]):
+class Matches(list[T]):
     """What was found. `further`: where to go on, where there may be more; None at the end."""
 
     def __init__(self, values: Iterable[T] = (), further: Cursor | None = None) -> None:
@@ -70,8 +70,8 @@ class Page(Generic[T]):
             return FIRST_ROWS
         return max(1, min(MOST_ROWS, AHEAD_OF_IT * self._seen // max(1, self._searched)))
 
-    def found(self, make: Callable[[T], V], cursor: Callable[[V], Cursor]) -> Found[V]:
-        return Found(map(make, self.rows), cursor(make(self.last)) if self.more and self.last is not None else None)
+    def found(self, make: Callable[[T], V], cursor: Callable[[V], Cursor]) -> Matches[V]:
+        return Matches(map(make, self.rows), cursor(make(self.last)) if self.more and self.last is not None else None)
 
     @property
     def _is_full(self) -> bool:
@@ -93,7 +93,7 @@ class _Turn(Struct):
     here: int = 0
 
 
-class Turns:
+class ReadTurns:
     """So many reads of one owner at once; more of them wait, and nobody else does. No owner: wakeful itself."""
 
     def __init__(self, at_once: int) -> None:

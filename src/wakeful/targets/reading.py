@@ -125,7 +125,7 @@ class Answering(ResponseHandler):
         super().connection_lost(exc)
 
 
-class Turns:
+class ReadingTurns:
     """Who has slices to read, one after the other."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -150,10 +150,10 @@ class Turns:
             self._loop.call_later(min(stopwatch() - began, LONGEST_REST), self._next)
 
 
-_all: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+_all: WeakKeyDictionary[asyncio.AbstractEventLoop, ReadingTurns] = WeakKeyDictionary()
 
 
-def _turns(loop: asyncio.AbstractEventLoop) -> Turns:
+def _turns(loop: asyncio.AbstractEventLoop) -> ReadingTurns:
     if loop not in _all:
-        _all[loop] = Turns(loop)
+        _all[loop] = ReadingTurns(loop)
     return _all[loop]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from wakeful.alarm import TASKS, Delivered, Failed, Outcome, Row, Wake, stamp
+from wakeful.alarm import TASKS, Delivered, Failed, Outcome, Row, Wake
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.moments import stamp
 
 # What the message gateway of seed 001 reads. It follows `timestamp`: a row older than the newest one it has read is
 # never seen, so the moment of writing stands there, not the moment it was due.
@@ -44,7 +45,7 @@ FIELDS: Final = (*_FIELDS, "sender", "delivered_at")
 NOT_INSERTED: Final = "could not insert"
 
 
-class Writer(Protocol):
+class TableWriter(Protocol):
     """Puts rows into a database that is not wakeful's own."""
 
     async def check(self) -> None: ...
@@ -54,7 +55,7 @@ class Writer(Protocol):
     async def close(self) -> None: ...
 
 
-class Table:
+class TableTarget:
     """Settings:
 
     table             its name; on PostgreSQL also schema.table
@@ -145,7 +146,7 @@ class Table:
             return self._isolated_sender.replace("{alarm_id}", alarm.id).replace("{task_id}", task_id)
         return self._sender
 
-    def _writer_for(self, database: str) -> Writer:
+    def _writer_for(self, database: str) -> TableWriter:
         columns = tuple(column for column in self._columns if column not in self._optional)
         if database.startswith(("postgresql://", "postgres://")):
             try:

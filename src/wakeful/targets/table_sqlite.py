@@ -6,10 +6,11 @@ import asyncio
 
 import apsw
 
-from wakeful.alarm import Outcome, Row, stamp
+from wakeful.alarm import Outcome, Row
 from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.moments import stamp
 from wakeful.targets.table import inserted, no_unique_key, not_inserted, quoted, verify_columns
 from wakeful.targets.text import described
 from wakeful.targets.threads import Threads

@@ -14,13 +14,14 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wakeful import views
-from wakeful.alarm import Alarm, unix_ms
+from wakeful.alarm import Alarm
 from wakeful.alarm.request import Moment, decode
 from wakeful.errors import InvalidRequest, TooMany, WakefulError
+from wakeful.moments import unix_ms
 from wakeful.service import Alarms
 from wakeful.service.history import offset
 from wakeful.service.live import WHATS
-from wakeful.store import Found
+from wakeful.store import Matches
 
 log = logging.getLogger("wakeful.rpc")
 
@@ -206,7 +207,7 @@ def params_of(given: dict[str, Any], kind: type[T]) -> T:
     return decode(views.encode(given), kind)
 
 
-class Looking:
+class AlarmMethods:
     """The methods of the Alarm system's WebSocket, for one owner."""
 
     def __init__(self, alarms: Alarms) -> None:
@@ -261,7 +262,7 @@ class Looking:
         return views.view(alarm) | {"fires": [views.fire_view(fire) for fire in fires]}
 
 
-def _whole(found: Found[T], limit: int) -> Found[T]:
+def _whole(found: Matches[T], limit: int) -> Matches[T]:
     """What was found, unless it was cut for its weight: these answers are plain lists, and cannot say so."""
     if found.further is not None and len(found) < limit:
         raise _too_long()

@@ -17,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 from wakeful import views
 from wakeful.errors import Unauthorized
 from wakeful.http.context import Context
-from wakeful.http.live.keeper import End, Keeper
-from wakeful.http.operations import Header, Operation, OperationRequest, Text, several, text
+from wakeful.http.live.open_connections import End, OpenConnections
+from wakeful.http.operations import Header, Operation, OperationRequest, TextParameter, several, text
 from wakeful.http.security.auth import PRINCIPAL, Auth, Principal
 from wakeful.http.security.connection import hang_up
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
@@ -50,34 +50,37 @@ class LiveContext(Struct, frozen=True):
     context: Context
     live: Live
     auth: Auth
-    keeper: Keeper
+    open_connections: OpenConnections
 
     def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
         """A place for one more who follows; TooMany where all are taken, or an owner with a token has all it may."""
         return self.context.service.connections.seat(None if principal.local else principal.owner)
 
 
-async def events(followed: LiveContext, ask: OperationRequest) -> Stream:
-    principal = principal_of(ask.request.scope)
-    if ask["alarm_id"]:
-        await followed.context.of(ask).get(ask["alarm_id"])
-    return Stream(followed, principal, ask)
+async def events(followed: LiveContext, call: OperationRequest) -> Stream:
+    principal = principal_of(call.request.scope)
+    if call["alarm_id"]:
+        await followed.context.of(call).get(call["alarm_id"])
+    return Stream(followed, principal, call)
 
 
 class Stream:
     """The answer to `GET /v1/events`, as an ASGI application: it ends with its reader, its token or the server."""
 
-    def __init__(self, followed: LiveContext, principal: Principal, ask: OperationRequest) -> None:
-        self._gallery = followed
+    def __init__(self, followed: LiveContext, principal: Principal, call: OperationRequest) -> None:
+        self._live_context = followed
         self._context = followed.context
         self._live = followed.live
         self._principal = principal
-        self._ask = ask
+        self._call = call
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ask, after = self._ask, self._ask.request.headers.get("last-event-id", "")
-        wanted = self._live.subscribed(self._principal.owner, ask["events"], ask["alarm_id"], after=after)
-        with self._gallery.seat(self._principal), self._gallery.keeper.watched(self._principal) as end:
+        call, after = self._call, self._call.request.headers.get("last-event-id", "")
+        wanted = self._live.subscribed(self._principal.owner, call["events"], call["alarm_id"], after=after)
+        with (
+            self._live_context.seat(self._principal),
+            self._live_context.open_connections.watched(self._principal) as end,
+        ):
             async with wanted as subscription:
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                 if scope["method"] != "HEAD":
@@ -154,7 +157,9 @@ OPERATIONS: Final = (
                 "^[0-9a-f]{8}-[0-9]{1,15}$",
             ),
         ),
-        answers={200: Text(("text/event-stream",), "Server-sent events; the data of each is a LiveEvent", LiveEvent)},
+        answers={
+            200: TextParameter(("text/event-stream",), "Server-sent events; the data of each is a LiveEvent", LiveEvent)
+        },
         refuses=(404,),
         waits=True,
     ),

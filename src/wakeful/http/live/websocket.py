@@ -22,8 +22,16 @@ from wakeful.config import Settings
 from wakeful.errors import WakefulError
 from wakeful.http.context import Context
 from wakeful.http.endpoint import routed
-from wakeful.http.live.keeper import End, Keeper
-from wakeful.http.live.rpc import MESSAGE_LIMIT, Looking, Method, Nothing, RpcDispatcher, SubscribeParams, params_of
+from wakeful.http.live.open_connections import End, OpenConnections
+from wakeful.http.live.rpc import (
+    MESSAGE_LIMIT,
+    AlarmMethods,
+    Method,
+    Nothing,
+    RpcDispatcher,
+    SubscribeParams,
+    params_of,
+)
 from wakeful.http.live.sse import OPERATIONS, LiveContext, principal_of
 from wakeful.http.security.auth import UNAUTHORIZED, Auth, Principal
 from wakeful.http.security.guard import Guard, Refusal, refused
@@ -39,10 +47,10 @@ CLOSE_WITHIN: Final = 5.0  # seconds for the last word to someone who may not be
 
 
 def routes(service: Service, store: Store, live: Live, auth: Auth, settings: Settings) -> list[BaseRoute]:
-    keeper = Keeper(auth, service.inbox_signal, service.clock)
-    followed = LiveContext(Context(service, store, settings), live, auth, keeper)
+    open_connections = OpenConnections(auth, service.inbox_signal, service.clock)
+    followed = LiveContext(Context(service, store, settings), live, auth, open_connections)
     return [
-        WebSocketRoute("/v1/ws", Door(followed)),
+        WebSocketRoute("/v1/ws", WebSocketDoor(followed)),
         Route("/v1/ws", _upgrade, methods=["GET"]),
         *routed(followed, OPERATIONS),
     ]
@@ -56,11 +64,11 @@ async def _upgrade(_: Request) -> Response:
     return response
 
 
-class Door:
+class WebSocketDoor:
     """Lets in who may come in, each to a session of their own."""
 
     def __init__(self, followed: LiveContext) -> None:
-        self._gallery = followed
+        self._live_context = followed
         self._guard = Guard(_nowhere, followed.context.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,13 +78,13 @@ class Door:
                 # The handshake is a GET, and a page of a stranger can make a browser send one.
                 self._guard.check(websocket)
                 principal = principal_of(scope)
-                stack.enter_context(self._gallery.seat(principal))
+                stack.enter_context(self._live_context.seat(principal))
             except WakefulError as error:
                 await _refuse(websocket, error)
                 return
-            end = stack.enter_context(self._gallery.keeper.watched(principal))
+            end = stack.enter_context(self._live_context.open_connections.watched(principal))
             await websocket.accept()
-            await Session(websocket, self._gallery, principal).run(end)
+            await Session(websocket, self._live_context, principal).run(end)
 
 
 class Session:
@@ -89,8 +97,8 @@ class Session:
         self._auth = followed.auth
         self._principal = principal
         subscribing = {"subscribe": self._subscribe, "unsubscribe": self._unsubscribe}
-        methods = Looking(self._alarms).methods() | subscribing
-        self._desk = RpcDispatcher({name: self._counted(method) for name, method in methods.items()})
+        methods = AlarmMethods(self._alarms).methods() | subscribing
+        self._dispatcher = RpcDispatcher({name: self._counted(method) for name, method in methods.items()})
         self._subscription = contextlib.AsyncExitStack()
         self._telling: asyncio.Task[None] | None = None
         self._asked: Subscription | None = None
@@ -131,7 +139,7 @@ class Session:
                 if len(said) > MESSAGE_LIMIT or (isinstance(said, str) and len(said.encode()) > MESSAGE_LIMIT):
                     self._end(TOO_LONG, f"a message has at most {MESSAGE_LIMIT} bytes")
                     return
-                answer = await self._desk.answer(said)
+                answer = await self._dispatcher.answer(said)
                 if answer is not None:
                     await self._websocket.send_text(answer.decode())
                 self._start_telling()

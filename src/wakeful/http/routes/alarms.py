@@ -29,9 +29,9 @@ MATCH: Final = Header(
 )
 
 
-async def create(context: Context, ask: OperationRequest) -> Response:
-    given = _keyed(await body(ask.request, CreateRequest), ask)
-    alarms = context.of(ask)
+async def create(context: Context, call: OperationRequest) -> Response:
+    given = _keyed(await body(call.request, CreateRequest), call)
+    alarms = context.of(call)
     added = await alarms.create(given)
     shown = views.view(added.alarm)
     if added.deduped:
@@ -44,12 +44,12 @@ async def create(context: Context, ask: OperationRequest) -> Response:
             "created_at": like.created_at,
             "next_fire_at": like.next_fire_at,
         }
-    return await context.alarm(added.alarm, shown, 201, _place(ask, added.alarm))
+    return await context.alarm(added.alarm, shown, 201, _place(call, added.alarm))
 
 
-def _keyed(given: CreateRequest, ask: OperationRequest) -> CreateRequest:
+def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
     """With the key from the header, where there is one; quotes around it are not part of it."""
-    said = header(ask.request, b"idempotency-key")
+    said = header(call.request, b"idempotency-key")
     if said is None:
         return given
     key = said.strip().strip('"').strip()
@@ -60,13 +60,13 @@ def _keyed(given: CreateRequest, ask: OperationRequest) -> CreateRequest:
     return replace(given, idempotency_key=key)
 
 
-def _place(ask: OperationRequest, alarm: Alarm) -> dict[str, str]:
-    return {"location": f"{ask.request.scope.get('root_path', '')}/v1/alarms/{alarm.id}"}
+def _place(call: OperationRequest, alarm: Alarm) -> dict[str, str]:
+    return {"location": f"{call.request.scope.get('root_path', '')}/v1/alarms/{alarm.id}"}
 
 
-async def create_many(context: Context, ask: OperationRequest) -> Response:
-    given = await body(ask.request, shape.BatchBody)
-    results = await _all_of_many(context.of(ask), given.alarms)
+async def create_many(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.BatchBody)
+    results = await _all_of_many(context.of(call), given.alarms)
     statuses = [result["status"] for result in results]
     counts = {"created": statuses.count(201), "deduped": statuses.count(200)}
     refused = len(statuses) - sum(counts.values())
@@ -95,19 +95,19 @@ async def _one_of_many(alarms: Alarms, raw: Raw) -> dict[str, Any]:
     return {"status": 200 if added.deduped else 201, "alarm": views.view(added.alarm)}
 
 
-async def find(context: Context, ask: OperationRequest) -> Response:
-    found = await context.of(ask).find(
-        status=ask["status"],
-        kind=ask["kind"],
-        target=ask["target"],
-        label=ask["label"],
-        conversation_id=ask["conversation_id"],
-        root_id=ask["root_id"],
-        text=ask["q"],
-        since=ask["since"],
-        until=ask["until"],
-        cursor=ask["cursor"],
-        limit=ask["limit"],
+async def find(context: Context, call: OperationRequest) -> Response:
+    found = await context.of(call).find(
+        status=call["status"],
+        kind=call["kind"],
+        target=call["target"],
+        label=call["label"],
+        conversation_id=call["conversation_id"],
+        root_id=call["root_id"],
+        text=call["q"],
+        since=call["since"],
+        until=call["until"],
+        cursor=call["cursor"],
+        limit=call["limit"],
         most=operations.PAGE_SIZE,
     )
     shown: dict[str, Any] = {"alarms": [views.view(alarm) for alarm in found]}
@@ -116,23 +116,23 @@ async def find(context: Context, ask: OperationRequest) -> Response:
     return await context.answer(shown)
 
 
-async def reset(context: Context, ask: OperationRequest) -> Response:
-    if ask["root_id"]:
-        count = await context.of(ask).cancel_chain(ask["root_id"])
+async def reset(context: Context, call: OperationRequest) -> Response:
+    if call["root_id"]:
+        count = await context.of(call).cancel_chain(call["root_id"])
         return await context.answer({"cancelled": count})
-    if ask["all"] != "true":
+    if call["all"] != "true":
         raise InvalidRequest("this cancels every pending alarm", field="all", fix="Say ?all=true if you mean it.")
-    return await context.answer({"cancelled": await context.of(ask).reset()})
+    return await context.answer({"cancelled": await context.of(call).reset()})
 
 
-async def get(context: Context, ask: OperationRequest) -> Response:
-    return await context.alarm(await context.of(ask).get(ask.id))
+async def get(context: Context, call: OperationRequest) -> Response:
+    return await context.alarm(await context.of(call).get(call.id))
 
 
-async def edit(context: Context, ask: OperationRequest) -> Response:
-    version = _match(ask.request.headers.get("if-match"))
-    given = await body(ask.request, EditRequest)
-    return await context.changed(await context.of(ask).edit(ask.id, given, version=version))
+async def edit(context: Context, call: OperationRequest) -> Response:
+    version = _match(call.request.headers.get("if-match"))
+    given = await body(call.request, EditRequest)
+    return await context.changed(await context.of(call).edit(call.id, given, version=version))
 
 
 def _match(header: str | None) -> int | None:
@@ -148,33 +148,33 @@ def _match(header: str | None) -> int | None:
     return int(number)
 
 
-async def cancel(context: Context, ask: OperationRequest) -> Response:
-    return await context.changed(await context.of(ask).cancel(ask.id))
+async def cancel(context: Context, call: OperationRequest) -> Response:
+    return await context.changed(await context.of(call).cancel(call.id))
 
 
-async def pause(context: Context, ask: OperationRequest) -> Response:
-    given = await body(ask.request, shape.PauseBody, optional=True)
-    return await context.changed(await context.of(ask).pause(ask.id, reason=given.reason))
+async def pause(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.PauseBody, optional=True)
+    return await context.changed(await context.of(call).pause(call.id, reason=given.reason))
 
 
-async def resume(context: Context, ask: OperationRequest) -> Response:
-    return await context.changed(await context.of(ask).resume(ask.id))
+async def resume(context: Context, call: OperationRequest) -> Response:
+    return await context.changed(await context.of(call).resume(call.id))
 
 
-async def snooze(context: Context, ask: OperationRequest) -> Response:
-    given = await body(ask.request, shape.SnoozeBody)
-    return await context.changed(await context.of(ask).snooze(ask.id, given.wait, until=given.until))
+async def snooze(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.SnoozeBody)
+    return await context.changed(await context.of(call).snooze(call.id, given.wait, until=given.until))
 
 
-async def fire(context: Context, ask: OperationRequest) -> Response:
-    made = await context.of(ask).fire(ask.id)
-    return await context.alarm(made, None, 201, _place(ask, made))
+async def fire(context: Context, call: OperationRequest) -> Response:
+    made = await context.of(call).fire(call.id)
+    return await context.alarm(made, None, 201, _place(call, made))
 
 
-async def why(context: Context, ask: OperationRequest) -> Response:
-    if "@" in ask.id:
-        raise NotFound(f"there is no alarm {ask.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
-    return await context.why(await context.of(ask).why(ask.id))
+async def why(context: Context, call: OperationRequest) -> Response:
+    if "@" in call.id:
+        raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
+    return await context.why(await context.of(call).why(call.id))
 
 
 _CHANGED: Final[Mapping[int, Any]] = {200: shape.ChangedAnswer}

@@ -19,7 +19,7 @@ from wakeful.http.context import Context
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, body, header
-from wakeful.service import Caller, Taken
+from wakeful.service import Caller, TakenWake
 
 RETRY_LIMIT: Final = 1000
 RETRY_AT_ONCE: Final = 32
@@ -28,62 +28,62 @@ INBOX_LIMIT: Final = 100
 CLIENT: Final = "X-Wakeful-Client"
 
 
-async def fires(context: Context, ask: OperationRequest) -> Response:
-    return await _page(context, ask)
+async def fires(context: Context, call: OperationRequest) -> Response:
+    return await _page(context, call)
 
 
-async def fires_of(context: Context, ask: OperationRequest) -> Response:
-    alarm = await context.of(ask).get(ask.id)
-    return await _page(context, ask, alarm.id)
+async def fires_of(context: Context, call: OperationRequest) -> Response:
+    alarm = await context.of(call).get(call.id)
+    return await _page(context, call, alarm.id)
 
 
-async def _page(context: Context, ask: OperationRequest, alarm_id: str = "") -> Response:
-    found, further = await _found(context, ask, alarm_id)
+async def _page(context: Context, call: OperationRequest, alarm_id: str = "") -> Response:
+    found, further = await _found(context, call, alarm_id)
     return await context.answer({"fires": [views.fire_view(fire) for fire in found]} | further)
 
 
-async def _found(context: Context, ask: OperationRequest, alarm_id: str = "") -> tuple[list[Fire], dict[str, str]]:
+async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -> tuple[list[Fire], dict[str, str]]:
     """The fires the query chooses, and `next_cursor` where there are more."""
-    found = await context.of(ask).fires(
+    found = await context.of(call).fires(
         alarm_id,
-        status=ask["status"],
-        target=ask.query.get("target", ""),
-        since=ask["since"],
-        until=ask["until"],
-        cursor=ask["cursor"],
-        limit=ask["limit"],
+        status=call["status"],
+        target=call.query.get("target", ""),
+        since=call["since"],
+        until=call["until"],
+        cursor=call["cursor"],
+        limit=call["limit"],
         most=operations.PAGE_SIZE,
     )
     return found, {} if found.further is None else {"next_cursor": operations.next_cursor(*found.further)}
 
 
-async def fire(context: Context, ask: OperationRequest) -> Response:
-    return await context.answer(views.fire_view(await context.of(ask).fire_of(ask.fire_id)))
+async def fire(context: Context, call: OperationRequest) -> Response:
+    return await context.answer(views.fire_view(await context.of(call).fire_of(call.fire_id)))
 
 
-async def why(context: Context, ask: OperationRequest) -> Response:
-    fire = await context.of(ask).fire_of(ask.fire_id)
-    return await context.why(await context.of(ask).why(fire.id))
+async def why(context: Context, call: OperationRequest) -> Response:
+    fire = await context.of(call).fire_of(call.fire_id)
+    return await context.why(await context.of(call).why(fire.id))
 
 
-async def report(context: Context, ask: OperationRequest) -> Response:
-    alarms = context.service.of(await _reporter(context, ask))
-    fire = await alarms.report(ask.fire_id, await body(ask.request, ReportRequest))
+async def report(context: Context, call: OperationRequest) -> Response:
+    alarms = context.service.of(await _reporter(context, call))
+    fire = await alarms.report(call.fire_id, await body(call.request, ReportRequest))
     again = await alarms.retry_at(fire)
     return await context.answer(views.fire_view(fire) | ({"retry_at": again} if again else {}))
 
 
-async def _reporter(context: Context, ask: OperationRequest) -> Caller:
+async def _reporter(context: Context, call: OperationRequest) -> Caller:
     """In whose name a report is made; the fire's own token speaks for whoever owns it."""
-    header = ask.request.headers.get("authorization")
+    header = call.request.headers.get("authorization")
     scheme = (header or "").partition(" ")[0].lower()
     token = bearer(header)
-    if ask.caller.owner and (scheme != "bearer" or token.startswith(PREFIX)):
-        return ask.caller
-    if not await _speaks_for(context, ask.fire_id, token):
+    if call.caller.owner and (scheme != "bearer" or token.startswith(PREFIX)):
+        return call.caller
+    if not await _speaks_for(context, call.fire_id, token):
         what = "this is not the report token of this fire"
         raise Unauthorized(what, field="Authorization", fix="Use report.token of its wake.")
-    return replace(ask.caller, owner="")
+    return replace(call.caller, owner="")
 
 
 async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
@@ -103,14 +103,14 @@ def _is_made_with(key: bytes, fire_id: str, token: str) -> bool:
     return hmac.compare_digest(token.encode(), report_token(key, fire_id).encode())
 
 
-async def retry(context: Context, ask: OperationRequest) -> Response:
-    opened = await context.of(ask).retry(ask.fire_id)
+async def retry(context: Context, call: OperationRequest) -> Response:
+    opened = await context.of(call).retry(call.fire_id)
     return await context.answer(views.fire_view(opened))
 
 
-async def retry_many(context: Context, ask: OperationRequest) -> Response:
-    found, further = await _found(context, ask)
-    alarms, room = context.of(ask), asyncio.Semaphore(RETRY_AT_ONCE)
+async def retry_many(context: Context, call: OperationRequest) -> Response:
+    found, further = await _found(context, call)
+    alarms, room = context.of(call), asyncio.Semaphore(RETRY_AT_ONCE)
 
     async def one(fire: Fire) -> bool:
         async with room:
@@ -125,9 +125,9 @@ async def retry_many(context: Context, ask: OperationRequest) -> Response:
     return await context.answer(counts | further)
 
 
-async def inbox(context: Context, ask: OperationRequest) -> Response:
+async def inbox(context: Context, call: OperationRequest) -> Response:
     # It hands wakes out, and an image on a page is a GET too; but no page can send a header of this name with it.
-    if not ask.caller.limited and not header(ask.request, CLIENT.lower().encode()):
+    if not call.caller.limited and not header(call.request, CLIENT.lower().encode()):
         raise Refusal(
             403,
             "foreign_origin",
@@ -135,18 +135,18 @@ async def inbox(context: Context, ask: OperationRequest) -> Response:
             field=CLIENT,
             fix=f"Use POST /v1/inbox, or send the header {CLIENT} with any value, or a token.",
         )
-    return await take(context, ask)
+    return await take(context, call)
 
 
-async def take(context: Context, ask: OperationRequest) -> Response:
-    handed = await context.of(ask).inbox(limit=ask["limit"], wait=ask["wait"])
+async def take(context: Context, call: OperationRequest) -> Response:
+    handed = await context.of(call).inbox(limit=call["limit"], wait=call["wait"])
     secret = (await context.store.report_keys()).current
-    base = context.settings.public_url or str(ask.request.base_url)
+    base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     return await context.answer({"wakes": [_wake(taken, url, secret) for taken in handed]})
 
 
-def _wake(taken: Taken, url: str, secret: bytes) -> dict[str, Any]:
+def _wake(taken: TakenWake, url: str, secret: bytes) -> dict[str, Any]:
     """The wake, which is the same each time, and beside it what is not."""
     alarm, fire = taken
     wake = Wake(replace(alarm, occurrence_at=fire.scheduled_for), report_url=url, secret=secret)

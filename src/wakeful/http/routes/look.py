@@ -14,41 +14,41 @@ from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
 from wakeful.http.security.guard import body
 from wakeful.schedule import zone
 from wakeful.service.history import STATUSES
-from wakeful.store import Found
+from wakeful.store import Matches
 from wakeful.views import view
 
 LONGEST_AGENDA: Final = 24 * 366.0
 _LIMIT: Final = "At most so many; fewer where they are long."
 
 
-async def history(context: Context, ask: OperationRequest) -> Response:
-    asked = {name: ask[name] for name in ("status", "target", "since", "limit")}
-    found = await context.of(ask).history(**asked, most=operations.PAGE_SIZE)
+async def history(context: Context, call: OperationRequest) -> Response:
+    asked = {name: call[name] for name in ("status", "target", "since", "limit")}
+    found = await context.of(call).history(**asked, most=operations.PAGE_SIZE)
     return await context.answer({"history": found} | _more(found))
 
 
-async def failed(context: Context, ask: OperationRequest) -> Response:
-    found = await context.of(ask).failed(limit=ask["limit"], most=operations.PAGE_SIZE)
+async def failed(context: Context, call: OperationRequest) -> Response:
+    found = await context.of(call).failed(limit=call["limit"], most=operations.PAGE_SIZE)
     return await context.answer({"failed": found} | _more(found))
 
 
-async def agenda(context: Context, ask: OperationRequest) -> Response:
-    found = await context.of(ask).agenda(hours=ask["hours"], limit=ask["limit"], most=operations.PAGE_SIZE)
+async def agenda(context: Context, call: OperationRequest) -> Response:
+    found = await context.of(call).agenda(hours=call["hours"], limit=call["limit"], most=operations.PAGE_SIZE)
     return await context.answer({"agenda": [{"at": at, "alarm": view(alarm)} for at, alarm in found]} | _more(found))
 
 
-def _more(found: Found[Any]) -> dict[str, bool]:
+def _more(found: Matches[Any]) -> dict[str, bool]:
     """Said where the answer ends at its limit or at its weight, and there may be more."""
     return {} if found.further is None else {"more": True}
 
 
-async def stats(context: Context, ask: OperationRequest) -> Response:
-    return await context.answer(msgspec.structs.asdict(await context.of(ask).stats()))
+async def stats(context: Context, call: OperationRequest) -> Response:
+    return await context.answer(msgspec.structs.asdict(await context.of(call).stats()))
 
 
-async def preview(context: Context, ask: OperationRequest) -> Response:
-    given = await body(ask.request, shape.PreviewBody)
-    understood = await context.of(ask).parse(given.when, timezone=given.timezone or "")
+async def preview(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.PreviewBody)
+    understood = await context.of(call).parse(given.when, timezone=given.timezone or "")
     local = zone(understood.timezone)
     shown: dict[str, Any] = {
         "kind": understood.kind,

@@ -22,14 +22,14 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wakeful.alarm import whole_ms
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.errors import Forbidden, InvalidRequest, StoreUnavailable, Unauthorized, WakefulError
-from wakeful.http.security.crowd import BELONGS
+from wakeful.http.security.connection_limiter import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import Outgoing, Rate
+from wakeful.moments import whole_ms
 from wakeful.service.caller import Caller
 from wakeful.store import Store, Token
 

@@ -10,7 +10,7 @@ import h11
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from wakeful.http.security.crowd import BELONGS, Crowd
+from wakeful.http.security.connection_limiter import BELONGS, ConnectionLimiter
 
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
 JOINED: Final = 64 * 1024
@@ -26,29 +26,29 @@ async def hang_up(scope: Scope, receive: Receive) -> None:
 
 
 class Connection(H11Protocol):
-    crowd: Crowd | None = None  # of the server it belongs to
+    limiter: ConnectionLimiter | None = None  # of the server it belongs to
     _wire: asyncio.Transport
-    _joined: Joined
+    _joined: BufferedTransport
     _waiting_since: float | None = None
     _timer: asyncio.TimerHandle | None = None  # one for many requests: set anew when it rings, not with each of them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        self._joined = Joined(transport, self.loop)
+        self._joined = BufferedTransport(transport, self.loop)
         self.app_state = {**self.app_state, HANG_UP: transport.abort}
-        if self.crowd is not None:
-            self.app_state[BELONGS] = partial(self.crowd.belongs, transport)
+        if self.limiter is not None:
+            self.app_state[BELONGS] = partial(self.limiter.belongs, transport)
         super().connection_made(cast(asyncio.Transport, self._joined))
         self._wire = transport
         address = self.client[0] if self.client else ""
-        if self.crowd is not None and not self.crowd.let_in(transport, address, self.loop.time()):
+        if self.limiter is not None and not self.limiter.let_in(transport, address, self.loop.time()):
             transport.abort()
             return
         self._wait_for_head()
 
     @classmethod
-    def among(cls, crowd: Crowd) -> type[Connection]:
+    def among(cls, limiter: ConnectionLimiter) -> type[Connection]:
         """The connections of one server, which it counts."""
-        return type(cls.__name__, (cls,), {"crowd": crowd})
+        return type(cls.__name__, (cls,), {"limiter": limiter})
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -56,23 +56,23 @@ class Connection(H11Protocol):
             self._wait_for_head()
             return
         self._waiting_since = None
-        if self.crowd is None:
+        if self.limiter is None:
             return
         if self.conn.their_state is h11.SEND_BODY:
             # It owes us the rest: one that stops in the middle is as silent as one that never began.
-            self.crowd.is_silent(self._wire, self.loop.time())
+            self.limiter.is_silent(self._wire, self.loop.time())
         else:
-            self.crowd.speaks(self._wire)
+            self.limiter.speaks(self._wire)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.crowd is not None and self.conn.their_state is h11.IDLE:
-            self.crowd.is_silent(self._wire, self.loop.time())
+        if self.limiter is not None and self.conn.their_state is h11.IDLE:
+            self.limiter.is_silent(self._wire, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        if self.crowd is not None:
-            self.crowd.leaves(self._wire)
+        if self.limiter is not None:
+            self.limiter.leaves(self._wire)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
@@ -101,7 +101,7 @@ class Connection(H11Protocol):
             self._wait_for_head()
 
 
-class Joined:
+class BufferedTransport:
     """A transport that sends what is written in one turn of the loop together: a head and its body are one packet."""
 
     __slots__ = ("_loop", "_size", "_transport", "_written")

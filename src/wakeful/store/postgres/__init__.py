@@ -12,20 +12,21 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, whole_ms
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.moments import whole_ms
 from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
     NO_TURNS,
     Added,
     AlarmQuery,
-    Changes,
     Claim,
     Claimed,
     Door,
     FireQuery,
+    Followed,
     Settled,
     Stats,
     TargetState,
@@ -35,9 +36,9 @@ from wakeful.store import (
     Worker,
     door_of,
 )
-from wakeful.store.batching import Elbowroom, GroupCommit, Refused
+from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns, filled
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.hints import Hints
@@ -93,7 +94,7 @@ class PostgresStore:
         self._naming = naming
         self._clock = clock
         self._sql = queries("postgres", naming)
-        self._turns = Turns(reads_per_owner)
+        self._turns = ReadTurns(reads_per_owner)
         within = read_within.total_seconds()
         self._database = Database(dsn, pool_size=pool_size, pgbouncer=pgbouncer, read_within=within)
         self._channel = f"wakeful:{naming.qualifier}alarms"
@@ -216,7 +217,7 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []
         return {alarm.id: alarm for alarm in map(alarm_of, rows)}
 
-    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+    async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         names = (query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id)
         args = (*names, query.root_id, query.since, query.until, *_cursor(query.cursor))
         page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
@@ -228,10 +229,10 @@ class PostgresStore:
         rows = await self._looked("similar", *values, owner=alarm.owner_did)
         return alarm_of(rows[0]) if rows else None
 
-    async def fires(self, query: FireQuery) -> Found[Fire]:
+    async def fires(self, query: FireQuery) -> Matches[Fire]:
         alarm_id = uuid_of(query.alarm_id)
         if query.alarm_id and alarm_id is None:
-            return Found()
+            return Matches()
         args = (query.owner, alarm_id, query.statuses, query.target, query.since, query.until, *_cursor(query.cursor))
         page = await self._page("fires", *args, limit=query.limit, most=query.most, owner=query.owner)
         return page.found(fire_of, lambda fire: (fire.scheduled_for, fire.alarm_id))
@@ -261,11 +262,11 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["overdue"], self._moment(), limit)
         return [alarm_and_fire_of(row) for row in rows]
 
-    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Matches[tuple[Alarm, Fire]]:
         page = await self._page("waiting", owner, limit=limit, most=most, owner=owner)
         return page.found(alarm_and_fire_of, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
-    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:
         page = await self._page("agenda", owner, until, limit=limit, most=most, owner=owner)
         return page.found(alarm_of, lambda alarm: (alarm.next_fire_at, alarm.id))
 
@@ -283,13 +284,13 @@ class PostgresStore:
         page = await self._page("events", owner, alarm_id, after, limit=limit, most=most, owner=owner)
         return [event_of(row) for row in page.rows]
 
-    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         last = await self._value("last_event")
         ahead = first_uuid(await self.now() + AHEAD)
         alarms = await self._looked("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
         fires = await self._looked("changed_fires", since, owner, limit, owner=owner)
         events = await self.events(owner=owner, after=after_event, limit=limit)
-        return Changes([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
+        return Followed([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
 
     async def beat(self, worker: Worker) -> None:
         id, host, pid, version, started_at, _, *rest = worker_values(worker)
@@ -372,7 +373,7 @@ class PostgresStore:
     async def _write_or_refuse(self, work: Work[Settled], *, alone: bool) -> list[Settled]:
         try:
             return await self._write(work)
-        except Refused as refused:
+        except StoreRefused as refused:
             if not alone:
                 raise
             return [Settled("refused", refused.message)]

@@ -15,7 +15,8 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import astuple, replace
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy, unix_ms
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
+from wakeful.moments import unix_ms
 from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wakeful.alarm import Change, Task, TaskNews, TaskPlan, shows, task_state
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreBusy
 from wakeful.store import Settled
-from wakeful.store.batching import Refused
+from wakeful.store.batching import StoreRefused
 from wakeful.store.postgres.database import DRIVER_ERRORS, Database, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.writes import LOCK_WAIT, Writes
@@ -188,7 +188,7 @@ class PostgresTasks:
             meaning = translated(error)
             if isinstance(meaning, StoreBusy):
                 return MOVED
-            if isinstance(meaning, Refused):
+            if isinstance(meaning, StoreRefused):
                 return Planned("refused", meaning.message)
             raise
         return WRITTEN
@@ -293,7 +293,7 @@ class PostgresTasks:
 
         try:
             return await self._database.run(work)
-        except Refused as error:
+        except StoreRefused as error:
             raise InvalidRequest(f"the table of tasks does not take it: {error.message}", field="task") from error
 
     async def _known_door(self, connection: Connection) -> tuple[TaskTable, dict[str, str]] | None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Row, speaks, stamp
+from wakeful.alarm import Alarm, Change, Row, speaks
 from wakeful.errors import StoreBusy
+from wakeful.moments import stamp
 from wakeful.store import Added, Settled
-from wakeful.store.batching import Refused
+from wakeful.store.batching import StoreRefused
 from wakeful.store.postgres.database import DRIVER_ERRORS, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.rows import (
@@ -171,7 +172,7 @@ class Writes:
             meaning = translated(error)
             if isinstance(meaning, Lost | StoreBusy) or isinstance(error, TimeoutError):
                 raise
-            raise Refused(f"{row.table}: {str(error).strip()}") from error
+            raise StoreRefused(f"{row.table}: {str(error).strip()}") from error
 
     async def _why_not(self, connection: Connection, changes: Sequence[Change], *, again: bool) -> dict[str, Settled]:
         rows = await connection.fetch(self._sql["held_claim"], [change.after.id for change in changes])

@@ -17,19 +17,20 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, speaks, stamp, whole_ms
+from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import StoreUnavailable
+from wakeful.moments import stamp, whole_ms
 from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
     NO_TURNS,
     Added,
     AlarmQuery,
-    Changes,
     Claim,
     Claimed,
     FireQuery,
+    Followed,
     Settled,
     Stats,
     TargetState,
@@ -37,7 +38,7 @@ from wakeful.store import (
     Usage,
     Worker,
 )
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Found, Page, Turns, filled
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
     Row,
@@ -101,7 +102,7 @@ class SqliteStore(SqliteTokens):
         self._readers = Readers(self._path, self._original, threads=2)
         self._lookers = Readers(self._path, self._original, threads=4)
         self._within = read_within.total_seconds()
-        self._turns = Turns(reads_per_owner)
+        self._turns = ReadTurns(reads_per_owner)
         self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
@@ -230,7 +231,7 @@ class SqliteStore(SqliteTokens):
 
         return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
 
-    async def find(self, query: AlarmQuery) -> Found[Alarm]:
+    async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         page = await self._page("find", search_values(query), most=query.most, text=query.text)
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
 
@@ -241,7 +242,7 @@ class SqliteStore(SqliteTokens):
         rows = await self._looked("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
         return to_alarm(rows[0]) if rows else None
 
-    async def fires(self, query: FireQuery) -> Found[Fire]:
+    async def fires(self, query: FireQuery) -> Matches[Fire]:
         page = await self._page("fires", search_values(query), most=query.most)
         return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
 
@@ -268,11 +269,11 @@ class SqliteStore(SqliteTokens):
         rows = await self._rows("overdue", now=to_ms(self._clock.now()), limit=limit)
         return [to_alarm_and_fire(row) for row in rows]
 
-    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Found[tuple[Alarm, Fire]]:
+    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Matches[tuple[Alarm, Fire]]:
         page = await self._page("waiting", {"owner": owner, "limit": limit}, most=most)
         return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
-    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Found[Alarm]:
+    async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:
         page = await self._page("agenda", {"owner": owner, "until": to_ms(until), "limit": limit}, most=most)
         return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
 
@@ -290,14 +291,14 @@ class SqliteStore(SqliteTokens):
         asked = {"owner": owner, "alarm_id": alarm_id, "after": after, "limit": limit}
         return [to_event(row) for row in (await self._page("events", asked, most=most)).rows]
 
-    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Changes:
+    async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         moment = to_ms(since)
         last = await self._rows("last_event")
         ids = {"first_id": first_id(moment), "last_id": first_id(to_ms(self._clock.now() + AHEAD))}
         alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
         fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
         events = await self.events(owner=owner, after=after_event, limit=limit)
-        return Changes(list(map(to_new_alarm, alarms)), list(map(to_moved_fire, fires)), events, last[0][0])
+        return Followed(list(map(to_new_alarm, alarms)), list(map(to_moved_fire, fires)), events, last[0][0])
 
     async def beat(self, worker: Worker) -> None:
         def work(db: apsw.Connection) -> None:

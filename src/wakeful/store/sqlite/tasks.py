@@ -15,7 +15,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.store.queries import Naming
 from wakeful.store.rows import Row, from_alarm, to_ms
 from wakeful.store.sqlite import writes as sqlite_writes
-from wakeful.store.sqlite.texts import Found, news_from, read_news, read_task, read_tasks, texts
+from wakeful.store.sqlite.texts import FoundTask, news_from, read_news, read_task, read_tasks, texts
 from wakeful.store.sqlite.writer import Work, Writer
 from wakeful.store.tasks import (
     MOVED,
@@ -131,17 +131,17 @@ class SqliteTasks:
         return await self._writer.submit(work)
 
     async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
-        def work(db: apsw.Connection) -> list[Found]:
+        def work(db: apsw.Connection) -> list[FoundTask]:
             door = self._known_door(db)
             return [] if door is None else read_news(db, door[1]["news"], {"limit": limit, "after": after})
 
-        found: list[Found] = await self._read(work)
+        found: list[FoundTask] = await self._read(work)
         for one in found:
             if one.nameless:
                 await self._writer.submit(self._set_aside(one))
         return [one.news for one in found if not one.nameless]
 
-    def _set_aside(self, found: Found) -> Work[None]:
+    def _set_aside(self, found: FoundTask) -> Work[None]:
         """A row whose id no link and no alarm could name: it says so itself, and is not looked at again as it is."""
         task = Task(id=found.news.task_id)
         values = {"id": found.id, "status": "error", "note": "id: it is not text"}

@@ -18,7 +18,7 @@ from wakeful.store.rows import Row
 from wakeful.store.tasks import news_of, task_of
 
 
-class Found(Struct, frozen=True):
+class FoundTask(Struct, frozen=True):
     """A task that was changed, and its id as the table has it."""
 
     news: TaskNews
@@ -42,7 +42,7 @@ def texts(db: apsw.Connection, row: Row) -> Row:
     return tuple(None if value is None else value.decode(codec, "replace") for value in row)
 
 
-def read_news(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[Found]:
+def read_news(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[FoundTask]:
     codec, found = _codec(db), []
     rows: list[Row] = db.execute(sql, values).fetchall()
     for id, *row in rows:
@@ -50,7 +50,7 @@ def read_news(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[
         # Queued, never planned and not there: either it is deleted already, or its id is a BLOB.
         is_gone = news.task is None and news.seen is None
         is_text = _is_text(id, codec)
-        found.append(Found(news, id, is_text, is_gone or not is_text))
+        found.append(FoundTask(news, id, is_text, is_gone or not is_text))
     return found
 
 

@@ -33,7 +33,7 @@ _GAP: Final = 0.002  # and how long we then let them in, when we have more to do
 Joint = Callable[[apsw.Connection, list[Any]], list[Any]]
 
 
-class Operation(Generic[T]):
+class QueuedWork(Generic[T]):
     """One caller's write on its way through the writer."""
 
     __slots__ = ("alone", "careful", "future", "item", "joint", "lax", "loop", "then", "work")
@@ -60,7 +60,7 @@ class Operation(Generic[T]):
         self.future: asyncio.Future[T] = self.loop.create_future()
 
 
-Answer = tuple[Operation[Any], Any, BaseException | None]
+Answer = tuple[QueuedWork[Any], Any, BaseException | None]
 
 
 class Writer:
@@ -69,8 +69,8 @@ class Writer:
     def __init__(self, path: str, original: Original) -> None:
         self._path = path
         self._original = original
-        self._queue: SimpleQueue[Operation[Any] | None] = SimpleQueue()
-        self._held_back: Operation[Any] | None = None
+        self._queue: SimpleQueue[QueuedWork[Any] | None] = SimpleQueue()
+        self._held_back: QueuedWork[Any] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -96,16 +96,16 @@ class Writer:
         Careful: it takes back what it did when it fails, and needs no savepoint around it.
         Lax: a power cut may take it back, so it need not wait for the disk.
         """
-        return self._put(Operation(work, then, alone=alone, careful=careful, lax=lax))
+        return self._put(QueuedWork(work, then, alone=alone, careful=careful, lax=lax))
 
     def submit_joint(self, joint: Joint, item: Any, *, then: Callable[[], None] | None = None) -> asyncio.Future[Any]:
         """Have an item written together with what others hand to the same `joint` meanwhile; its own answer.
 
         Where the items fail together, each is tried by itself: `joint` must not mind what it did of them already.
         """
-        return self._put(Operation(lambda db: joint(db, [item])[0], then, joint=joint, item=item))
+        return self._put(QueuedWork(lambda db: joint(db, [item])[0], then, joint=joint, item=item))
 
-    def _put(self, operation: Operation[T]) -> asyncio.Future[T]:
+    def _put(self, operation: QueuedWork[T]) -> asyncio.Future[T]:
         with self._lock:
             if self._closing.is_set():
                 raise StoreUnavailable("the store is closed")
@@ -155,13 +155,13 @@ class Writer:
             self._enough.wait(_GATHER)
         self._wanted = _NOBODY
 
-    def _take(self) -> Operation[Any] | None:
+    def _take(self) -> QueuedWork[Any] | None:
         if (operation := self._held_back) is not None:
             self._held_back = None
             return operation
         return self._queue.get()
 
-    def _another(self) -> Operation[Any] | None:
+    def _another(self) -> QueuedWork[Any] | None:
         """One more that is waiting and may share the transaction."""
         try:
             operation = self._queue.get_nowait()
@@ -175,7 +175,7 @@ class Writer:
             return None
         return operation
 
-    def _run_alone(self, operation: Operation[Any]) -> None:
+    def _run_alone(self, operation: QueuedWork[Any]) -> None:
         try:
             answer: Answer = (operation, operation.work(self._connection()), None)
             self._look()
@@ -184,7 +184,7 @@ class Writer:
             answer = (operation, None, error)
         self._tell([answer])
 
-    def _run_lax(self, operation: Operation[Any]) -> None:
+    def _run_lax(self, operation: QueuedWork[Any]) -> None:
         """A transaction of its own that is not synced. The next one that is syncs the whole log, this included."""
         try:
             db = self._connection()
@@ -202,7 +202,7 @@ class Writer:
             answer = (operation, None, error)
         self._tell([answer])
 
-    def _run_together(self, first: Operation[Any]) -> None:
+    def _run_together(self, first: QueuedWork[Any]) -> None:
         """One transaction for whatever waits. What breaks the transaction itself fails all of it."""
         answers: list[Answer] = []
         taken = [first]  # from the queue, and not answered yet
@@ -230,7 +230,7 @@ class Writer:
             answers = [(failed, None, error) for failed in waited]
         self._tell(answers)
 
-    def _grouped(self, first: Operation[Any]) -> tuple[int, list[Operation[Any]]]:
+    def _grouped(self, first: QueuedWork[Any]) -> tuple[int, list[QueuedWork[Any]]]:
         """How many operations can be done in one go, and all that were taken: the last may be one that cannot."""
         taken = [first]
         while (another := self._another()) is not None:
@@ -239,7 +239,7 @@ class Writer:
                 return len(taken) - 1, taken
         return len(taken), taken
 
-    def _attempt_jointly(self, db: apsw.Connection, group: list[Operation[Any]]) -> list[Answer]:
+    def _attempt_jointly(self, db: apsw.Connection, group: list[QueuedWork[Any]]) -> list[Answer]:
         joint, wanted = group[0].joint, [operation for operation in group if not operation.future.cancelled()]
         if joint is not None and len(wanted) > 1:
             try:
@@ -251,7 +251,7 @@ class Writer:
                 return [(operation, result, None) for operation, result in zip(wanted, results, strict=True)]
         return [self._attempt(db, operation) for operation in wanted]
 
-    def _attempt(self, db: apsw.Connection, operation: Operation[Any]) -> Answer:
+    def _attempt(self, db: apsw.Connection, operation: QueuedWork[Any]) -> Answer:
         if operation.future.cancelled():
             return operation, None, None
         try:
@@ -263,7 +263,7 @@ class Writer:
             return operation, None, error
         return operation, result, None
 
-    def _everyone(self) -> Iterable[Operation[Any]]:
+    def _everyone(self) -> Iterable[QueuedWork[Any]]:
         while (operation := self._another()) is not None:
             yield operation
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from wakeful.alarm import Alarm, Fire
 from wakeful.clock import Clock
 from wakeful.ids import Ids
-from wakeful.store import Changes, MovedFire, NewAlarm, Store
+from wakeful.store import Followed, MovedFire, NewAlarm, Store
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import MS, SECOND, a_fire, added, an_alarm, an_event, change, settled
 
@@ -28,13 +28,13 @@ def moved(fire: Fire, *, reason: str | None = None) -> MovedFire:
     return MovedFire(**(given if reason is None else given | {"reason": reason}))
 
 
-async def changes(store: Store, clock: Clock, *, owner: str = "", after: int = 0, limit: int = 100) -> Changes:
+async def changes(store: Store, clock: Clock, *, owner: str = "", after: int = 0, limit: int = 100) -> Followed:
     return await store.changes(owner=owner, since=clock.now(), after_event=after, limit=limit)
 
 
 class TestFollowing:
     async def test_an_empty_store_has_nothing_new(self, store: Store, clock: ManualClock) -> None:
-        assert await changes(store, clock) == Changes([], [], [], 0)
+        assert await changes(store, clock) == Followed([], [], [], 0)
 
     async def test_alarms_created_since_then_come_oldest_first(self, store: Store, clock: ManualClock) -> None:
         await added(store, made(clock))

@@ -9,8 +9,9 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Event, Fire, Row, whole_ms
+from wakeful.alarm import Alarm, Change, Event, Fire, Row
 from wakeful.clock import Clock
+from wakeful.moments import whole_ms
 from wakeful.store import Store
 
 LEASE: Final = timedelta(minutes=2)

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Fire, Policy, Row, stamp
+from wakeful.alarm import Attempt, Fire, Policy, Row
+from wakeful.moments import stamp
 from wakeful.store import FireQuery, Store
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (

@@ -43,19 +43,19 @@ def room(settings: Settings, descriptors: int) -> int:
     return max(1, min(settings.connections, descriptors - kept))
 
 
-class _Guest(Struct):
+class _Connected(Struct):
     address: str
     silent_since: float | None  # None: a request is complete and not answered yet
-    owner: str = ""  # whose token it brought last; strangers are one crowd
+    owner: str = ""  # whose token it brought last; strangers count as one owner
 
 
-class Crowd:
+class ConnectionLimiter:
     """Who is connected. Connections that became WebSockets stay counted until their transport is closed."""
 
     def __init__(self, most: int, per_address: int) -> None:
         self._most = most
         self._per_address = per_address
-        self._guests: dict[asyncio.Transport, _Guest] = {}
+        self._guests: dict[asyncio.Transport, _Connected] = {}
 
     def __len__(self) -> int:
         return len(self._guests)
@@ -70,7 +70,7 @@ class Crowd:
         if len(self._guests) >= self._most and not self._made_room():
             log.warning("%d connections are open, and all of them busy: another is refused", len(self._guests))
             return False
-        self._guests[transport] = _Guest(address, now)
+        self._guests[transport] = _Connected(address, now)
         return True
 
     def speaks(self, transport: asyncio.Transport) -> None:

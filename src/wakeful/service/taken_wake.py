@@ -8,12 +8,13 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, following, unix_ms
+from wakeful.alarm import Alarm, Fire, following
+from wakeful.moments import unix_ms
 
 _PASSED_OVER: Final = frozenset({"missed", "overlap", "expired"})  # not what its owner paused or moved
 
 
-class Taken(tuple[Alarm, Fire]):
+class TakenWake(tuple[Alarm, Fire]):
     """A wake in its reader's hands, with the alarm and the fire as it unpacks.
 
     `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series came and

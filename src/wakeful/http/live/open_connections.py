@@ -25,10 +25,10 @@ TOKENS_EVERY: Final = 4  # looks between two at the tokens
 End = Literal["refused", "stopped"]
 
 
-class Keeper:
-    def __init__(self, auth: Auth, bell: InboxSignal, clock: Clock) -> None:
+class OpenConnections:
+    def __init__(self, auth: Auth, signal: InboxSignal, clock: Clock) -> None:
         self._auth = auth
-        self._bell = bell
+        self._signal = signal
         self._clock = clock
         self._staying: defaultdict[Principal, set[asyncio.Future[End]]] = defaultdict(set)
         self._looking: asyncio.Task[None] | None = None
@@ -39,7 +39,7 @@ class Keeper:
         end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._staying[principal].add(end)
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look(), name="wakeful keeper")
+            self._looking = asyncio.create_task(self._look(), name="wakeful open connections")
         try:
             yield end
         finally:
@@ -52,7 +52,7 @@ class Keeper:
 
     async def _look(self) -> None:
         looks = 0
-        while not self._bell.stopped:
+        while not self._signal.stopped:
             await self._clock.sleep(LOOK_EVERY)
             looks += 1
             if looks % TOKENS_EVERY == 0:

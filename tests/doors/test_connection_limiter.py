@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.doors.test_owner_limits import streaming
 from tests.doors.world import Visitor, serving
 from wakeful.config import Settings
-from wakeful.http.security.crowd import Crowd, room
+from wakeful.http.security.connection_limiter import ConnectionLimiter, room
 from wakeful.server import ACCEPTED_AT_ONCE, _Listener
 
 FAR, FARTHER = "192.0.2.1", "192.0.2.2"
@@ -32,67 +32,67 @@ class Line(asyncio.Transport):
         return self.closed
 
 
-def entered(crowd: Crowd, address: str, now: float = 0) -> Line | None:
+def entered(limiter: ConnectionLimiter, address: str, now: float = 0) -> Line | None:
     line = Line()
-    return line if crowd.let_in(line, address, now) else None
+    return line if limiter.let_in(line, address, now) else None
 
 
 def test_one_address_has_so_many_and_another_as_many() -> None:
-    crowd = Crowd(10, per_address=2)
+    limiter = ConnectionLimiter(10, per_address=2)
     for _ in range(2):
-        line = entered(crowd, FAR)
+        line = entered(limiter, FAR)
         assert line is not None
-        crowd.speaks(line)
-    assert entered(crowd, FAR) is None
-    assert entered(crowd, FARTHER) is not None
-    assert all(entered(crowd, "127.0.0.1") for _ in range(5))  # a proxy here speaks for everybody
+        limiter.speaks(line)
+    assert entered(limiter, FAR) is None
+    assert entered(limiter, FARTHER) is not None
+    assert all(entered(limiter, "127.0.0.1") for _ in range(5))  # a proxy here speaks for everybody
 
 
 def test_the_one_that_is_silent_for_longest_makes_room() -> None:
-    crowd = Crowd(3, per_address=3)
-    first, second, third = (entered(crowd, FAR, now) for now in range(3))
+    limiter = ConnectionLimiter(3, per_address=3)
+    first, second, third = (entered(limiter, FAR, now) for now in range(3))
     assert first is not None
     assert second is not None
     assert third is not None
-    crowd.speaks(first)
-    assert entered(crowd, FARTHER, 3) is not None
+    limiter.speaks(first)
+    assert entered(limiter, FARTHER, 3) is not None
     assert [line.closed for line in (first, second, third)] == [False, True, False]
-    crowd.is_silent(first, 4)
-    assert entered(crowd, FARTHER, 5) is not None
+    limiter.is_silent(first, 4)
+    assert entered(limiter, FARTHER, 5) is not None
     assert [line.closed for line in (first, third)] == [False, True]
-    assert len(crowd) == 3
+    assert len(limiter) == 3
 
 
 def test_one_address_makes_room_among_its_own() -> None:
-    crowd = Crowd(10, per_address=1)
-    other, mine = entered(crowd, FARTHER, 0), entered(crowd, FAR, 1)
+    limiter = ConnectionLimiter(10, per_address=1)
+    other, mine = entered(limiter, FARTHER, 0), entered(limiter, FAR, 1)
     assert other is not None
     assert mine is not None
-    assert entered(crowd, FAR, 2) is not None
+    assert entered(limiter, FAR, 2) is not None
     assert (other.closed, mine.closed) == (False, True)
 
 
 def test_what_became_a_socket_counts_until_it_is_closed() -> None:
-    crowd = Crowd(1, per_address=9)
-    socket = entered(crowd, FAR)
+    limiter = ConnectionLimiter(1, per_address=9)
+    socket = entered(limiter, FAR)
     assert socket is not None
-    crowd.speaks(socket)
-    assert entered(crowd, FAR) is None
+    limiter.speaks(socket)
+    assert entered(limiter, FAR) is None
     socket.closed = True  # nobody says so: it has another protocol by now
-    assert entered(crowd, FAR) is not None
+    assert entered(limiter, FAR) is not None
 
 
 def test_a_flood_puts_out_its_own_not_who_was_silent_before_it() -> None:
-    crowd = Crowd(8, per_address=8)
-    quiet = entered(crowd, FAR, 0)
+    limiter = ConnectionLimiter(8, per_address=8)
+    quiet = entered(limiter, FAR, 0)
     assert quiet is not None
-    crowd.belongs(quiet, "ada")
-    flood = [entered(crowd, FAR, now) for now in range(1, 6)]
+    limiter.belongs(quiet, "ada")
+    flood = [entered(limiter, FAR, now) for now in range(1, 6)]
     for owner in ("", "eve"):  # strangers, then somebody with a token
         for line in flood:
             assert line is not None
-            crowd.belongs(line, owner)
-        flood += [entered(crowd, FAR, now) for now in range(6, 16)]
+            limiter.belongs(line, owner)
+        flood += [entered(limiter, FAR, now) for now in range(6, 16)]
         flood = [line for line in flood if line is not None and not line.closed]
         assert len(flood) == 7
     assert not quiet.closed
@@ -127,7 +127,7 @@ def test_descriptors_are_kept_for_deliveries() -> None:
 
 def test_a_process_raises_its_limit_as_far_as_it_may() -> None:
     script = (
-        "import resource; from wakeful.http.security.crowd import raise_limit;"
+        "import resource; from wakeful.http.security.connection_limiter import raise_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 400));"
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
