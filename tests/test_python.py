@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 
 import wakeful
+from tests.databases import database_of
 from wakeful.client import Wakeful
 from wakeful.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
@@ -21,11 +21,8 @@ Place = dict[str, Any]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "sqlite":
-        yield {"db": str(tmp_path / "wakeful.db")}
-    else:
-        yield {"db": request.getfixturevalue("pg_dsn"), "schema": request.getfixturevalue("pg_schema")}
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return database_of(request, tmp_path)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -33,6 +33,7 @@ from wakeful.client import Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
 from wakeful.http.app import with_middleware
+from wakeful.http.http_server import HttpServer
 from wakeful.http.live.rpc import MESSAGE_LIMIT
 from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection
@@ -120,12 +121,12 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         # With port 0 the real one is known only now, and report URLs must name it.
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
         url = clock.settings.local_url
-        server = _Server(_config(clock, clock.asgi()))
+        server = HttpServer(_config(clock, clock.asgi()))
         tune_interpreter(clock)
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
         def stop() -> None:
-            server.should_exit = True
+            server.stop()
             clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
             clock.dispatcher.stop()
 
@@ -152,11 +153,11 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
             await clock.dispatcher.run()
         return
     with listener:
-        server = _Server(_config(clock, _window(clock)))
+        server = HttpServer(_config(clock, _window(clock)))
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
 
         def stop() -> None:
-            server.should_exit = True
+            server.stop()
             clock.dispatcher.stop()
 
         log.info("metrics at %s/metrics", _url(clock.settings.host, clock.settings.metrics_port))
@@ -232,14 +233,6 @@ async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[]
     finally:  # also when this was cancelled: the end is as orderly
         stop()
         await asyncio.gather(answering, dispatching)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, but signals are ours: there is a dispatcher to stop as well."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:

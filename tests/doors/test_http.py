@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 import wakeful
+from tests.databases import database_of
 from tests.doors.world import Visitor, serving
 from wakeful.alarm import Event, report_token
 from wakeful.app import build
@@ -19,9 +20,8 @@ from wakeful.config import Settings
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def visit(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[Visitor]:
-    on_postgres = request.param == "postgres"
-    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visitor]:
+    place = database_of(request, tmp_path)
     async with serving(**place) as visitor:
         yield visitor
 

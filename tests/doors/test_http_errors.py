@@ -124,8 +124,8 @@ async def test_what_is_not_there_is_a_404_problem(visit: Visitor, path: str) -> 
     assert (status, code) == (404, "not_found")
 
 
-async def test_bad_ids_are_not_found_on_postgresql_either(pg_dsn: str, pg_schema: str) -> None:
-    async with serving(pg_dsn, schema=pg_schema) as visit:
+async def test_bad_ids_are_not_found_on_postgresql_either(pg_dsn: str, pg_migrated: str) -> None:
+    async with serving(pg_dsn, schema=pg_migrated) as visit:
         for path in ("/v1/alarms/nope", "/v1/alarms/%00", "/v1/fires/nope@1", "/v1/fires/%00@1"):
             assert (await visit("GET", path)).status == 404
             assert (await visit("DELETE", path)).status in (404, 405)

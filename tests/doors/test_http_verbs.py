@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.databases import database_of
 from tests.doors.world import Answer, Visitor, serving
 
 GOOD = {"wake_message": "x", "when": "in 1 hour"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def visit(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[Visitor]:
-    on_postgres = request.param == "postgres"
-    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visitor]:
+    place = database_of(request, tmp_path)
     async with serving(**place) as visitor:
         yield visitor
 

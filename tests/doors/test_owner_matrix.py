@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.acting import acting, keep
+from tests.databases import database_of
 from wakeful.alarm import Alarm, Draft, users_of
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.operations import next_cursor
@@ -105,9 +106,8 @@ class World(Struct):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[World]:
-    on_postgres = request.param == "postgres"
-    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    place = database_of(request, tmp_path)
     async with serving(**place, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
         service = visit.clock.service
         users = users_of(visit.clock.settings, PRIVATE, "table", ["ada"])

@@ -13,8 +13,10 @@ import pytest
 
 from tests.doors.world import serving
 from wakeful.app import Wakeful, build
+from wakeful.clock import SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
+from wakeful.http import http_server
 from wakeful.server import serve, shown, stay, work
 
 
@@ -70,6 +72,26 @@ async def test_a_caller_who_never_ends_does_not_keep_it_from_stopping(tmp_path: 
         done, _ = await asyncio.wait((visit.running,), timeout=10)
         assert done
         writer.close()
+
+
+async def test_a_stop_waits_for_no_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+
+    class Watched(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            looks.append(seconds)
+            await super().sleep(seconds)
+
+    monkeypatch.setattr(http_server, "TICK", 3600.0)
+    monkeypatch.setattr(http_server, "SystemClock", Watched)
+    async with serving(str(tmp_path / "w.db")) as visit:
+        assert (await visit("GET", "/healthz")).status == 200  # and its connection stays open
+        visit.running.cancel()
+        await asyncio.wait((visit.running,), timeout=60)
+        assert visit.running.done()
+    assert (
+        0 < sum(looks) < http_server.LAST_LOOK
+    )  # an idle connection is closed at once, and the next look sees it gone
 
 
 async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.databases import database_of
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
@@ -25,9 +26,8 @@ TICK = timedelta(milliseconds=50)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def visit(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> AsyncIterator[Visitor]:
-    on_postgres = request.param == "postgres"
-    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visitor]:
+    place = database_of(request, tmp_path)
     async with serving(**place, tick=TICK) as visitor:
         yield visitor
 

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.databases import database_of
 from tests.doors.world import Visitor, serving
 from wakeful.alarm import Alarm
 from wakeful.app import build
@@ -32,9 +33,8 @@ async def visit(tmp_path: Path) -> AsyncIterator[Visitor]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def visit_each(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str, pg_schema: str) -> Any:
-    on_postgres = request.param == "postgres"
-    place = {"db": pg_dsn, "schema": pg_schema} if on_postgres else {"db": str(tmp_path / "wakeful.db")}
+async def visit_each(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    place = database_of(request, tmp_path)
     async with serving(**place, tick=TICK) as visitor:
         yield visitor
 

@@ -17,6 +17,7 @@ import msgspec
 import psutil
 import pytest
 
+from tests.databases import database_of
 from wakeful.alarm import Alarm, Draft, Fire, create
 from wakeful.app import build_store
 from wakeful.config import load
@@ -155,9 +156,7 @@ class Scene:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    if request.param == "sqlite":
-        return {"db": str(tmp_path / "wakeful.db")}
-    return {"db": request.getfixturevalue("pg_dsn"), "schema": request.getfixturevalue("pg_schema")}
+    return database_of(request, tmp_path)
 
 
 @pytest.fixture

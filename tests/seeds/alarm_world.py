@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.databases import database_of
 from wakeful import Wake
 from wakeful.client import Wakeful
 
@@ -30,9 +31,7 @@ FUNCTIONS = {  # of Alarm's API reference, and the verb each one has here
 
 def a_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """The arguments of `wakeful.open` for an empty database of the store that the fixture's parameter names."""
-    if request.param == "sqlite":
-        return {"db": str(tmp_path / "alarm.db")}
-    return {"db": request.getfixturevalue("pg_dsn"), "schema": request.getfixturevalue("pg_schema")}
+    return database_of(request, tmp_path)
 
 
 class Desk:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +32,13 @@ async def place(
         path = tmp_path / "wakeful.db"
         store: Any = SqliteStore(str(path), clock=clock)
         outbox: Any = SqliteOutbox(path)
+        await store.migrate()
     else:
         from wakeful.store.postgres import PostgresStore  # not everyone has its driver
 
-        dsn, schema = request.getfixturevalue("pg_dsn"), f"w{uuid.uuid4().hex[:12]}"
+        dsn, schema = request.getfixturevalue("pg_dsn"), request.getfixturevalue("pg_migrated")
         store = PostgresStore(dsn, naming=Naming(schema=schema), clock=clock)
         outbox = PostgresOutbox(dsn, schema)
-    await store.migrate()
     await outbox.create()
     yield store, outbox
     await store.close()
