@@ -18,6 +18,7 @@ from tests.databases import MigratedSchemas
 
 pytest.register_assert_rewrite("wakeful.testing.conformance")
 
+LONG_SEARCHES = {"WAKEFUL_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_SCHEMATHESIS_EXAMPLES": "25"}
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30  # bytes: clusters grow by their logs, and several run at once
 
@@ -35,6 +36,26 @@ def _in_memory() -> str | None:
 
 if (_memory := _in_memory()) is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _memory)  # where pytest makes each `tmp_path`
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also what takes minutes: all mutants, longer searches")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes long, and a short form of it is always run; only with --long")
+    if config.getoption("--long"):
+        for name, examples in LONG_SEARCHES.items():
+            os.environ.setdefault(name, examples)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--long"):
+        return
+    long = [item for item in items if item.get_closest_marker("long") is not None]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
 
 
 class Cluster:

@@ -17,6 +17,7 @@ from tests.doors.world import Visitor, serving
 from wakeful.alarm import Event, report_token
 from wakeful.app import build
 from wakeful.config import Settings
+from wakeful.testing import store_of
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -177,7 +178,7 @@ async def test_the_token_in_a_wake_reports_at_the_address_in_it_whoever_owns_the
 
 async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None:
     one, other = await visit.fired(), await visit.fired()
-    secret = (await visit.clock._store.report_keys()).current
+    secret = (await store_of(visit.clock).report_keys()).current
     for token in (report_token(secret, other.fire_id), report_token(b"", one.fire_id), "", "é"):
         answer = await visit(
             "POST",
@@ -191,7 +192,7 @@ async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None
 
 
 async def test_a_token_from_before_the_key_was_changed_still_reports(visit: Visitor) -> None:
-    store, wake = visit.clock._store, await visit.fired()
+    store, wake = store_of(visit.clock), await visit.fired()
     now = await store.now()
     await store.rotate_report_key(now, Event(at=now, what="rotated"))
     later = await visit.fired()
@@ -207,7 +208,7 @@ async def test_health_names_the_version(visit: Visitor) -> None:
 
 
 async def test_health_says_503_when_the_store_is_gone(visit: Visitor) -> None:
-    await visit.clock._store.close()
+    await store_of(visit.clock).close()
     answer = await visit("GET", "/healthz")
     assert answer.told == (503, "store_unavailable", "")
     assert "retry-after" in answer.headers

@@ -15,6 +15,7 @@ from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.http.app import application
 from wakeful.http.security.guard import BODY_LIMIT
+from wakeful.testing import store_of
 
 GOOD = {"wake_message": "x", "when": "in 1 hour"}
 
@@ -232,7 +233,7 @@ async def test_another_sites_page_is_refused_also_where_it_names_no_origin(visit
 
 async def test_another_sites_page_is_refused_also_inside_an_application_of_ones_own(tmp_path: Path) -> None:
     async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        app = application(clock.service, clock._store, clock.settings)
+        app = application(clock.service, store_of(clock), clock.settings)
         for site, status in (("cross-site", 403), ("none", 200)):
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as client:
                 assert (await client.get("/v1/alarms", headers={"sec-fetch-site": site})).status_code == status
@@ -259,7 +260,7 @@ async def test_what_was_not_foreseen_tells_nothing_and_is_logged(
     async def broken(**_: object) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(visit.clock._store, "stats", broken)
+    monkeypatch.setattr(store_of(visit.clock), "stats", broken)
     with caplog.at_level(logging.ERROR):
         answer = await visit("GET", "/v1/stats")
     assert answer.told == (500, "error", "")
@@ -269,6 +270,6 @@ async def test_what_was_not_foreseen_tells_nothing_and_is_logged(
 
 
 async def test_a_store_that_is_gone_is_a_503_problem_and_no_false_yes(visit: Visitor) -> None:
-    await visit.clock._store.close()
+    await store_of(visit.clock).close()
     answer = await visit("POST", "/v1/alarms", GOOD)
     assert answer.told == (503, "store_unavailable", "")

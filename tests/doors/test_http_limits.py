@@ -17,6 +17,7 @@ from wakeful.http.routes import alarms as http_alarms
 from wakeful.http.routes.alarms import READ_AT_ONCE
 from wakeful.http.security import connection
 from wakeful.http.security.guard import DEPTH_LIMIT
+from wakeful.testing import store_of
 
 
 @pytest.mark.parametrize(("depth", "status"), [(DEPTH_LIMIT - 1, 201), (DEPTH_LIMIT, 400), (5000, 400)])
@@ -77,7 +78,7 @@ async def test_a_store_that_does_not_answer_is_a_503(tmp_path: Path, monkeypatch
         await asyncio.Event().wait()
 
     async with serving(str(tmp_path / "w.db")) as visit:
-        monkeypatch.setattr(visit.clock._store, "stats", never)
+        monkeypatch.setattr(store_of(visit.clock), "stats", never)
         assert (await visit("GET", "/v1/stats")).told == (503, "store_unavailable", "")
 
 

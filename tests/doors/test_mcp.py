@@ -18,6 +18,7 @@ from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.mcp import TOOLS
 from wakeful.mcp.views import cut
+from wakeful.testing import store_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 NEEDED: dict[str, dict[str, Any]] = {
@@ -115,7 +116,7 @@ async def test_what_breaks_tells_nothing_and_is_logged(
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(clock._store, "find", broken)
+    monkeypatch.setattr(store_of(clock), "find", broken)
     result = await agent.client.call_tool("alarm_list", {})
     assert result.is_error
     assert "secret" not in result.content[0].text  # type: ignore[union-attr]

@@ -17,6 +17,7 @@ from tests.doors.mcp_world import MODES, SET, Agent, the_whole_round
 from tests.doors.world import Visitor, serving
 from wakeful.cli import main
 from wakeful.http.security.auth import mint
+from wakeful.testing import store_of
 
 
 @asynccontextmanager
@@ -41,7 +42,7 @@ async def test_every_tool_does_its_work_over_http(tmp_path: Path, mode: str) -> 
 
 async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
     async with serving(str(tmp_path / "w.db")) as visit:
-        store, now = visit.clock._store, await visit.clock.service.now()
+        store, now = store_of(visit.clock), await visit.clock.service.now()
         tokens = {}
         for owner in ("ana", "ben"):
             tokens[owner], kept = mint(owner, ["write"], now=now)

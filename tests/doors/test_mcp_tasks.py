@@ -21,6 +21,7 @@ from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.http.security.auth import mint
 from wakeful.mcp import TASK_TOOLS, TOOLS
+from wakeful.testing import store_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 NEEDED: dict[str, dict[str, Any]] = {name: {"taskId": "?"} for name in TASK_TOOLS} | {
@@ -35,7 +36,7 @@ async def connect(db: Path, table: str = "scheduled_tasks") -> str:
     """What `wakeful db scheduled-tasks` does in a gateway's database."""
     apsw.Connection(str(db)).execute(MESSAGES)
     async with build(Settings(db=str(db))) as clock:
-        await clock._store.tasks.connect(table)
+        await store_of(clock).tasks.connect(table)
     return str(db)
 
 
@@ -63,13 +64,13 @@ async def test_over_http_the_token_says_whose_the_task_is(tmp_path: Path) -> Non
         tokens = {}
         for owner in ("ana", "eve"):
             tokens[owner], kept = mint(owner, ["write"], now=await visit.clock.service.now())
-            await visit.clock._store.add_token(kept)
+            await store_of(visit.clock).add_token(kept)
         async with visiting(visit, "auto", tokens["ana"]) as ana:
             id = (await ana("schedule_task", **BRIEF))["taskId"]
         async with visiting(visit, "auto", tokens["eve"]) as eve:
             assert (await eve("list_tasks"))["tasks"] == []
             await eve.refused("cancel_task", taskId=id)
-        [task] = await visit.clock._store.tasks.find()
+        [task] = await store_of(visit.clock).tasks.find()
         assert (task.id, task.owner) == (id, "ana")
 
 
@@ -86,7 +87,7 @@ async def test_they_are_off_unless_turned_on(clock: Wakeful) -> None:
         assert "schedule_task" not in (client.instructions or "")
         result = await client.call_tool("schedule_task", BRIEF)
         assert "There is no tool 'schedule_task'" in result.content[0].text  # type: ignore[union-attr]
-    assert await clock._store.tasks.find() == []
+    assert await store_of(clock).tasks.find() == []
 
 
 @pytest.mark.parametrize("tool", sorted(TASK_TOOLS))
@@ -116,7 +117,7 @@ async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) ->
         result = await agent.client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
     assert ("write is needed" in text) == (TASK_TOOLS[tool].scope == "write")
-    assert await clock._store.tasks.find() == []
+    assert await store_of(clock).tasks.find() == []
 
 
 async def test_nobody_is_everybody(clock: Wakeful) -> None:
@@ -155,7 +156,7 @@ async def test_what_runs_again_counts_as_set_anew(clock: Wakeful) -> None:
         for number in range(2):
             await ana("schedule_task", **BRIEF | {"prompt": str(number)})
         assert "2 are allowed" in await ana.refused("update_task", taskId=id, cron="0 9 * * *")
-        [task] = await clock._store.tasks.find(id=id)
+        [task] = await store_of(clock).tasks.find(id=id)
         assert (task.status, task.cron) == ("done", None)
 
 

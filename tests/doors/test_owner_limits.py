@@ -16,6 +16,7 @@ import pytest
 from tests.doors.world import Visitor, serving
 from wakeful.errors import TooMany
 from wakeful.http.security.limits import OWNERS, Rate
+from wakeful.testing import store_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -154,7 +155,7 @@ async def test_a_revoked_token_leaves_no_place_taken(visit: Visitor, kind: Any) 
     async with kind(visit, ada), kind(visit, ada):
         await refused(visit, "/v1/events", again)
         id = ada["authorization"].split("_")[1]
-        await visit.clock._store.revoke_token(id, await visit.clock.service.now())
+        await store_of(visit.clock).revoke_token(id, await visit.clock.service.now())
         async with asyncio.timeout(10):
             while (await visit("HEAD", "/v1/events", headers=again)).status != 200:
                 pass

@@ -28,6 +28,7 @@ from wakeful.dispatcher import ServedTarget
 from wakeful.http.operations import next_cursor
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
+from wakeful.testing import store_of, targets_of
 
 from .world import Agent, Answer, Visitor, serving
 
@@ -88,7 +89,7 @@ class World(Struct):
 
     async def state(self) -> Any:
         """All that is ada's, as the operator sees it."""
-        store = self.visit.clock._store
+        store = store_of(self.visit.clock)
         return (
             await store.find(AlarmQuery(owner="ada", limit=500)),
             await store.fires(FireQuery(owner="ada", limit=500)),
@@ -111,8 +112,8 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     async with serving(**place, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
         service = visit.clock.service
         users = users_of(visit.clock.settings, PRIVATE, "table", ["ada"])
-        visit.clock._served[PRIVATE] = ServedTarget(Agent(), 8, users=users)
-        await visit.clock._store.tasks.connect("scheduled_tasks")
+        targets_of(visit.clock)[PRIVATE] = ServedTarget(Agent(), 8, users=users)
+        await store_of(visit.clock).tasks.connect("scheduled_tasks")
         task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
         draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour")
         named = {"label": NAMED, "conversation_id": NAMED, "idempotency_key": "k"}
@@ -121,12 +122,12 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         pending = await acting(service, "ada", by="ada").resume(pending.id)
         fired = (await visit.fired("ada")).fire_id
         async with asyncio.timeout(20):
-            while not await visit.clock._store.find(AlarmQuery(owner="ada", label=task.id)):
+            while not await store_of(visit.clock).find(AlarmQuery(owner="ada", label=task.id)):
                 pass  # until a dispatcher has seen the task
         await visit.token("ada")
         revoked = await visit.token("eve")
         id = revoked["authorization"].split("_")[1]
-        await visit.clock._store.revoke_token(id, await service.now())
+        await store_of(visit.clock).revoke_token(id, await service.now())
         yield World(visit, await visit.token("eve", "admin"), revoked, pending, fired, task.id)
 
 
@@ -319,7 +320,7 @@ async def eves_alarm(world: World) -> Alarm:
 
 
 async def at_private(world: World) -> list[Alarm]:
-    return await world.visit.clock._store.find(AlarmQuery(owner="eve", target=PRIVATE))
+    return await store_of(world.visit.clock).find(AlarmQuery(owner="eve", target=PRIVATE))
 
 
 # Sockets and streams
@@ -371,7 +372,7 @@ async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world
 
 async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_is(world: World) -> None:
     """ada's wake broke a target, which quotes it; eve's alarm waits for the same target."""
-    visit, store, now = world.visit, world.visit.clock._store, await world.visit.clock.service.now()
+    visit, store, now = world.visit, store_of(world.visit.clock), await world.visit.clock.service.now()
     await store.beat(
         Worker(id="w", host="inner-host", pid=987654, version="0", started_at=now, seen_at=now, targets=("shared",))
     )
@@ -426,7 +427,7 @@ async def test_what_is_done_with_a_token_is_on_record_under_its_id(world: World)
         async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as eve:
             await eve.call_tool("alarm_update", {"id": made["id"], "action": "resume"})
             await eve.call_tool("alarm_cancel", {"id": made["id"]})
-    events = [event for _, event in await visit.clock._store.events(alarm_id=made["id"])]
+    events = [event for _, event in await store_of(visit.clock).events(alarm_id=made["id"])]
     assert [event.what for event in events] == ["replaced", "updated", "paused", "resumed", "cancelled"]
     assert {event.by for event in events} == {f"eve (token {id})"}
     assert made["created_by"] == "eve"

@@ -28,6 +28,7 @@ from wakeful.cli import main
 from wakeful.config import Settings
 from wakeful.errors import WakefulError
 from wakeful.store import AlarmQuery, Store
+from wakeful.testing import store_of
 
 AT = "2099-07-01T09:00:00+02:00"
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
@@ -234,14 +235,14 @@ async def outcomes(door: Callable[[str], Any], db: str, leave_out: tuple[str, ..
             if wish.verb in leave_out:
                 continue
             async with build(Settings(db=db)) as aside:
-                id = await _id(aside._store, wish.on)
+                id = await _id(store_of(aside), wish.on)
             try:
                 await do(wish, id)
             except (WakefulError, Refused) as refusal:
                 found[wish.name] = refusal
                 continue
             async with build(Settings(db=db)) as aside:
-                rows = await aside._store.find(AlarmQuery())
+                rows = await store_of(aside).find(AlarmQuery())
                 found[wish.name] = sorted((_row(row) for row in rows), key=lambda row: str(row["idempotency_key"]))
     return found
 

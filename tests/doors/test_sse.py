@@ -21,6 +21,7 @@ from wakeful.config import Settings
 from wakeful.http.live import sse
 from wakeful.http.security.auth import mint
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, Live, LiveEvent
+from wakeful.testing import store_of
 
 TICK = timedelta(milliseconds=50)
 
@@ -131,7 +132,7 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
     tokens = {}
     for owner in ("ada", "eve"):
         tokens[owner], token = mint(owner, ("read",), now=datetime.now(UTC))
-        await visit.clock._store.add_token(token)
+        await store_of(visit.clock).add_token(token)
     assert (await visit("GET", "/v1/events")).status == 401
     async with stream(visit, token=tokens["eve"]) as reader:
         hers = await visit.clock.for_owner("ada").set("in 1 hour", "hers")
@@ -144,9 +145,9 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
 
 async def test_a_revoked_token_ends_its_stream(visit: Visitor) -> None:
     text, token = mint("ada", ("read",), now=datetime.now(UTC))
-    await visit.clock._store.add_token(token)
+    await store_of(visit.clock).add_token(token)
     async with stream(visit, token=text) as reader:
-        await visit.clock._store.revoke_token(token.id, datetime.now(UTC))
+        await store_of(visit.clock).revoke_token(token.id, datetime.now(UTC))
         assert await reader.block() == {}
         assert reader.response.content.at_eof()
 

@@ -22,6 +22,7 @@ from wakeful.config import Settings
 from wakeful.http.live.rpc import MESSAGE_LIMIT
 from wakeful.http.security.auth import mint
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, WHATS, Live, LiveEvent
+from wakeful.testing import store_of
 
 TICK = timedelta(milliseconds=50)
 
@@ -91,7 +92,7 @@ async def socket(visit: Visitor, token: str = "", **headers: str) -> AsyncIterat
 
 async def a_token(visit: Visitor, owner: str, *scopes: str) -> str:
     text, token = mint(owner, scopes or ("read", "write"), now=datetime.now(UTC))
-    assert await visit.clock._store.add_token(token)
+    assert await store_of(visit.clock).add_token(token)
     return text
 
 
@@ -340,7 +341,7 @@ async def test_a_revoked_token_ends_its_socket(visit: Visitor) -> None:
     token, other = await a_token(visit, "ada"), await a_token(visit, "ada")
     async with socket(visit, token) as ws, socket(visit, other) as stays:
         await ws.call("subscribe")
-        await visit.clock._store.revoke_token(token.split("_")[1], datetime.now(UTC))
+        await store_of(visit.clock).revoke_token(token.split("_")[1], datetime.now(UTC))
         code, reason = await ws.closed()
         assert (code, reason) == (4401, "the token is no longer good")
         assert await stays.call("count") == 0

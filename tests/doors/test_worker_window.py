@@ -23,6 +23,7 @@ from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
 from wakeful.http.security.auth import mint
 from wakeful.server import work
+from wakeful.testing import store_of
 
 WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 
@@ -104,7 +105,7 @@ async def test_once_there_are_tokens_its_numbers_are_for_admins_too(tmp_path: Pa
         held: dict[str, str] = {}
         for scope in ("write", "admin"):
             held[scope], token = mint("ops", [scope], now=await clock.service.now())
-            await clock._store.add_token(token)
+            await store_of(clock).add_token(token)
         assert (await asked(port, "/metrics"))[0] == 401
         assert (await asked(port, "/metrics", authorization=f"Bearer {held['write']}"))[0] == 403
         assert (await asked(port, "/metrics", authorization=f"Bearer {held['admin']}"))[0] == 200

@@ -17,6 +17,7 @@ from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.security.auth import mint
 from wakeful.server import serve
+from wakeful.testing import store_of, targets_of
 
 
 class Answer:
@@ -57,7 +58,7 @@ class Visitor:
         self.running = running
         self.agent = Agent()
         self._session = session
-        clock._served["agent"] = ServedTarget(self.agent, 8)
+        targets_of(clock)["agent"] = ServedTarget(self.agent, 8)
 
     async def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:
         if body is not None:
@@ -70,7 +71,7 @@ class Visitor:
     async def token(self, owner: str, *scopes: str) -> dict[str, str]:
         """The header of a new token: may read and write unless said."""
         text, token = mint(owner, scopes or ("read", "write"), now=await self.clock.service.now())
-        assert await self.clock._store.add_token(token)
+        assert await store_of(self.clock).add_token(token)
         return {"authorization": f"Bearer {text}"}
 
     async def set(self, **body: Any) -> dict[str, Any]:

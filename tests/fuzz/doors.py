@@ -23,7 +23,7 @@ from wakeful.http.live.rpc import INTERNAL_ERROR
 from wakeful.http.operations import Operation
 from wakeful.http.security.auth import mint
 from wakeful.mcp import TASK_TOOLS, TOOLS
-from wakeful.testing import ManualClock
+from wakeful.testing import ManualClock, store_of
 
 from .harness import Broke, Parse, Parser
 from .inputs import (
@@ -68,7 +68,7 @@ class House:
             self.ids.append((await self.clock.set(when, "hello")).id)
         for _ in range(KNOWN):
             await self.clock.set(delay=0.001, wake_message="now")
-        time = self.clock._clock
+        time = self.clock.service.clock
         assert isinstance(time, ManualClock)
         await time.advance(1)
         await self.clock.run_due()
@@ -83,7 +83,7 @@ class House:
 
     async def admit(self, owner: str) -> None:
         self.token, token = mint(owner, ["admin"], now=await self.clock.service.now())
-        assert await self.clock._store.add_token(token)
+        assert await store_of(self.clock).add_token(token)
 
     def scope(self, kind: str, path: str, query: str = "", method: str = "GET") -> dict[str, Any]:
         headers = HEADERS | ({"authorization": f"Bearer {self.token}"} if self.token else {})

@@ -19,7 +19,7 @@ from wakeful.alarm import Delivered, Failed
 from wakeful.clock import SystemClock
 from wakeful.targets.router import Router
 from wakeful.targets.webhook import Webhook
-from wakeful.testing import ManualClock
+from wakeful.testing import ManualClock, store_of
 from wakeful.testing.targets import a_wake
 
 from .harness import Broke, Parse, Parser
@@ -142,7 +142,7 @@ async def _tables() -> AsyncIterator[Parse]:
             "create table messages (id text primary key, chat_jid text, sender text, content text, timestamp text)"
         )
         async with wakeful.open(path, clock=clock) as served:
-            await served._store.tasks.connect("scheduled_tasks")
+            await store_of(served).tasks.connect("scheduled_tasks")
 
         async def parse(columns: dict[str, Any]) -> None:
             names, marks = ", ".join(columns), ", ".join("?" * len(columns))

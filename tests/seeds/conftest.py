@@ -16,7 +16,7 @@ import pytest
 import wakeful
 from tests.acting import acting
 from wakeful.alarm import Alarm
-from wakeful.testing import ManualClock
+from wakeful.testing import ManualClock, store_of
 
 MESSAGES = """
 create table messages (
@@ -51,7 +51,7 @@ class Gateway:
         """What `wakeful db scheduled-tasks` does, and then a process that serves."""
         await self.stop()
         async with wakeful.open(self.db, clock=self.clock) as clock:
-            made = await clock._store.tasks.connect("scheduled_tasks")
+            made = await store_of(clock).tasks.connect("scheduled_tasks")
         await self.start()
         return made
 

@@ -18,7 +18,7 @@ from wakeful.client import Wakeful
 from wakeful.service import History
 from wakeful.store import Store
 from wakeful.sync import SyncWakeful
-from wakeful.testing import NEW_YEAR, ManualClock
+from wakeful.testing import NEW_YEAR, ManualClock, store_of
 
 UNIX = int(NEW_YEAR.timestamp())
 
@@ -215,7 +215,7 @@ async def test_reset_cancels_all_that_is_pending_of_one_owner_and_deletes_nothin
     for id in pending:
         assert (await clock.get(id)).cancelled_at == time.now()
     assert (await clock.get(done.id)).status == "fired"
-    assert (await clock._store.get(other.id)) == other
+    assert (await store_of(clock).get(other.id)) == other
     await time.advance(timedelta(days=2))
     assert await clock.run_due() == 1, "the other owner's"
 
@@ -328,7 +328,7 @@ async def test_history_is_read_in_bulk(clock: Wakeful, desk: Desk, time: ManualC
         await clock.set("in 1 minute", f"{number}", target="bad")
     await time.advance(60)
     await clock.run_due()
-    store = Counted(clock._store)
+    store = Counted(store_of(clock))
     entries = await History(cast(Store, store)).entries(owner="local", status="", target="", since=None, limit=50)
     assert len(entries) == 20
     assert store.calls == {"fires": 1, "get_many": 1, "find": 1, "fires_at": 1}

@@ -9,7 +9,7 @@ import pytest
 
 from wakeful.alarm import TaskNews, TaskPlan
 from wakeful.dispatcher.tasks import AT_ONCE
-from wakeful.testing import ManualClock
+from wakeful.testing import ManualClock, store_of
 
 from .conftest import MESSAGES, Gateway
 
@@ -76,7 +76,7 @@ async def test_a_row_that_is_no_text_says_so_and_stops_nobody(gateway: Gateway, 
     await gateway.pass_time(5)
     assert await gateway.messages() == ["do before"]
     await neighbour_goes_on(gateway)
-    assert {task.id for task in await gateway.wakeful._store.tasks.find()} == {"bad", "before", "fine"}
+    assert {task.id for task in await store_of(gateway.wakeful).tasks.find()} == {"bad", "before", "fine"}
 
 
 @pytest.mark.parametrize("gateway", ["sqlite"], indirect=True)

@@ -21,6 +21,7 @@ from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import Alarm
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import to_ms
+from wakeful.testing import store_of
 
 __all__ = ["clock", "gateway"]
 
@@ -155,7 +156,7 @@ async def test_a_real_worker_fires_what_another_program_inserts(
 ) -> None:
     async with wakeful.open(gateway.db) as clock:
         process = worker()
-        now = await clock._store.now()
+        now = await store_of(clock).now()
         ids = [(await insert(gateway, now + timedelta(milliseconds=each)))[0] for each in (-5, 1500)]
         while len(fires := await acting(clock.service, DID).fires()) < 2:
             assert process.poll() is None
@@ -165,16 +166,16 @@ async def test_a_real_worker_fires_what_another_program_inserts(
 
 async def test_a_claim_writes_now_by_the_databases_clock_into_claimed_at_and_nothing_else(gateway: Gateway) -> None:
     async with wakeful.open(gateway.db) as clock:
-        now = await clock._store.now()
+        now = await store_of(clock).now()
         [id] = await insert(gateway, now - timedelta(minutes=5))
-        before = await clock._store.get(id)
+        before = await store_of(clock).get(id)
         assert before is not None
-        earliest = await clock._store.now()
-        claimed = await clock._store.claim({"inbox": 5}, lease=timedelta(minutes=2))
-        latest = await clock._store.now()
+        earliest = await store_of(clock).now()
+        claimed = await store_of(clock).claim({"inbox": 5}, lease=timedelta(minutes=2))
+        latest = await store_of(clock).now()
         [alarm] = claimed.alarms
         [(written,)] = await gateway.sql(f"select claimed_at from alarms where id = '{id}'")
         assert written == (claimed.now if gateway.is_postgres else to_ms(claimed.now))
         assert earliest - timedelta(milliseconds=1) <= claimed.now <= latest + timedelta(milliseconds=1)
         leased = {"claimed_at": claimed.now, "claim": 1, "unsettled": 1}
-        assert alarm == replace(before, **leased) == await clock._store.get(id)
+        assert alarm == replace(before, **leased) == await store_of(clock).get(id)

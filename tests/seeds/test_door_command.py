@@ -17,6 +17,7 @@ import wakeful
 from wakeful.alarm import Wake
 from wakeful.errors import InvalidConfig
 from wakeful.server import work
+from wakeful.testing import store_of
 
 from .conftest import Gateway
 
@@ -73,7 +74,7 @@ async def test_a_table_that_could_not_take_a_task_is_refused_with_the_column(
     assert refused.value.field == "table"
     assert refused.value.fix
     await gateway.start()
-    assert await gateway.wakeful._store.tasks.table() == ""
+    assert await store_of(gateway.wakeful).tasks.table() == ""
     await gateway.stop()
     _, told = await command(gateway, "--dry-run", code=2)
     assert said in told
@@ -148,7 +149,7 @@ async def test_a_disconnected_table_keeps_its_rows_and_nothing_fires(gateway: Ga
     assert await gateway.messages() == []
     assert await gateway.sql("select * from scheduled_tasks where id < 't4' order by id") == rows
     assert {alarm.status for alarm in await gateway.alarms()} == {"cancelled"}
-    reasons = {event.reason for _, event in await gateway.wakeful._store.events(limit=1000)}
+    reasons = {event.reason for _, event in await store_of(gateway.wakeful).events(limit=1000)}
     assert reasons == {"table scheduled_tasks disconnected"}
     for table in ("task_tables", "task_changes", "task_links"):
         assert await gateway.sql(f"select count(*) from {table}") == [(0,)]

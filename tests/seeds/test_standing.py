@@ -16,6 +16,7 @@ from wakeful.dispatcher import ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.store import FireQuery, Settled
 from wakeful.targets import Target
+from wakeful.testing import store_of, targets_of
 
 from .conftest import Gateway
 from .task_tools_world import tools
@@ -64,15 +65,15 @@ class Meddling:
 
 
 def meddle(gateway: Gateway, meanwhile: Callable[[], Awaitable[object]]) -> Meddling:
-    served = gateway.wakeful._served["messages"]
+    served = targets_of(gateway.wakeful)["messages"]
     target = Meddling(served.target, meanwhile)
-    gateway.wakeful._served["messages"] = ServedTarget(target, served.concurrency)
+    targets_of(gateway.wakeful)["messages"] = ServedTarget(target, served.concurrency)
     return target
 
 
 async def delivered(gateway: Gateway) -> list[str]:
     """What the fires say was delivered, in whatever words."""
-    fires = await gateway.wakeful._store.fires(FireQuery())
+    fires = await store_of(gateway.wakeful).fires(FireQuery())
     return [
         fire.id for fire in fires if fire.status in ("delivered", "completed") or fire.delivered_at or fire.attempts
     ]
@@ -117,7 +118,7 @@ async def test_the_settlement_writes_nothing_for_a_row_that_was_changed(gateway:
         await gateway.add(id, next_run=gateway.at(10))
     await gateway.pass_time()
     await gateway.clock.advance(10)
-    store, now = gateway.wakeful._store, gateway.clock.now()
+    store, now = store_of(gateway.wakeful), gateway.clock.now()
     claimed = (await store.claim({"messages": 9}, lease=LEASE)).alarms
     await gateway.sql(DELETED)
     changes = [
@@ -141,7 +142,7 @@ async def test_nothing_is_put_into_the_inbox_for_a_row_that_was_changed(gateway:
     await gateway.add("t1", next_run=gateway.at(10))
     await gateway.pass_time()
     await gateway.clock.advance(10)
-    store, now = gateway.wakeful._store, gateway.clock.now()
+    store, now = store_of(gateway.wakeful), gateway.clock.now()
     [alarm] = (await store.claim({"messages": 9}, lease=LEASE)).alarms
     change = settle(alarm, None, Waiting(), Try(now, now))
     await gateway.sql(PAUSED)
@@ -199,7 +200,7 @@ async def test_what_arrived_elsewhere_is_on_record_though_its_task_is_gone(gatew
         await clock.run_due()
         await gateway.clock.advance(1)
         await clock.run_due()
-        [fire] = await clock._store.fires(FireQuery())
+        [fire] = await store_of(clock).fires(FireQuery())
         assert (fire.status, fire.result) == ("completed", "done")
 
 
@@ -269,7 +270,7 @@ async def test_a_table_that_refuses_next_run_still_fires(gateway: Gateway) -> No
     for _ in range(2):
         await gateway.pass_time(3600)
     assert await gateway.messages() == ["do t1"] * 2
-    assert "could not be written" in (await gateway.wakeful._store.tasks.notes())["t1"]
+    assert "could not be written" in (await store_of(gateway.wakeful).tasks.notes())["t1"]
 
 
 @pytest.mark.parametrize("gateway", ["postgres"], indirect=True)
@@ -351,7 +352,7 @@ async def test_tasks_are_planned_and_targets_looked_at_before_the_first_claim(
         asked: list[str] = []
         dispatcher = gateway.wakeful.dispatcher
         dispatcher._store = dispatcher._upkeep._store = dispatcher._upkeep.tasks._store = Watched(
-            gateway.wakeful._store, asked
+            store_of(gateway.wakeful), asked
         )
         dispatcher._upkeep._caught_up = False
         if run == gateway.wakeful.run_due:

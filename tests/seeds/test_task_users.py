@@ -9,6 +9,7 @@ import pytest
 from tests.acting import acting
 from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidRequest, UnknownTarget
+from wakeful.testing import store_of
 
 from .conftest import Gateway
 from .task_tools_world import BRIEF, tools
@@ -84,7 +85,7 @@ async def test_a_row_that_names_another_s_chat_is_in_error_and_says_nothing(gate
     await gateway.pass_time(10)
     assert await gateway.messages() == ["do t2", "do t3"]
     assert (await gateway.task("t1"))[0] == "error"
-    notes = await gateway.wakeful._store.tasks.notes(limit=9)
+    notes = await store_of(gateway.wakeful).tasks.notes(limit=9)
     assert notes["t1"] == f"chat_jid: this owner may not write to the chat {OTHERS!r}"
 
 

@@ -9,6 +9,7 @@ import pytest
 from wakeful.alarm import Delivered, Try, settle
 from wakeful.errors import InvalidConfig
 from wakeful.store import Settled
+from wakeful.testing import store_of
 
 from .conftest import Gateway
 
@@ -179,7 +180,7 @@ async def test_what_makes_no_sense_becomes_an_error_with_its_reason_and_never_fi
     [(status, error)] = await gateway.sql("select status, error from scheduled_tasks")
     assert status == "error"
     assert error.startswith(f"{said}: ")
-    assert await gateway.wakeful._store.tasks.notes() == {"t1": error}
+    assert await store_of(gateway.wakeful).tasks.notes() == {"t1": error}
     assert await gateway.messages() == []
     await gateway.sql("update scheduled_tasks set cron = '@daily', prompt = 'well', status = 'active', next_run = null")
     await gateway.pass_time()
@@ -192,7 +193,7 @@ async def test_a_one_shot_without_next_run_is_never_due(gateway: Gateway) -> Non
     await gateway.pass_time(MINUTE)
     assert await gateway.task("t1") == ("active", None)
     assert await gateway.alarms() == []
-    assert "next_run" in (await gateway.wakeful._store.tasks.notes())["t1"]
+    assert "next_run" in (await store_of(gateway.wakeful).tasks.notes())["t1"]
 
 
 @pytest.mark.parametrize("status", ["done", "error", "completed", "anything"])
@@ -305,7 +306,7 @@ async def test_a_row_that_changes_during_a_delivery_is_not_overwritten(gateway: 
     await gateway.add("t1", cron="0 * * * *")
     await gateway.pass_time()
     await gateway.clock.advance(3600)
-    store, now = gateway.wakeful._store, gateway.clock.now()
+    store, now = store_of(gateway.wakeful), gateway.clock.now()
     [alarm] = (await store.claim({"messages": 1}, lease=timedelta(minutes=2))).alarms
     await gateway.sql("update scheduled_tasks set status = 'paused' where id = 't1'")
     assert await store.settle([settle(alarm, None, Delivered(), Try(now, now))]) == [Settled("applied")]
@@ -339,7 +340,7 @@ async def test_a_table_that_refuses_our_words_still_works(gateway: Gateway) -> N
     await gateway.pass_time(MINUTE)
     assert await gateway.messages() == ["do t1"]
     assert (await gateway.task("t1"))[0] == "active"
-    assert "could not be written" in (await gateway.wakeful._store.tasks.notes())["t1"]
+    assert "could not be written" in (await store_of(gateway.wakeful).tasks.notes())["t1"]
 
 
 @pytest.mark.parametrize(

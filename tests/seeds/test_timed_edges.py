@@ -10,6 +10,7 @@ from msgspec.structs import replace
 import wakeful
 from wakeful.alarm import Task
 from wakeful.errors import InvalidRequest
+from wakeful.testing import store_of
 
 from .conftest import Gateway
 
@@ -32,16 +33,16 @@ async def test_a_change_that_changes_nothing_leaves_all_as_it_was(gateway: Gatew
     await gateway.add("t1", cron="@daily")
     await gateway.add("t2", cron="never")
     await gateway.pass_time()
-    before = await gateway.alarms(), await gateway.wakeful._store.tasks.notes()
+    before = await gateway.alarms(), await store_of(gateway.wakeful).tasks.notes()
     await gateway.sql("update scheduled_tasks set prompt = prompt")
     await gateway.pass_time(1)
-    assert (await gateway.alarms(), await gateway.wakeful._store.tasks.notes()) == before
+    assert (await gateway.alarms(), await store_of(gateway.wakeful).tasks.notes()) == before
 
 
 async def test_an_edit_that_crosses_a_fire_does_not_bring_it_back(gateway: Gateway) -> None:
     await gateway.connect()
     await gateway.add("t1", next_run=gateway.at(1))
-    tasks = gateway.wakeful._store.tasks
+    tasks = store_of(gateway.wakeful).tasks
     [read] = await tasks.find(id="t1")
     await gateway.pass_time(1)
     assert await tasks.update(replace(read, prompt="newer"), was=read) is False
@@ -67,7 +68,7 @@ async def test_a_column_that_is_added_later_counts_for_what_was_planned_before(g
     await gateway.pass_time()
     isolated = Task(id="t2", chat_jid="1@g.us", prompt="x", status="active", context_mode="isolated")
     with pytest.raises(InvalidRequest, match="context_mode"):
-        await gateway.wakeful._store.tasks.insert(isolated)
+        await store_of(gateway.wakeful).tasks.insert(isolated)
     await gateway.sql("alter table scheduled_tasks add column context_mode text default 'group'")
     await gateway.add("t1", next_run=gateway.at(100), context_mode="isolated")
     await gateway.pass_time()  # planned by a process that does not know the column yet
@@ -81,9 +82,9 @@ async def test_what_hangs_on_a_task_goes_with_it(gateway: Gateway) -> None:
     await gateway.sql("create table runs (task_id text references scheduled_tasks (id) on delete cascade)")
     await gateway.add("t1", cron="@daily")
     await gateway.sql("insert into runs values ('t1')")
-    assert await gateway.wakeful._store.tasks.delete("t1", owner="main") is True
+    assert await store_of(gateway.wakeful).tasks.delete("t1", owner="main") is True
     assert await gateway.sql("select * from runs") == []
-    assert await gateway.wakeful._store.tasks.delete("t1", owner="main") is False
+    assert await store_of(gateway.wakeful).tasks.delete("t1", owner="main") is False
 
 
 async def test_nothing_of_ours_is_left_in_the_queue(gateway: Gateway) -> None:

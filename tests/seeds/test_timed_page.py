@@ -16,6 +16,7 @@ import pytest
 
 import wakeful
 from wakeful.errors import InvalidConfig
+from wakeful.testing import store_of
 
 from .conftest import MESSAGES, Gateway
 
@@ -66,7 +67,7 @@ async def test_a_foreign_table_of_our_name_needs_a_prefix_and_then_all_works(gat
     with pytest.raises(InvalidConfig, match="alarms"):
         await gateway.connect()
     async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as clock:
-        await clock._store.tasks.connect("scheduled_tasks")
+        await store_of(clock).tasks.connect("scheduled_tasks")
     async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as clock:
         await gateway.add("t", cron="0 * * * *")
         await clock.run_due()

@@ -21,7 +21,7 @@ from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, TooMany, WakefulError
 from wakeful.service import Service
 from wakeful.store import Store
-from wakeful.testing import ManualClock
+from wakeful.testing import ManualClock, store_of
 
 MINUTE = timedelta(minutes=1)
 
@@ -86,7 +86,7 @@ async def test_an_owner_has_only_so_many_alarms_and_the_others_still_theirs(serv
 
 @limited(quota_active=2)
 async def test_paused_alarms_count_and_so_do_those_of_another_process(wakeful: Wakeful, clock: ManualClock) -> None:
-    elsewhere = Service(wakeful._store, clock=clock, settings=wakeful.settings)
+    elsewhere = Service(store_of(wakeful), clock=clock, settings=wakeful.settings)
     await set_one(wakeful.service)
     alarm = await set_one(elsewhere)
     await acting(elsewhere, "ada").pause(alarm.id)
@@ -267,7 +267,7 @@ async def test_a_wake_that_is_still_being_delivered_is_a_parent_already(wakeful:
     with pytest.raises(NotFound):
         await set_one(wakeful.service, parent_fire=alarm.fire_id)  # it has not begun
     await clock.advance(3600)
-    [leased] = (await wakeful._store.claim({"inbox": 1}, lease=MINUTE)).alarms
+    [leased] = (await store_of(wakeful).claim({"inbox": 1}, lease=MINUTE)).alarms
     child = await set_one(wakeful.service, parent_fire=leased.fire_id)
     assert child.root_id == alarm.id
 

@@ -14,7 +14,7 @@ from wakeful.dispatcher import ServedTarget
 from wakeful.http.context import Context
 from wakeful.http.routes.fires import _speaks_for
 from wakeful.store import Store
-from wakeful.testing import ManualClock
+from wakeful.testing import ManualClock, targets_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled
 
 from .world import waking
@@ -124,7 +124,7 @@ async def test_a_worker_learns_of_a_new_key_within_a_tick(
     store: Store, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     wake_me, agent = waking(store, clock, owner="ada"), Agent()
-    wake_me._served["agent"] = ServedTarget(agent, 8)
+    targets_of(wake_me)["agent"] = ServedTarget(agent, 8)
     await wake_me.set(delay=1, wake_message="before", target="agent")
     await clock.advance(1)
     await wake_me.run_due()

@@ -37,7 +37,10 @@ class HttpServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         while not await self.on_tick(0):  # the number of a tick at which uvicorn writes the Date header
-            await within(TICK, self._stopping.wait())
+            await within(TICK, self._told_to_stop())
+
+    async def _told_to_stop(self) -> None:
+        await self._stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in (*self.servers, *(sockets or ())):
