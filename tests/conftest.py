@@ -99,6 +99,23 @@ def pg_dsn() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def pg_own_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
+    """PostgreSQL 18 in a cluster of the tests' own: everybody is let in, by a socket whose place is known."""
+    if "WAKEFUL_TEST_PG_DSN" not in os.environ:
+        yield request.getfixturevalue("pg_dsn")
+        return
+    cluster = Cluster()
+    yield cluster.dsn
+    cluster.stop()
+
+
+@pytest.fixture
+def pg_own_schema() -> str:
+    """The name of a schema there that does not exist yet; the cluster ends with the run."""
+    return f"t_{uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
 def pg16_dsn() -> Iterator[str]:
     cluster = Cluster(16)
     yield cluster.dsn

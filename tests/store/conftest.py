@@ -17,6 +17,8 @@ from wakeful.testing import ManualClock
 if TYPE_CHECKING:
     from wakeful.testing.conformance import Outbox
 
+    from .postgres_world import World
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -52,6 +54,17 @@ def store(place: tuple[Store, Outbox]) -> Store:
 @pytest.fixture
 def outbox(place: tuple[Store, Outbox]) -> Outbox:
     return place[1]
+
+
+@pytest.fixture
+async def own_world(pg_own_dsn: str, pg_own_schema: str) -> AsyncIterator[World]:
+    """Tables in a cluster of the tests' own: its socket can be reached by another way, and every role is let in."""
+    from .postgres_world import World
+
+    world = World(pg_own_dsn, pg_own_schema)
+    await world.store().migrate()
+    yield world
+    await world.close()
 
 
 class SqliteOutbox:

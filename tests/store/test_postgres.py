@@ -18,8 +18,8 @@ from .postgres_world import LEASE, World, completed, new_alarm
 
 
 @pytest.fixture
-async def world(pg_dsn: str, pg_schema: str) -> AsyncIterator[World]:
-    world = World(pg_dsn, pg_schema)
+async def world(pg_dsn: str, pg_migrated: str) -> AsyncIterator[World]:
+    world = World(pg_dsn, pg_migrated)
     yield world
     await world.close()
 
@@ -335,32 +335,33 @@ async def test_an_edit_writes_the_owners_columns_and_a_settlement_does_not(store
     assert (found.label, found.status) == ("after", "fired")
 
 
-async def test_a_commit_is_on_disk_even_where_the_role_is_set_otherwise(world: World, store: PostgresStore) -> None:
-    role = world.schema
-    await world.sql(f"create role {role} login superuser")
-    await world.sql(f"alter role {role} set synchronous_commit = off")
-    await world.sql(f"create table {world.schema}.seen (what text, value text)")
-    await world.sql(
-        f"create function {world.schema}.look() returns trigger language plpgsql as $$ begin"
-        f" insert into {world.schema}.seen values (tg_op, current_setting('synchronous_commit')); return null; end $$"
+async def test_a_commit_is_on_disk_even_where_the_role_is_set_otherwise(own_world: World) -> None:
+    role = own_world.schema
+    await own_world.sql(f"create role {role} login superuser")
+    await own_world.sql(f"alter role {role} set synchronous_commit = off")
+    await own_world.sql(f"create table {own_world.schema}.seen (what text, value text)")
+    await own_world.sql(
+        f"create function {own_world.schema}.look() returns trigger language plpgsql as $$ begin"
+        f" insert into {own_world.schema}.seen values (tg_op, current_setting('synchronous_commit'));"
+        " return null; end $$"
     )
-    await world.sql(
-        f"create trigger look after insert or update on {world.alarms}"
-        f" for each row execute function {world.schema}.look()"
+    await own_world.sql(
+        f"create trigger look after insert or update on {own_world.alarms}"
+        f" for each row execute function {own_world.schema}.look()"
     )
-    lax = world.store(dsn=world.dsn_as(role))
+    lax = own_world.store(dsn=own_world.dsn_as(role))
     try:
         await lax.add([new_alarm()])
         [alarm] = await claim_all(lax)
         await lax.settle([completed(alarm)])
         [alarm] = await lax.find(AlarmQuery())
         await lax.settle([replace(completed(alarm), edited=True)])
-        seen = await world.sql(f"select what, value from {world.schema}.seen")
+        seen = await own_world.sql(f"select what, value from {own_world.schema}.seen")
         # The one between is the claim, which need not survive a crash of the server.
         assert [tuple(row) for row in seen] == [("INSERT", "on"), ("UPDATE", "off"), *[("UPDATE", "on")] * 3]
     finally:
         await lax.close()
-        await world.sql(f"drop role {role}")
+        await own_world.sql(f"drop role {role}")
 
 
 async def test_a_reader_who_follows_events_by_number_misses_none(world: World, store: PostgresStore) -> None:

@@ -31,8 +31,8 @@ HANG_UP_ON_ALL = (
 
 
 @pytest.fixture
-async def world(pg_dsn: str, pg_schema: str) -> AsyncIterator[World]:
-    world = World(pg_dsn, pg_schema)
+async def world(pg_dsn: str, pg_migrated: str) -> AsyncIterator[World]:
+    world = World(pg_dsn, pg_migrated)
     yield world
     await world.close()
 
@@ -123,22 +123,22 @@ async def test_a_dsn_that_is_none_is_a_matter_of_config(world: World) -> None:
         await world.store(dsn="mysql://localhost/x").now()
 
 
-async def test_a_server_that_became_a_standby_is_left_for_its_successor(world: World, store: PostgresStore) -> None:
-    role = f"{world.schema}_r"
-    await world.sql(f"create role {role} login superuser")
-    moved = world.store(dsn=world.dsn_as(role))
+async def test_a_server_that_became_a_standby_is_left_for_its_successor(own_world: World) -> None:
+    role = f"{own_world.schema}_r"
+    await own_world.sql(f"create role {role} login superuser")
+    moved = own_world.store(dsn=own_world.dsn_as(role))
     try:
         await moved.add([new_alarm()])
-        await world.sql(f"alter role {role} set default_transaction_read_only = on")
-        await world.sql(HANG_UP_ON_ALL)
+        await own_world.sql(f"alter role {role} set default_transaction_read_only = on")
+        await own_world.sql(HANG_UP_ON_ALL)
         with pytest.raises(StoreUnavailable):
             await moved.add([new_alarm()])
-        await world.sql(f"alter role {role} reset default_transaction_read_only")
+        await own_world.sql(f"alter role {role} reset default_transaction_read_only")
         # Nobody hung up on it: it left the read-only connections by itself.
         assert len(await moved.add([new_alarm()])) == 1
     finally:
         await moved.close()
-        await world.sql(f"drop role {role}")
+        await own_world.sql(f"drop role {role}")
 
 
 class Wire:
@@ -179,14 +179,12 @@ class Wire:
 
 
 @pytest.fixture
-async def wire(world: World, store: PostgresStore) -> AsyncIterator[tuple[Wire, PostgresStore]]:
-    behind = world.dsn.rpartition("host=")[2]
-    if not behind.startswith("/"):
-        pytest.skip("needs the cluster's socket")
+async def wire(own_world: World) -> AsyncIterator[tuple[Wire, PostgresStore]]:
+    behind = own_world.dsn.rpartition("host=")[2]
     with TemporaryDirectory(prefix="wkw") as directory:
         wire = Wire(Path(behind) / ".s.PGSQL.5432")
         server = await wire.serve(Path(directory))
-        distant = world.store(dsn=world.dsn.replace(behind, directory))
+        distant = own_world.store(dsn=own_world.dsn.replace(behind, directory))
         yield wire, distant
         await distant.close()
         server.close()
@@ -237,15 +235,15 @@ async def test_a_claim_whose_answer_was_lost_takes_its_alarms_back(
 
 
 async def test_a_claim_that_was_lost_and_taken_by_another_stays_with_that_one(
-    world: World, wire: tuple[Wire, PostgresStore]
+    own_world: World, wire: tuple[Wire, PostgresStore]
 ) -> None:
     connection, store = wire
     await store.add([new_alarm() for _ in range(3)])
     connection.lose, connection.times = b"SELECT 3", 3
     with pytest.raises(StoreUnavailable):
         await store.claim({"t": 5}, lease=LEASE)
-    other = world.store()
-    await world.sql(f"update {world.alarms} set claimed_at = null, unsettled = 0")
+    other = own_world.store()
+    await own_world.sql(f"update {own_world.alarms} set claimed_at = null, unsettled = 0")
     assert len((await other.claim({"t": 5}, lease=LEASE)).alarms) == 3
     assert (await store.claim({"t": 5}, lease=LEASE)).alarms == []
 
@@ -265,17 +263,17 @@ async def test_a_database_that_goes_silent_is_given_up_and_found_again(
 
 
 async def test_a_table_row_is_written_once_though_its_answer_was_lost(
-    world: World, wire: tuple[Wire, PostgresStore]
+    own_world: World, wire: tuple[Wire, PostgresStore]
 ) -> None:
     connection, store = wire
-    await world.sql(f"create table {world.schema}.messages (fire_id text primary key)")
+    await own_world.sql(f"create table {own_world.schema}.messages (fire_id text primary key)")
     await store.add([new_alarm()])
     [alarm] = (await store.claim({"t": 1}, lease=LEASE)).alarms
     connection.lose = b"COMMIT"
-    row = Row(f"{world.schema}.messages", {"fire_id": alarm.fire_id}, "fire_id")
+    row = Row(f"{own_world.schema}.messages", {"fire_id": alarm.fire_id}, "fire_id")
     assert await store.settle([replace(completed(alarm), row=row)]) == [Settled("applied")]
     assert connection.lost == 1
-    assert await world.value(f"select count(*) from {world.schema}.messages") == 1
+    assert await own_world.value(f"select count(*) from {own_world.schema}.messages") == 1
 
 
 async def test_closing_finishes_what_was_accepted_and_then_refuses(world: World, store: PostgresStore) -> None:

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def place(pg_dsn: str, pg_schema: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Outbox]]:
-    store = PostgresStore(pg_dsn, naming=Naming(schema=pg_schema), clock=clock, pgbouncer=True)
-    outbox = PostgresOutbox(pg_dsn, pg_schema)
-    await store.migrate()
+async def place(pg_dsn: str, pg_migrated: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Outbox]]:
+    store = PostgresStore(pg_dsn, naming=Naming(schema=pg_migrated), clock=clock, pgbouncer=True)
+    outbox = PostgresOutbox(pg_dsn, pg_migrated)
     await outbox.create()
     yield store, outbox
     await store.close()

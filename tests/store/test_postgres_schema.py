@@ -262,17 +262,17 @@ async def test_a_newer_schema_is_refused(world: World, store: PostgresStore) -> 
         await store.migrate()
 
 
-async def test_a_role_that_may_not_create_schemas_can_use_one_that_is_there(world: World) -> None:
-    role = f"{world.schema}_r"
-    await world.sql(f"create role {role} login")
-    await world.sql(f"create schema {world.schema} authorization {role}")
+async def test_a_role_that_may_not_create_schemas_can_use_one_that_is_there(own_world: World) -> None:
+    role = f"{own_world.schema}_r"
+    await own_world.sql(f"create role {role} login")
+    await own_world.sql(f"create schema {role} authorization {role}")
     try:
-        store = world.store(dsn=world.dsn_as(role))
+        store = own_world.store(dsn=own_world.dsn_as(role), naming=Naming(schema=role))
         assert await store.migrate() == STEPS
         await store.close()
     finally:
-        await world.sql(f"drop owned by {role}")
-        await world.sql(f"drop role {role}")
+        await own_world.sql(f"drop owned by {role}")
+        await own_world.sql(f"drop role {role}")
 
 
 async def test_a_server_that_does_not_sync_is_warned_about(
