@@ -93,7 +93,8 @@ PANELS: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         "s",
         [
             (
-                'histogram_quantile(0.95, sum by (le, route) (rate(wakeful_http_seconds_bucket{route!~"/v1/(inbox|events)"}[5m])))',
+                "histogram_quantile(0.95, sum by (le, route) "
+                '(rate(wakeful_http_seconds_bucket{route!~"/v1/(inbox|events)"}[5m])))',
                 "{{route}}",
             )
         ],
@@ -212,7 +213,12 @@ def _panel(number: int, title: str, unit: str, drawn: list[tuple[str, str]]) -> 
 
 
 def rules() -> str:
-    lines = ["# Written by deploy/monitoring.py from the metrics there are.", "groups:", "  - name: wakeful", "    rules:"]
+    lines = [
+        "# Written by deploy/monitoring.py from the metrics there are.",
+        "groups:",
+        "  - name: wakeful",
+        "    rules:",
+    ]
     for name, expression, wait, severity, summary, action in ALERTS:
         lines += [
             f"      - alert: {name}",
