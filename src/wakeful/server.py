@@ -28,7 +28,7 @@ import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from wakeful import __version__
+from wakeful import __version__, systemd
 from wakeful.client import Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
@@ -66,13 +66,25 @@ async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, cre
     if file is not None and create:
         begin_anew(file)
     with _handling_signals():  # without a gap: from the first try to open the database until it is closed
+        alive = asyncio.create_task(_tell_systemd(clock), name="wakeful watchdog")
         try:
             if await _opened(clock):
                 if file is not None:
                     expect(file)
                 await run(clock)
         finally:
+            alive.cancel()
             await clock.close()
+
+
+async def _tell_systemd(clock: Wakeful) -> None:
+    """Say again and again that this process is alive. A loop that stands still says nothing, and is restarted.
+
+    A database that is away is no reason to restart: waiting for it is what this process does.
+    """
+    while (interval := systemd.watchdog_interval()) is not None:
+        systemd.notify(systemd.ALIVE)
+        await clock.service.clock.sleep(interval)
 
 
 def _file(db: str) -> str | None:
@@ -132,6 +144,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
         log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP door; pip install "wakeful[mcp]" opens it')
+        systemd.notify(systemd.READY, f"STATUS=serving on {url}")
         if ready is not None:
             ready(url)  # the socket listens already: whoever connects now waits a moment at most
         await _both(clock, answering, stop)
@@ -146,6 +159,7 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
     listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
     tune_interpreter(clock)
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
+    systemd.notify(systemd.READY, "STATUS=dispatching")
     if listener is None:
         with _stopped_by_signals(clock.dispatcher.stop):
             if ready is not None:
@@ -304,6 +318,7 @@ class _SignalHandler:
             logging.shutdown()  # what the log still holds back
             os._exit(128 + number)
         self._asked = True
+        systemd.notify(systemd.STOPPING)
         log.info("%s: stopping", number.name)
         for stop in self._stops:
             stop()
