@@ -43,9 +43,9 @@ def open(
     return build(load(config, flags=flags), clock=clock)
 
 
-def open_sync(db: str | os.PathLike[str] | None = None, **settings: Any) -> SyncWakeful:
-    """The same for plain scripts and notebooks, for `with`."""
-    return SyncWakeful(lambda: open(db, **settings))
+def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = False, **settings: Any) -> SyncWakeful:
+    """The same for plain scripts and notebooks, for `with`. `background`: dispatch while it is open."""
+    return SyncWakeful(lambda: open(db, **settings), background=background)
 
 
 def build(settings: Settings, *, clock: Clock | None = None, via: str = "python") -> Wakeful:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
@@ -26,6 +29,8 @@ from wakeful.targets.inbox import Inbox
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
+
+log = logging.getLogger("wakeful.client")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,6 +59,7 @@ class Wakeful(Alarms):
         self._store = store
         self._clock = clock or SystemClock()
         self._served: dict[str, ServedTarget] = dict(targets)
+        self._declared: set[str] = set()  # served by handlers of other processes
         self._task_target = task_target
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
@@ -62,7 +68,7 @@ class Wakeful(Alarms):
             store,
             clock=self._clock,
             settings=settings,
-            targets=lambda: self._served,
+            targets=lambda: {*self._served, *self._declared},
             users=self._users,
             metrics=self.metrics,
         )
@@ -107,6 +113,11 @@ class Wakeful(Alarms):
         may return None and say later how it went, by `completed` or `delivery_failed`.
         """
 
+        if not isinstance(name, str):
+            raise InvalidRequest(
+                "a handler needs the name of its target", field="handler", fix='Write @clock.handler("NAME").'
+            )
+
         def register(function: F) -> F:
             if name == INBOX or (name in self._served and name != self._implied):
                 raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
@@ -120,6 +131,16 @@ class Wakeful(Alarms):
             return function
 
         return register
+
+    def declare(self, *names: str) -> None:
+        """Name targets that handlers of other processes serve, for a process that only sets alarms.
+
+        Without it a target is known once a process that serves it has run on this database.
+
+            clock.declare("ops")
+            await clock.set("tomorrow at 9am", "Check the grant portal", target="ops")
+        """
+        self._declared.update(names)
 
     @property
     def dispatcher(self) -> Dispatcher:
@@ -160,6 +181,34 @@ class Wakeful(Alarms):
                 except InvalidRequest as error:
                     raise InvalidConfig(error.message, field=f"targets.{name}", fix=error.fix) from None
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Dispatch in the background for as long as the block lasts.
+
+            async with wakeful.open("wakeful.db") as clock, clock.running():
+                await clock.set("in 5 seconds", "hello", target="ops")
+
+        A dispatcher that ends before the block does is logged at once, and its error is raised at the end.
+        """
+        dispatching = asyncio.create_task(self.run(), name="wakeful")
+        dispatching.add_done_callback(_tell_if_broken)
+        try:
+            yield self
+        finally:
+            dispatching.cancel()
+            await asyncio.wait((dispatching,))
+        if not dispatching.cancelled():
+            dispatching.result()
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """For Starlette and FastAPI: open the clock with the application, dispatch while it serves, then close.
+
+        app = Starlette(lifespan=clock.lifespan, routes=[Mount("/wakeful", clock.asgi())])
+        """
+        async with self, self.running():
+            yield
+
     async def run_due(self) -> int:
         """Deliver what is due now, and return: for tests and for programs with a loop of their own."""
         return await self.dispatcher.run_due()
@@ -188,6 +237,11 @@ class Wakeful(Alarms):
 
     def _pulse(self) -> DispatcherHealth | None:
         return None if self._dispatcher is None else self._dispatcher.health
+
+
+def _tell_if_broken(dispatching: asyncio.Task[None]) -> None:
+    if not dispatching.cancelled() and (error := dispatching.exception()) is not None:
+        log.error("the dispatcher has ended: %s: %s", type(error).__name__, error)
 
 
 def has_mcp() -> bool:

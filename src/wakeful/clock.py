@@ -6,10 +6,11 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class Clock(Protocol):
@@ -20,6 +21,13 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+@runtime_checkable
+class SteppedClock(Protocol):
+    """A clock that a test moves, and that waits before each step until those who work by it have nothing left to do."""
+
+    def working(self, is_idle: Callable[[], bool]) -> AbstractContextManager[None]: ...
 
 
 class SystemClock:

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -30,7 +31,9 @@ def _waited(
 class SyncWakeful:
     """The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
 
-    def __init__(self, make: Callable[[], Wakeful]) -> None:
+    def __init__(self, make: Callable[[], Wakeful], *, background: bool = False) -> None:
+        self._background = background  # whether the dispatcher runs as long as the clock is open
+        self._running: AbstractAsyncContextManager[object] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="wakeful", daemon=True)
         self._thread.start()
@@ -52,6 +55,9 @@ class SyncWakeful:
     def __enter__(self) -> Self:
         try:
             self.wait(self.clock.__aenter__())
+            if self._background:
+                self._running = self.clock.running()
+                self.wait(self._running.__aenter__())
         except BaseException:
             self.close()
             raise
@@ -65,10 +71,14 @@ class SyncWakeful:
     def close(self) -> None:
         if self._loop.is_closed():
             return
-        self.wait(self.clock.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            if self._running is not None:
+                self.wait(self._running.__aexit__(None, None, None))
+        finally:
+            self.wait(self.clock.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     @property
     def settings(self) -> Settings:
@@ -78,6 +88,9 @@ class SyncWakeful:
         self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
     ) -> Callable[[F], F]:
         return self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
+
+    def declare(self, *names: str) -> None:
+        self.clock.declare(*names)
 
     set = _waited(Wakeful.set)
     create = _waited(Wakeful.create)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -33,7 +33,7 @@ from wakeful.alarm import (
     release,
     settle,
 )
-from wakeful.clock import Clock, SystemClock, stopwatch, within
+from wakeful.clock import Clock, SteppedClock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
@@ -81,6 +81,7 @@ class Dispatcher:
         self._busy = False
         self.on_busy: Callable[[bool], None] | None = None  # told when deliveries begin, and when all is quiet again
         self._looked = 0.0  # when the loop last got through, by the stopwatch
+        self._napping = False
         self._awake_at = 0.0  # when the loop is to go on, by the clock that nobody sets
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
         self._pace = Pace(self._settings.fires_per_minute)
@@ -100,10 +101,17 @@ class Dispatcher:
         self._event_loop = asyncio.get_running_loop()
         self._state, self._looked, self._awake_at = "running", stopwatch(), self._clock.monotonic()
         self._upkeep.heard = self._looked
+        by_hand = self._clock.working(self._is_idle) if isinstance(self._clock, SteppedClock) else nullcontext()
         try:
-            await self._run()
+            with by_hand:
+                await self._run()
         finally:
             self._state = "ended"
+
+    def _is_idle(self) -> bool:
+        """Whether it only waits for time to pass, or for somebody else."""
+        is_asleep = self._napping and not self._woken.is_set() and self._upkeep.resting
+        return is_asleep and len(self._flights) == 0
 
     @property
     def health(self) -> DispatcherHealth:
@@ -212,9 +220,11 @@ class Dispatcher:
         """Sleep, or until somebody has news."""
         woken = asyncio.ensure_future(self._woken.wait())
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
+        self._napping = True
         try:
             await asyncio.wait((woken, sleep), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._napping = False
             woken.cancel()
             sleep.cancel()
 

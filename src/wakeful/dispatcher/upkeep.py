@@ -39,6 +39,7 @@ class Upkeep:
         self._metrics = metrics
         self.tasks = TaskPlanning(store, settings, metrics)
         self._caught_up = False
+        self.resting = False  # until the next duty
         self.heard = 0.0  # when the store last took our beat, by the stopwatch
         self._told: dict[str, datetime | None] = {}  # breakers as last written down
 
@@ -67,7 +68,9 @@ class Upkeep:
                         log.debug("upkeep waits for the store: %s", error)
                     except Exception:  # one duty that breaks must not end the others: leases hang on them
                         log.exception("upkeep: %s broke", duty.__name__)
+            self.resting = True
             await self._clock.sleep(max(0.001, min(due) - passed()))
+            self.resting = False
 
     async def sweep(self, now: datetime) -> int:
         """Close the fires whose report did not come. Another worker may be first: its word holds."""

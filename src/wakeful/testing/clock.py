@@ -5,23 +5,35 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from wakeful.clock import stopwatch
+
 NEW_YEAR: Final = datetime(2030, 1, 1, tzinfo=UTC)
-_TURNS: Final = (
-    25  # of the loop, after each sleeper that woke: enough for a chain of awaits, without a thread among them
-)
+_TURNS: Final = 25  # of the loop, after each sleeper that woke: enough for a chain of awaits
+
+
+OWN: Final = 2  # sleepers of a dispatcher that is idle: its loop and its upkeep
+PATIENCE: Final = 0.25  # real seconds for a delivery that may itself be waiting for this clock
+LONGEST: Final = 10.0  # real seconds for any other
 
 
 class ManualClock:
-    """Time as a test wants it. Sleepers wake in the order of their moments while the clock is moved past them."""
+    """Time as a test wants it. Sleepers wake in the order of their moments while the clock is moved past them.
+
+    A dispatcher that runs by it (`clock.run()`) is waited for: when `advance` returns, what fell due has been delivered
+    and written. A handler that itself sleeps by this clock is given a moment, and then left to it.
+    """
 
     def __init__(self, now: datetime = NEW_YEAR) -> None:
         self._now = now
         self._passed = timedelta(0)  # what sleepers go by: setting the clock back makes nobody sleep longer
         self._sleepers: list[tuple[timedelta, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
+        self._working: list[Callable[[], bool]] = []
 
     def now(self) -> datetime:
         return self._now
@@ -38,18 +50,37 @@ class ManualClock:
         heapq.heappush(self._sleepers, (until, next(self._order), woken))
         await woken
 
+    @contextmanager
+    def working(self, is_idle: Callable[[], bool]) -> Iterator[None]:
+        """Wait for whoever works by this clock, before each step, until it is idle."""
+        self._working.append(is_idle)
+        try:
+            yield
+        finally:
+            self._working.remove(is_idle)
+
+    async def _all_idle(self) -> None:
+        """Until nobody has anything left to do; whoever sleeps by this clock in the middle of it is not waited for."""
+        await _let_run(_TURNS)
+        began = stopwatch()
+        while not all(is_idle() for is_idle in self._working):
+            waited = stopwatch() - began
+            if waited > (PATIENCE if self.sleepers > OWN * len(self._working) else LONGEST):
+                return
+            await _let_threads_run()
+
     async def advance(self, by: timedelta | float) -> None:
         """Let time pass: each sleeper finds the clock at its own moment."""
-        await _let_run(_TURNS)
+        await self._all_idle()
         end = self._passed + (by if isinstance(by, timedelta) else timedelta(seconds=by))
         while self._sleepers and self._sleepers[0][0] <= end:
             until, _, woken = heapq.heappop(self._sleepers)
             self._pass(until)
             if not woken.done():
                 woken.set_result(None)
-                await _let_run(_TURNS)
+                await self._all_idle()
         self._pass(end)
-        await _let_run(_TURNS)
+        await self._all_idle()
 
     async def stand_still(self, by: timedelta | float) -> None:
         """What everybody on a machine sees that was suspended: the time has come and gone, and all wake at its end."""
@@ -67,6 +98,14 @@ class ManualClock:
     def _pass(self, until: timedelta) -> None:
         self._now += until - self._passed
         self._passed = until
+
+
+async def _let_threads_run() -> None:
+    """A millisecond of real time: the database works in threads, or in a process of its own."""
+    loop = asyncio.get_running_loop()
+    rested: asyncio.Future[None] = loop.create_future()
+    loop.call_later(0.001, rested.set_result, None)
+    await rested
 
 
 async def _let_run(turns: int) -> None:
