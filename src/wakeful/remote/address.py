@@ -66,7 +66,13 @@ def _split(url: str) -> SplitResult:
         has_host = bool(parts.hostname) and parts.port != 0  # reading the port checks it
     except ValueError:
         has_host = False
-    if not has_host or parts.scheme not in ("http", "https") or not url.isascii() or not url.isprintable():
+    if (
+        not has_host
+        or parts.scheme not in ("http", "https")
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+    ):
         raise InvalidConfig(f"{url!r} is not the address of a server", field="url", fix=_EXAMPLE)
     return parts
 

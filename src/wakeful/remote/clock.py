@@ -64,7 +64,7 @@ def needs_the_database(what: str) -> InvalidRequest:
     return InvalidRequest(
         f"{what} needs the database itself, and this clock only speaks to a server",
         field="url",
-        fix="Do it where the database is.",
+        fix="Do it where the database is; on the command line, name that with --db.",
     )
 
 
