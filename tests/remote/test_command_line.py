@@ -17,8 +17,9 @@ VARIES = (
     (ID, "ID"),
     (re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?"), "TIME"),
     (re.compile(r"@\d{13}"), "@MS"),
-    (re.compile(r"\b\d+ (milli)?seconds?\b|\b\d+ m?s\b|\b\d+:\d\d\b"), "SPAN"),
+    (re.compile(r"\b\d+ (milli)?seconds?\b|\b\d+ m?s\b|\b\d+:\d\d(:\d\d(\.\d+)?)?\b"), "SPAN"),
     (re.compile(r"(\"|\t|^)(late_ms|duration_ms|now)(\":|\t)\s*[\d.]+", re.MULTILINE), r"\1\2\3 N"),
+    (re.compile(r"\t1\t\d+\t0$", re.MULTILINE), "\t1\tLATE\t0"),
     (re.compile(r"created_via(\":\"|\t)(cli|http)"), r"created_via\1DOOR"),
     (re.compile(r"worker \S+:\d+"), "WORKER"),
 )

@@ -23,7 +23,7 @@ class CliContext:
     config: str | None = None
     owner: str | None = None
     json: bool = False
-    url: str | None = None
+    server_url: str | None = None
     profile: str | None = None
 
     def server(self) -> tuple[str, str | None]:
@@ -34,16 +34,16 @@ class CliContext:
         from wakeful.errors import InvalidConfig
         from wakeful.remote.address import server_in
 
-        flags = {"--db": self.db, "--url": self.url, "--profile": self.profile}
+        flags = {"--db": self.db, "--url": self.server_url, "--profile": self.profile}
         if len(said := [name for name, value in flags.items() if value]) > 1:
             raise InvalidConfig(f"{said[0]} and {said[1]} name two places", field=said[1], fix="Give one of them.")
         if self.db:
             return "", None
-        if name := self.profile or ("" if self.url else os.environ.get("WAKEFUL_PROFILE", "")):
+        if name := self.profile or ("" if self.server_url else os.environ.get("WAKEFUL_PROFILE", "")):
             from wakeful.cli.profiles import profile
 
             return profile(name)
-        return self.url or server_in(os.environ), None
+        return self.server_url or server_in(os.environ), None
 
     def settings(self, **flags: Any) -> Settings:
         """The settings for a database: whoever asks for them is about to open it."""
@@ -94,14 +94,16 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
         setattr(ctx.find_root().ensure_object(CliContext), option.name, value)
 
 
-def _shared(name: str, help: str, **more: Any) -> click.Option:
-    return click.Option([name], expose_value=False, callback=_remember, help=help, **more)
+def _shared(name: str, help: str, *, kept_as: str = "", **more: Any) -> click.Option:
+    return click.Option(
+        [name, kept_as] if kept_as else [name], expose_value=False, callback=_remember, help=help, **more
+    )
 
 
 # Understood before the command's name and after it.
 SHARED: Final = [
     _shared("--db", "A SQLite file, or postgresql://….", metavar="DB"),
-    _shared("--url", "A server, https://…, instead of a database.", metavar="URL"),
+    _shared("--url", "A server, https://…, instead of a database.", metavar="URL", kept_as="server_url"),
     _shared("--profile", "A server by the name that `wakeful login` gave it.", metavar="NAME"),
     _shared("--config", "The settings file, instead of ./wakeful.toml.", metavar="FILE"),
     _shared("--owner", "Whose alarms.", metavar="NAME"),

@@ -27,7 +27,7 @@ def login_command(name: str) -> None:
       wakeful login home --url https://wakeful.example:4747
       wakeful ls --profile home
     """
-    url = asked().url or os.environ.get("WAKEFUL_URL", "")
+    url = asked().server_url or os.environ.get("WAKEFUL_URL", "")
     if not url:
         raise InvalidConfig("no server is named", field="url", fix="Say --url https://….")
     address = server_address(url, _token())
