@@ -77,7 +77,8 @@ async def test_the_lease_is_renewed_while_the_work_lasts(house: Visitor, clock: 
         fire = await ended(house, alarm.id, "delivered")
 
         async def is_renewed() -> bool:
-            return (await house.clock.fire_of(fire.id)).report_by != fire.report_by
+            later = (await house.clock.fire_of(fire.id)).report_by
+            return later is not None and fire.report_by is not None and later > fire.report_by
 
         assert await until(is_renewed)
         go_on.set()

@@ -18,9 +18,9 @@ from wakeful.remote.address import server_address
 @click.command("login", cls=Command)
 @click.argument("name", default="default")
 def login_command(name: str) -> None:
-    """Remember a server and a token for it under a NAME.
+    """Remember a server and a token for it.
 
-    The address is --url or WAKEFUL_URL. The token is WAKEFUL_TOKEN; else it is asked for, or read from a pipe. Both
+    Under NAME, or as `default`. The address is --url or WAKEFUL_URL. The token is WAKEFUL_TOKEN; else it is asked for, or read from a pipe. Both
     are tried first, and kept in a file that only you can read.
 
     \b
