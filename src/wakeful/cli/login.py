@@ -20,8 +20,8 @@ from wakeful.remote.address import server_address
 def login_command(name: str) -> None:
     """Remember a server and a token for it.
 
-    Under NAME, or as `default`. The address is --url or WAKEFUL_URL. The token is WAKEFUL_TOKEN; else it is asked for, or read from a pipe. Both
-    are tried first, and kept in a file that only you can read.
+    Under NAME, or as `default`. The address is --url or WAKEFUL_URL. The token is WAKEFUL_TOKEN; else it is asked for,
+    or read from a pipe. Both are tried first, and kept in a file that only you can read.
 
     \b
       wakeful login home --url https://wakeful.example:4747
