@@ -316,3 +316,36 @@ def test_the_same_without_async(tmp_path: Path) -> None:
         assert clock.update(alarm.id, label="l").label == "l"
         with pytest.raises(wakeful.NotFound):
             clock.get("nobody")
+
+
+WAKE = {
+    "fire_id": f"{ALARM['id']}@1767225600000",
+    "alarm_id": ALARM["id"],
+    "message": "x",
+    "payload": {},
+    "scheduled_for": "2026-01-01T00:00:00Z",
+    "created_at": "2026-01-01T00:00:00Z",
+    "isolated": False,
+    "report": {"url": "", "token": ""},
+    "attempt": 1,
+    "late_ms": 0,
+    "missed": 0,
+} | dict.fromkeys(("owner_did", "user_id", "conversation_id", "label", "created_by", "created_via"), "")
+FIRE = {
+    "alarm_id": ALARM["id"],
+    "scheduled_for": "2026-01-01T00:00:00Z",
+    "owner_did": "eve",
+    "target": "ops",
+    "status": "completed",
+    "updated_at": "2026-01-01T00:00:00Z",
+}
+
+
+async def test_a_handler_s_report_is_said_until_it_is_heard() -> None:
+    lost = [hangs_up] * (TRIES + 2)
+    stranger = Stranger(says(200, {"wakes": [WAKE]}), *lost, says(200, FIRE), says(200, {"wakes": []}))
+    async with asked(stranger) as (clock, _):
+        clock.handler("ops")(lambda wake: "done")
+        assert await clock.run_due() == 1
+    paths = [request.path.rpartition("/")[2] for request in stranger.asked]
+    assert paths == ["inbox", *["report"] * (TRIES + 3), "inbox"]
