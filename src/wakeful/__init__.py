@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnknownTarget,
         WakefulError,
     )
+    from wakeful.remote import RemoteWakeful
     from wakeful.schedule import Understood, describe, parse
     from wakeful.targets.handler import Snooze
 
@@ -58,6 +59,7 @@ _HOMES = {
     "Unauthorized": "errors",
     "UnknownTarget": "errors",
     "WakefulError": "errors",
+    "RemoteWakeful": "remote",
     "Understood": "schedule",
     "describe": "schedule",
     "parse": "schedule",
@@ -75,6 +77,7 @@ __all__ = [
     "InvalidSchedule",
     "NotFound",
     "Policy",
+    "RemoteWakeful",
     "Snooze",
     "StaleVersion",
     "StoreBusy",

@@ -30,12 +30,21 @@ def open(
     owner: str | None = None,
     config: str | os.PathLike[str] | None = None,
     clock: Clock | None = None,
+    token: str | None = None,
     **settings: Any,
 ) -> Wakeful:
-    """A clock on a SQLite file or a `postgresql://…` database, for `async with`.
+    """A clock on a SQLite file, a `postgresql://…` database or a server at `https://…`, for `async with`.
 
-    What is not given here comes from WAKEFUL_* variables and wakeful.toml.
+    What is not given here comes from WAKEFUL_* variables and wakeful.toml; for a server, from WAKEFUL_URL and
+    WAKEFUL_TOKEN. `token` says whose alarms they are there: a server has its own settings, and takes none from here.
     """
+    if url := _server(db):
+        given = {"owner": owner, "config": config, **settings}
+        if said := next((name for name, value in given.items() if value is not None), ""):
+            raise InvalidConfig("a server has its own settings", field=said, fix="Leave it out; see the server's.")
+        return open_server(url, token, clock=clock)
+    if token is not None:
+        raise InvalidConfig("a token is for a server", field="token", fix="Give its address, https://…, with it.")
     flags = {"db": None if db is None else os.fspath(db), "owner": owner, **settings}
     unknown = set(settings) - set(Settings.__struct_fields__)
     if unknown:
@@ -46,6 +55,22 @@ def open(
 def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = False, **settings: Any) -> SyncWakeful:
     """The same for plain scripts and notebooks, for `with`. `background`: dispatch while it is open."""
     return SyncWakeful(lambda: open(db, **settings), background=background)
+
+
+def _server(db: str | os.PathLike[str] | None) -> str:
+    """The server that is meant; empty where it is a database."""
+    from wakeful.remote.address import is_server, server_in
+
+    if db is None:
+        return server_in(os.environ)
+    return db if isinstance(db, str) and is_server(db) else ""
+
+
+def open_server(url: str, token: str | None = None, *, clock: Clock | None = None) -> Wakeful:
+    """A clock on a server. Without a token, that of WAKEFUL_TOKEN counts."""
+    from wakeful.remote import RemoteWakeful, server_address
+
+    return RemoteWakeful(server_address(url, token), clock=clock)
 
 
 def build(settings: Settings, *, clock: Clock | None = None, via: str = "python") -> Wakeful:
@@ -76,7 +101,9 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
         )
     if "://" in settings.db:
         raise InvalidConfig(
-            f"{settings.db.partition(':')[0]!r} is no store", field="db", fix="Give a file, or postgresql://…."
+            f"{settings.db.partition(':')[0]!r} is no store",
+            field="db",
+            fix="Give a file, postgresql://… or https://….",
         )
     if settings.schema:
         raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use prefix.")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
+    from wakeful.service.live import LiveEvent
+
 log = logging.getLogger("wakeful.client")
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,8 +76,9 @@ class Wakeful(Alarms):
         )
         # Whoever is here holds the database: no limits.
         super().__init__(service, Caller(owner=settings.owner, via=via, by=via, limited=False, remote=False))
-        if (inbox := self._served.get(INBOX)) is not None and isinstance(inbox.target, Inbox):
-            inbox.target.arriving = self.service.inbox_signal.ring
+        for served in self._served.values():
+            if isinstance(served.target, Inbox):
+                served.target.arriving = self.service.inbox_signal.ring
 
     def _users(self, target: str) -> Users:
         return served.users if (served := self._served.get(target)) is not None else Users()
@@ -101,6 +104,21 @@ class Wakeful(Alarms):
     def for_owner(self, owner: str) -> Alarms:
         """The same verbs for another owner: for a program that keeps the alarms of several."""
         return self.service.of(replace(self.caller, owner=owner))
+
+    async def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
+        """What happens, as it happens: `async for event in clock.events("fired", "failed")`. All of it, unless named.
+
+        A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox.
+        """
+        from wakeful.service.live import WHATS, Live
+
+        if unknown := set(whats).difference(WHATS):
+            what, fix = f"{min(unknown)!r} is not the name of an event", f"Accepted are: {', '.join(WHATS)}."
+            raise InvalidRequest(what, field="events", fix=fix)
+        live = Live(self._store, self._clock, self.settings.tick)
+        async with live.subscribed(self.settings.owner, whats, alarm_id) as subscription:
+            while not subscription.dropped.is_set():
+                yield await subscription.next()
 
     # Serve
 

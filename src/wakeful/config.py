@@ -24,6 +24,7 @@ TARGET_KINDS: Final = {  # imported only when configured: some bring heavy libra
     "router": "wakeful.targets.router:Router",
     "table": "wakeful.targets.table:TableTarget",
     "notify": "wakeful.targets.notify:Notify",
+    "inbox": "wakeful.targets.inbox:Inbox",
 }
 Seconds = timedelta
 FOREVER: Final = timedelta.max
@@ -148,6 +149,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     def kept_since(self, now: datetime) -> datetime | None:
         """What finished before this is no longer kept; None: everything is."""
         return None if self.retention == FOREVER else now - self.retention
+
+    @property
+    def inboxes(self) -> tuple[str, ...]:
+        """The targets whose wakes wait to be fetched: the one that is always there, and those of kind `inbox`."""
+        return ("inbox", *(name for name, target in self.targets.items() if target.get("kind") == "inbox"))
 
     @property
     def local_url(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -28,3 +30,14 @@ def whole_ms(moment: datetime) -> datetime:
         moment = moment.astimezone(UTC)
     rest = moment.microsecond % 1000
     return moment.replace(microsecond=moment.microsecond - rest) if rest else moment
+
+
+def cursor_text(at: datetime, id: str) -> str:
+    """Where a page ended, as a text that goes into a URL."""
+    return base64.urlsafe_b64encode(f"{unix_ms(at)} {id}".encode()).decode().rstrip("=")
+
+
+def read_cursor(text: str) -> tuple[datetime, str]:
+    """The moment and the id that `cursor_text` was given; ValueError or OverflowError for any other text."""
+    ms, _, id = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True).decode().partition(" ")
+    return from_unix_ms(int(ms)), str(uuid.UUID(id))

@@ -23,7 +23,9 @@ def _waited(
 ) -> Callable[Concatenate[SyncWakeful, P], R]:
     @functools.wraps(verb)
     def call(self: SyncWakeful, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.wait(verb(self.clock, *args, **kwargs))
+        # By name: a remote clock has verbs of its own.
+        asked: Coroutine[Any, Any, R] = getattr(self.clock, verb.__name__)(*args, **kwargs)
+        return self.wait(asked)
 
     return call
 

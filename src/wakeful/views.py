@@ -54,11 +54,12 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class AlarmView(Shape, frozen=True, kw_only=True):
-    """An alarm. Empty fields are left out; `next_fire_at` is there only while it is active."""
+    """An alarm. Empty fields are left out: `next_fire_at` where it is not active, `fire_at` where it is a series."""
 
     id: str
     label: str
     kind: Kind
+    fire_at: Instant = UNSET
     cron_expr: Text = UNSET
     timezone: str
     next_fire_at: Instant = UNSET

@@ -37,6 +37,16 @@ def test_a_wake_that_moved_to_the_inbox_behaves_like_one() -> None:
     assert world.rows == [(at(9), "waiting", "")]
 
 
+def test_an_inbox_may_have_any_name() -> None:
+    world = once(target="ops")
+    world.attempt(Waiting())
+    world.fetch(at(9), at(11))
+    world.sweep(at(9), at(11, 6))
+    assert world.rows == [(at(9), "waiting", "")]
+    world.cancel(at(12))
+    assert world.rows == [(at(9), "failed", "cancelled")]
+
+
 def test_the_owner_says_how_long_a_fetched_wake_is_leased() -> None:
     world = once(target=INBOX, policy=Policy(report_within=30))
     world.attempt(Waiting())

@@ -22,6 +22,7 @@ from wakeful.moments import whole_ms
 
 NO_ANSWER: Final = "no answer: its worker died"
 NOTED: Final = " (no longer ours)"
+PUT_INTO_INBOX: Final = "put into the inbox"
 _OVERTAKEN: Final = ("skipped", "snoozed")  # a row that only said this instant would be passed over
 
 
@@ -83,7 +84,7 @@ def _said(outcome: Outcome) -> str:
         case Delivered(detail):
             return f"delivered: {detail}" if detail else "delivered"
         case Waiting():
-            return "put into the inbox"
+            return PUT_INTO_INBOX
         case Snoozed(wait):
             return f"snoozed for {max(wait, SHORTEST_SNOOZE).total_seconds():.0f} s"
         case Failed(error):

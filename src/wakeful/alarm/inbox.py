@@ -11,15 +11,24 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from wakeful.alarm.attempts import PUT_INTO_INBOX
 from wakeful.alarm.model import INBOX, Alarm, Fire, SkipReason
 from wakeful.alarm.outcome import failed_result
 
 OPEN = ("waiting", "delivered")  # statuses an open wake of the inbox can have
 
 
+def is_in_inbox(fire: Fire) -> bool:
+    """Whether a fire was last put into an inbox to be fetched, rather than sent.
+
+    Its own log says so, whatever the inbox is called: a process that does not know the name judges it the same way.
+    """
+    return fire.target == INBOX or (bool(fire.log) and fire.log[-1].said.startswith(PUT_INTO_INBOX))
+
+
 def in_hand(fire: Fire, now: datetime) -> bool:
     """Whether somebody fetched it and may still be at it."""
-    return fire.target == INBOX and fire.status == "delivered" and fire.report_by is not None and fire.report_by > now
+    return is_in_inbox(fire) and fire.status == "delivered" and fire.report_by is not None and fire.report_by > now
 
 
 def retract(fires: Sequence[Fire], reason: SkipReason, *, now: datetime) -> tuple[Fire, ...]:
@@ -34,7 +43,7 @@ def no_longer_awaited(alarm: Alarm, gone: Sequence[Fire]) -> Alarm:
 
 
 def _is_open(fire: Fire) -> bool:
-    if fire.target != INBOX:
+    if not is_in_inbox(fire):
         return False
     return fire.status == "waiting" or (fire.status == "delivered" and fire.report_by is not None and not fire.reason)
 

@@ -8,7 +8,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.model import ERROR_LIMIT, INBOX, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire
+from wakeful.alarm.inbox import is_in_inbox
+from wakeful.alarm.model import ERROR_LIMIT, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire
 from wakeful.alarm.outcome import SHORTEST_SNOOZE, Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
 from wakeful.alarm.settle import REPORTED, foreseen, is_foreseen, pause_if_hopeless
@@ -47,7 +48,7 @@ def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
     """The report did not come in time. A wake from the inbox waits again, so often; any other fire is `timed_out`."""
     now = whole_ms(now)
     assert fire.report_by is not None
-    if fire.target == INBOX and not fire.reason:  # with one, its alarm was taken back: nobody is to be told again
+    if is_in_inbox(fire) and not fire.reason:  # with one, its alarm was taken back: nobody is to be told again
         return _unreported(alarm, fire, now=now)
     error = f"no report by {_moment(fire.report_by)}"
     gone = replace(fire, status="timed_out", report_by=None, last_error=error, result="timeout_unknown", updated_at=now)

@@ -1,6 +1,7 @@
 """The command line. A command is imported when it is used, so that `wakeful --help` answers at once.
 
-It opens the database itself. Exit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 refused, 6 unreachable.
+It opens the database itself, or speaks to a server.
+Exit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 refused, 6 unreachable.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "mcp": ("mcp", "Answer an agent over MCP on stdin and stdout."),
     },
     "Set up": {
+        "login": ("login", "Remember a server and a token for it."),
+        "logout": ("login", "Forget a server and its token."),
         "target": ("admin", "List, pause and resume targets."),
         "token": ("tokens", "Make, list and revoke tokens, and change keys."),
         "db": ("admin", "Look after the database."),

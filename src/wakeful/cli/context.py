@@ -1,7 +1,8 @@
-"""What every command is asked alike: which database, whose alarms, and in which form to answer."""
+"""What every command is asked alike: which database or server, whose alarms, and in which form to answer."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,9 +23,39 @@ class CliContext:
     config: str | None = None
     owner: str | None = None
     json: bool = False
+    server_url: str | None = None
+    profile: str | None = None
+
+    def server(self) -> tuple[str, str | None]:
+        """The server that is asked, and the token where a profile has one; empty where it is a database.
+
+        A flag counts before a variable, and the name of a profile before WAKEFUL_URL.
+        """
+        from wakeful.errors import InvalidConfig
+        from wakeful.remote.address import server_in
+
+        flags = {"--db": self.db, "--url": self.server_url, "--profile": self.profile}
+        if len(said := [name for name, value in flags.items() if value]) > 1:
+            raise InvalidConfig(f"{said[0]} and {said[1]} name two places", field=said[1], fix="Give one of them.")
+        if self.db:
+            return "", None
+        if name := self.profile or ("" if self.server_url else os.environ.get("WAKEFUL_PROFILE", "")):
+            from wakeful.cli.profiles import profile
+
+            return profile(name)
+        return self.server_url or server_in(os.environ), None
 
     def settings(self, **flags: Any) -> Settings:
+        """The settings for a database: whoever asks for them is about to open it."""
         from wakeful.config import load
+        from wakeful.errors import InvalidRequest
+
+        if url := self.server()[0]:
+            raise InvalidRequest(
+                f"this command needs the database itself, and {url} is a server",
+                field="url",
+                fix="Run it where the database is, and name that with --db.",
+            )
 
         return load(self.config, flags={"db": self.db, "owner": self.owner, **flags})
 
@@ -35,15 +66,19 @@ class CliContext:
         return Output.on_stdout(json=self.json)
 
     def run(self, verb: Callable[[Wakeful], Awaitable[T]], **flags: Any) -> T:
-        """Open the database, do something with the clock, and close it."""
+        """Open the database, or speak to the server that is named, do something with the clock, and close it."""
         import asyncio
 
-        from wakeful.app import build
+        from wakeful.app import build, open_server
+        from wakeful.errors import InvalidConfig
 
-        settings = self.settings(**flags)
+        url, token = self.server()
+        if url and self.owner:
+            raise InvalidConfig("a token says whose alarms they are", field="--owner", fix="Leave it out.")
+        settings = None if url else self.settings(**flags)
 
         async def opened() -> T:
-            async with build(settings, via="cli") as clock:
+            async with open_server(url, token) if settings is None else build(settings, via="cli") as clock:
                 return await verb(clock)
 
         return asyncio.run(opened())
@@ -59,13 +94,17 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
         setattr(ctx.find_root().ensure_object(CliContext), option.name, value)
 
 
-def _shared(name: str, help: str, **more: Any) -> click.Option:
-    return click.Option([name], expose_value=False, callback=_remember, help=help, **more)
+def _shared(name: str, help: str, *, kept_as: str = "", **more: Any) -> click.Option:
+    return click.Option(
+        [name, kept_as] if kept_as else [name], expose_value=False, callback=_remember, help=help, **more
+    )
 
 
 # Understood before the command's name and after it.
 SHARED: Final = [
     _shared("--db", "A SQLite file, or postgresql://….", metavar="DB"),
+    _shared("--url", "A server, https://…, instead of a database.", metavar="URL", kept_as="server_url"),
+    _shared("--profile", "A server by the name that `wakeful login` gave it.", metavar="NAME"),
     _shared("--config", "The settings file, instead of ./wakeful.toml.", metavar="FILE"),
     _shared("--owner", "Whose alarms.", metavar="NAME"),
     _shared("--json", "Answer with one JSON document.", is_flag=True, default=None),

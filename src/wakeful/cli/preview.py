@@ -1,4 +1,4 @@
-"""`preview`: what a time means. It needs no database."""
+"""`preview`: what a time means. It needs no database; a server that is named is asked, for its zone and its time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ def preview_command(when: str, tz: str | None, count: int) -> None:
     \b
       wakeful preview "every monday at 9am" --tz Europe/Berlin -n 3
     """
-    found = parse(when, timezone=tz or asked().settings().timezone, now=SystemClock().now())
+    found = asked().run(lambda clock: clock.parse(when, timezone=tz or "")) if asked().server()[0] else _here(when, tz)
     fires = found.next(count)
     fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr, "timezone": found.timezone}
     fields |= {f"fire {number}": f"{local(fire, found.timezone)} = {utc(fire)}" for number, fire in enumerate(fires, 1)}
     fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
     asked().output.record(fields | {"now": utc(found.now)}, _document(found, count))
+
+
+def _here(when: str, tz: str | None) -> Understood:
+    return parse(when, timezone=tz or asked().settings().timezone, now=SystemClock().now())
 
 
 def _document(found: Understood, count: int) -> dict[str, object]:

@@ -6,9 +6,7 @@ Parts of it stand where their operations do: alarms, fires, live events, health,
 
 from __future__ import annotations
 
-import base64
 import re
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar, cast
@@ -20,7 +18,7 @@ from starlette.types import ASGIApp
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.request import moment as read_moment
 from wakeful.errors import InvalidRequest
-from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.moments import cursor_text, read_cursor
 from wakeful.service.caller import Caller
 
 LIMIT: Final = 500
@@ -193,8 +191,7 @@ def _among(name: str, value: str, accepted: Sequence[str]) -> str:
 
 def _read_cursor(name: str, value: str) -> tuple[datetime, str]:
     try:
-        ms, _, id = base64.b64decode(value + "=" * (-len(value) % 4), b"-_", validate=True).decode().partition(" ")
-        return from_unix_ms(int(ms)), str(uuid.UUID(id))
+        return read_cursor(value)
     except (ValueError, OverflowError):
         raise InvalidRequest("it is no cursor", field=name, fix="Use next_cursor of an answer.") from None
 
@@ -204,4 +201,4 @@ PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "At most so many; fewer wh
 
 
 def next_cursor(at: datetime, id: str) -> str:
-    return base64.urlsafe_b64encode(f"{unix_ms(at)} {id}".encode()).decode().rstrip("=")
+    return cursor_text(at, id)

@@ -34,6 +34,8 @@ OFFSET_DRIFT: Final = timedelta(milliseconds=100)  # by which two clocks that no
 
 
 class Service:
+    is_remote = False  # whether the database is somebody else's, and only a server speaks to it
+
     def __init__(
         self,
         store: Store,

@@ -297,11 +297,12 @@ class ChangeVerbs:
 
     async def _in_inbox(self, alarm: Alarm) -> list[Fire]:
         """The wakes of an alarm that wait in the inbox or were fetched, also those of earlier occurrences."""
-        may_have = alarm.target == INBOX or alarm.awaiting is not None or alarm.policy.overlap == "allow"
+        known = [name for name in self.service.settings.inboxes if name in (INBOX, alarm.target)]
+        may_have = alarm.target in known or alarm.awaiting is not None or alarm.policy.overlap == "allow"
         if alarm.last_fired_at is None or not may_have:
             return []
-        query = FireQuery(alarm_id=alarm.id, target=INBOX, statuses=OPEN)
-        return await self._all_fires(query)
+        queries = [FireQuery(alarm_id=alarm.id, target=name, statuses=OPEN) for name in known]
+        return [fire for query in queries for fire in await self._all_fires(query)]
 
     async def _all_fires(self, query: FireQuery) -> list[Fire]:
         found: list[Fire] = []

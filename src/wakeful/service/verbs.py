@@ -14,10 +14,10 @@ from typing import Any, Final, get_args
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Draft, Fire, Policy, create, differences, fetch, fire_now, parse_fire_id
+from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, create, differences, fetch, fire_now, parse_fire_id
 from wakeful.alarm.request import Asker, CreateRequest, OnConflict, draft, json_of, moment, policy_of
 from wakeful.clock import stopwatch
-from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany
+from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget
 from wakeful.schedule import Understood, parse
 from wakeful.service.changes import ChangeVerbs, as_python_names_it
 from wakeful.service.history import History, HistoryEntry, Pending
@@ -333,22 +333,27 @@ class Alarms(ChangeVerbs):
 
     # Fetch
 
-    async def inbox(self, *, limit: int = 10, wait: float = 0) -> list[TakenWake]:
+    async def inbox(self, *, limit: int = 10, wait: float = 0, target: str = INBOX) -> list[TakenWake]:
         """What waits in the inbox, leased until it is reported; with nothing there, wait so many seconds for it.
+
+        `target`: another inbox than the usual one, by the name that `[targets.NAME]` with `kind = "inbox"` gives it.
 
         Each unpacks as (alarm, fire), and has `late_ms`, `missed` and `attempt` as a webhook's headers have them.
         What is long comes in several calls: what does not fit goes on waiting. Whoever waits has a seat; a process that
         is about to end waits no longer.
         """
+        if target not in self.service.settings.inboxes:
+            known = ", ".join(self.service.settings.inboxes)
+            raise UnknownTarget(f"there is no inbox {target!r}", field="target", fix=f"Known are: {known}.")
         if wait <= 0:
-            return await self._handed_out(limit)
+            return await self._handed_out(limit, target)
         with self.service.connections.seat(self.caller.owner if self.caller.limited else None):
-            return await self._waited(limit, wait)
+            return await self._waited(limit, wait, target)
 
-    async def _waited(self, limit: int, wait: float) -> list[TakenWake]:
+    async def _waited(self, limit: int, wait: float, target: str) -> list[TakenWake]:
         bell = self.service.inbox_signal
         ending, pause = stopwatch() + wait, FIRST_LOOK
-        while not (found := await self._handed_out(limit)):
+        while not (found := await self._handed_out(limit, target)):
             left = ending - stopwatch()
             if left <= 0 or bell.stopped:
                 break
@@ -356,9 +361,9 @@ class Alarms(ChangeVerbs):
             pause = FIRST_LOOK if rung else min(2 * pause, LONGEST_PAUSE)
         return found
 
-    async def _handed_out(self, limit: int) -> list[TakenWake]:
+    async def _handed_out(self, limit: int, target: str) -> list[TakenWake]:
         store = self.service.store
-        waiting = await store.waiting(self.caller.owner, limit=limit, most=HANDED_OUT)
+        waiting = await store.waiting(self.caller.owner, limit=limit, most=HANDED_OUT, target=target)
         changes = [fetch(alarm, fire, now=await store.now()) for alarm, fire in waiting]
         answers = await store.settle(changes) if changes else []
         handed = [at for at, answer in enumerate(answers) if answer.what == "applied"]

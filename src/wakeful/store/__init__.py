@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Event, Fire
+from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
 from wakeful.store.following import NewAlarm as NewAlarm
@@ -331,8 +331,13 @@ class Store(Protocol):
         """Fires with `report_by <= now`, oldest `report_by` first, with their alarms."""
         ...
 
-    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Matches[tuple[Alarm, Fire]]:
-        """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms; `most` as in a query."""
+    async def waiting(
+        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX
+    ) -> Matches[tuple[Alarm, Fire]]:
+        """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms; `most` as in a query.
+
+        `target`: the name of the inbox. What waits in another one is left there.
+        """
         ...
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:

@@ -9,11 +9,15 @@ from wakeful.alarm import Outcome, Waiting, Wake
 _WAITING = Waiting()
 
 
-class Inbox:
-    """Has no settings: every wakeful has one, named `inbox`, and alarms without a target go there."""
+def _nobody_waits(_: str) -> None:
+    return None
 
-    def __init__(self, arriving: Callable[[str], None] = lambda _: None) -> None:
-        self.arriving = arriving  # told the owner, a moment before the wake is on record
+
+class Inbox:
+    """Has no settings. Every wakeful has one, named `inbox`, where alarms without a target go; others have names."""
+
+    def __init__(self) -> None:
+        self.arriving: Callable[[str], None] = _nobody_waits  # told the owner, a moment before the wake is on record
 
     async def deliver(self, wake: Wake) -> Outcome:
         self.arriving(wake.owner_did)

@@ -66,11 +66,23 @@ def _place(call: OperationRequest, alarm: Alarm) -> dict[str, str]:
 
 async def create_many(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.BatchBody)
-    results = await _all_of_many(context.of(call), given.alarms)
+    of_many = _all_or_none if call["all_or_none"] == "true" else _all_of_many
+    results = await of_many(context.of(call), given.alarms)
     statuses = [result["status"] for result in results]
     counts = {"created": statuses.count(201), "deduped": statuses.count(200)}
     refused = len(statuses) - sum(counts.values())
     return await context.answer({"results": results} | counts | {"refused": refused})
+
+
+async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, Any]]:
+    """One bad request and none is kept: the first is what is answered."""
+    asked: list[CreateRequest] = []
+    for at, raw in enumerate(given):
+        asked.append(decode(bytes(raw), CreateRequest))
+        if at % READ_AT_ONCE == 0:
+            await turn()
+    made = await alarms.create_many(asked)
+    return [{"status": 200 if one.deduped else 201, "alarm": views.view(one.alarm)} for one in made]
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, Any]]:
@@ -149,7 +161,7 @@ def _match(header: str | None) -> int | None:
 
 
 async def cancel(context: Context, call: OperationRequest) -> Response:
-    return await context.changed(await context.of(call).cancel(call.id))
+    return await context.changed(await context.of(call).cancel(call.id, reason=call["reason"]))
 
 
 async def pause(context: Context, call: OperationRequest) -> Response:
@@ -233,8 +245,14 @@ OPERATIONS: Final = (
         run=create_many,
         says=f"Set up to {shape.BATCH_LIMIT} alarms; a bad one does not stop the others",
         scope="write",
+        query=(
+            operations.choice(
+                "all_or_none", ("true",), "Refuse them all where one is bad; a taken key answers with its alarm."
+            ),
+        ),
         body=shape.BatchBody,
         answers={200: shape.BatchAnswer},
+        refuses=(404, 409),
     ),
     Operation(method="GET", path=_ID, run=get, says="One alarm", scope="read", answers={200: shape.AlarmAnswer}),
     Operation(
@@ -254,6 +272,7 @@ OPERATIONS: Final = (
         run=cancel,
         says="Cancel an alarm",
         scope="write",
+        query=(operations.text("reason", "Why, for those who ask later."),),
         answers=_CHANGED,
         refuses=(409,),
     ),

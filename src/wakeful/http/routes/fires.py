@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from wakeful import views
-from wakeful.alarm import FIRE_STATUSES, Fire, Wake, parse_fire_id, report_token, reports_under
+from wakeful.alarm import FIRE_STATUSES, INBOX, Fire, Wake, parse_fire_id, report_token, reports_under
 from wakeful.alarm.request import ReportRequest
 from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.http import answers as shape
@@ -58,7 +58,10 @@ async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -
 
 
 async def fire(context: Context, call: OperationRequest) -> Response:
-    return await context.answer(views.fire_view(await context.of(call).fire_of(call.fire_id)))
+    alarms = context.of(call)
+    fire = await alarms.fire_of(call.fire_id)
+    again = await alarms.retry_at(fire)
+    return await context.answer(views.fire_view(fire) | ({"retry_at": again} if again else {}))
 
 
 async def why(context: Context, call: OperationRequest) -> Response:
@@ -139,7 +142,7 @@ async def inbox(context: Context, call: OperationRequest) -> Response:
 
 
 async def take(context: Context, call: OperationRequest) -> Response:
-    handed = await context.of(call).inbox(limit=call["limit"], wait=call["wait"])
+    handed = await context.of(call).inbox(limit=call["limit"], wait=call["wait"], target=call["target"] or INBOX)
     secret = (await context.store.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
@@ -162,6 +165,7 @@ _INBOX: Final = Operation(
     query=(
         operations.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
         operations.whole("limit", 1, INBOX_LIMIT, 10, "At most so many; fewer where they are long."),
+        operations.text("target", "Another inbox than the usual one, by its name."),
     ),
     answers={200: shape.InboxAnswer},
     waits=True,
@@ -208,7 +212,7 @@ OPERATIONS: Final = (
         answers={200: shape.RetriedAnswer},
         waits=True,
     ),
-    Operation(method="GET", path=_ID, run=fire, says="One fire", scope="read", answers={200: shape.FireAnswer}),
+    Operation(method="GET", path=_ID, run=fire, says="One fire", scope="read", answers={200: shape.ReportedAnswer}),
     Operation(
         method="GET",
         path=f"{_ID}/why",

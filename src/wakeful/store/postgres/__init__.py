@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wakeful.alarm import TASKS, Alarm, Change, Event, Fire
+from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 from wakeful.moments import whole_ms
@@ -262,8 +262,10 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["overdue"], self._moment(), limit)
         return [alarm_and_fire_of(row) for row in rows]
 
-    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Matches[tuple[Alarm, Fire]]:
-        page = await self._page("waiting", owner, limit=limit, most=most, owner=owner)
+    async def waiting(
+        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX
+    ) -> Matches[tuple[Alarm, Fire]]:
+        page = await self._page("waiting", owner, target, limit=limit, most=most, owner=owner)
         return page.found(alarm_and_fire_of, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:

@@ -597,8 +597,9 @@ select fire.*,
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.status = 'waiting'
    and fire.owner_did = $1
+   and fire.target = $2
  order by fire.scheduled_for, fire.alarm_id
- limit $2;
+ limit $3;
 
 -- name: agenda
 select *

@@ -404,6 +404,7 @@ select fire.*, alarm.*
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.status = 'waiting'
    and fire.owner_did = :owner
+   and fire.target = :target
  order by fire.scheduled_for, fire.alarm_id
  limit :limit;
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from wakeful.alarm import TASKS, Alarm, Change, Event, Fire, speaks
+from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import StoreUnavailable
 from wakeful.moments import stamp, whole_ms
@@ -269,8 +269,10 @@ class SqliteStore(SqliteTokens):
         rows = await self._rows("overdue", now=to_ms(self._clock.now()), limit=limit)
         return [to_alarm_and_fire(row) for row in rows]
 
-    async def waiting(self, owner: str, *, limit: int, most: int = 0) -> Matches[tuple[Alarm, Fire]]:
-        page = await self._page("waiting", {"owner": owner, "limit": limit}, most=most)
+    async def waiting(
+        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX
+    ) -> Matches[tuple[Alarm, Fire]]:
+        page = await self._page("waiting", {"owner": owner, "target": target, "limit": limit}, most=most)
         return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:

@@ -245,7 +245,7 @@ class TestFires:
 class TestInbox:
     async def test_what_waits_comes_oldest_first_with_its_alarm(self, store: Store, clock: ManualClock) -> None:
         for due in (3, 1, 2):
-            alarm = an_alarm(clock, due=due, label=str(due))
+            alarm = an_alarm(clock, due=due, label=str(due), target="inbox")
             await with_fires(store, alarm, a_fire(alarm, status="waiting"))
         fetched = an_alarm(clock)
         await with_fires(store, fetched, a_fire(fetched, status="delivered"))
@@ -253,6 +253,14 @@ class TestInbox:
         assert [alarm.label for alarm, _ in pairs] == ["1", "2", "3"]
         assert all((fire.alarm_id, fire.status) == (alarm.id, "waiting") for alarm, fire in pairs)
         assert len(await store.waiting("ada", limit=2)) == 2
+
+    async def test_what_waits_in_an_inbox_of_another_name_is_left_there(self, store: Store, clock: ManualClock) -> None:
+        for target in ("inbox", "ops"):
+            alarm = an_alarm(clock, target=target)
+            await with_fires(store, alarm, a_fire(alarm, status="waiting"))
+        for said, targets in (({}, ["inbox"]), ({"target": "ops"}, ["ops"]), ({"target": "nowhere"}, [])):
+            pairs = await store.waiting("ada", limit=10, most=1_000_000, **said)
+            assert [fire.target for _, fire in pairs] == targets
 
 
 class TestOverdue:
@@ -321,7 +329,7 @@ class TestStats:
 
 class TestOwners:
     async def test_nobody_sees_what_belongs_to_another(self, store: Store, clock: ManualClock) -> None:
-        alarm = an_alarm(clock, owner_did="ada")
+        alarm = an_alarm(clock, owner_did="ada", target="inbox")
         await added(store, alarm)
         waiting = change(alarm, a_fire(alarm, status="waiting"), events=[an_event(alarm)])
         assert await settled(store, waiting) == ["applied"]

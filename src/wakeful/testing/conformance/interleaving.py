@@ -18,7 +18,10 @@ async def _put_into_the_inbox(store: Store, clock: ManualClock) -> None:
     await added(store, *(an_alarm(clock) for _ in range(WAKES)))
     for _ in range(0, WAKES, 40):
         leased = await claimed(store, 40)
-        changes = [done(alarm, a_fire(alarm, status="waiting"), awaiting=alarm.occurrence_at) for alarm in leased]
+        changes = [
+            done(alarm, a_fire(alarm, status="waiting", target="inbox"), awaiting=alarm.occurrence_at)
+            for alarm in leased
+        ]
         assert set(await settled(store, *changes)) == {"applied"}
 
 

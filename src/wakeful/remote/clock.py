@@ -1,0 +1,404 @@
+"""The clock of a program that is elsewhere: every verb of `Wakeful`, asked of a server.
+
+It is a `Wakeful`, so what takes one takes this one: the command line, `open_sync`, a program's own functions. Rules
+are the server's; here is only how each verb is said over HTTP. What needs the database itself says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn, Self, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, moment, span
+from wakeful.client import Wakeful
+from wakeful.clock import Clock, SystemClock
+from wakeful.config import Settings
+from wakeful.errors import InvalidRequest, NotFound
+from wakeful.moments import cursor_text
+from wakeful.remote.address import ServerAddress
+from wakeful.remote.connection import Answered, ServerConnection
+from wakeful.remote.decoding import (
+    alarm_of,
+    alarm_path,
+    alarms_of,
+    body_of,
+    entries_of,
+    fields_of,
+    fire_path,
+    fire_read,
+    fires_of,
+    further,
+    is_said,
+    length,
+    moment_text,
+    several,
+    taken_of,
+    value,
+)
+from wakeful.remote.events import followed
+from wakeful.remote.serving import InboxWorker
+from wakeful.schedule import Understood
+from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
+from wakeful.service.history import Pending, offset
+from wakeful.service.live import LiveEvent
+from wakeful.service.verbs import Cursor
+from wakeful.store import Matches, Stats
+from wakeful.targets.handler import Handler
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+PAGE: Final = 500
+FETCHED_AT_ONCE: Final = 100
+LONGEST_WAIT: Final = 60.0
+REMEMBERED: Final = 1000
+_LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics", "caller")
+
+
+def needs_the_database(what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} needs the database itself, and this clock only speaks to a server",
+        field="url",
+        fix="Do it where the database is; on the command line, name that with --db.",
+    )
+
+
+class RemoteService:
+    """The little of a service that a door asks for besides the verbs: what time it is there."""
+
+    is_remote = True
+
+    def __init__(self, connection: ServerConnection, settings: Settings) -> None:
+        self._connection = connection
+        self.settings = settings
+
+    async def now(self) -> datetime:
+        return self._connection.now()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise needs_the_database(f"`{name}`")
+
+
+class RemoteWakeful(Wakeful):
+    """One owner's clock on a server: the token says whose. For `async with wakeful.open("https://…") as clock`."""
+
+    def __init__(self, address: ServerAddress, *, clock: Clock | None = None) -> None:
+        # Not `super().__init__`: that opens a store. Whatever is inherited only says other verbs in another way.
+        self._clock = clock or SystemClock()
+        self._connection = ServerConnection(address, self._clock)
+        self.settings = Settings(db=address.url)
+        self.service = cast(Service, RemoteService(self._connection, self.settings))
+        self._inbox_worker = InboxWorker(self, self._clock)
+        self._similar: dict[str, str] = {}  # of alarms just made, the one that says the same
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _LOCAL_ONLY:
+            raise needs_the_database(f"`{name.strip('_')}`")
+        raise AttributeError(name)
+
+    async def __aenter__(self) -> Self:
+        """Ask once: a wrong address or token is said here, and the server tells its time and its zone."""
+        try:
+            told = await self._preview("in 1 second")
+        except BaseException:
+            await self.close()
+            raise
+        self.settings = replace(self.settings, timezone=value(told, "timezone", str))
+        self.service.settings = self.settings
+        return self
+
+    async def close(self) -> None:
+        await self._inbox_worker.close()
+        await self._connection.close()
+
+    # Set
+
+    async def create(
+        self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
+    ) -> Created:
+        if any(origin):
+            field = "created_by" if origin[0] else "created_via"
+            raise InvalidRequest("a server records by itself who asks", field=field, fix="Leave it out.")
+        if connection is not None:
+            raise InvalidRequest("a transaction does not reach as far as a server", field="connection")
+        is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
+        told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
+        alarm = alarm_of(told, Alarm)
+        if "similar" in told:
+            self._similar[alarm.id] = value(fields_of(told["similar"]), "id", str)
+            if len(self._similar) > REMEMBERED:
+                del self._similar[next(iter(self._similar))]
+        return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"))
+
+    async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
+        if not asked:
+            return []
+        body = {"alarms": [body_of(one) for one in asked]}
+        are_named = all(one.idempotency_key for one in asked)
+        told = await self._ask("POST", "/v1/alarms/batch", {"all_or_none": "true"}, body=body, repeatable=are_named)
+        results = value(told, "results", list[Answered])
+        return [
+            Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
+            for one in results
+        ]
+
+    async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
+        known = self._similar.pop(alarm.id, "")
+        with suppress(NotFound):
+            return await self.get(known) if known else None
+        return None
+
+    async def fire(self, id: str) -> Alarm:
+        return alarm_of(await self._ask("POST", f"{alarm_path(id)}/fire"), Alarm)
+
+    # Look
+
+    async def parse(self, when: str, *, timezone: str = "") -> Understood:
+        told = await self._preview(when, timezone)
+        return Understood(
+            kind=value(told, "kind", str),
+            fire_at=value(told, "fire_at", datetime) if "fire_at" in told else None,
+            cron_expr=value(told, "cron_expr", str) if "cron_expr" in told else "",
+            timezone=value(told, "timezone", str),
+            description=value(told, "description", str),
+            now=value(told, "now", datetime),
+            _remarks=tuple(value(told, "remarks", list[str])),
+        )
+
+    async def _preview(self, when: str, timezone: str = "") -> Answered:
+        body = {"when": when, "n": 1} | ({"timezone": timezone} if timezone else {})
+        return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
+
+    async def get(self, id: str) -> Alarm:
+        return alarm_of(await self._ask("GET", alarm_path(id)), Alarm)
+
+    async def fire_of(self, fire_id: str) -> Fire:
+        return fire_read(await self._ask("GET", fire_path(fire_id)))
+
+    async def find(
+        self,
+        *,
+        status: str | Sequence[str] = (),
+        kind: str = "",
+        target: str = "",
+        label: str = "",
+        conversation_id: str = "",
+        root_id: str = "",
+        text: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        cursor: Alarm | Cursor | None = None,
+        most: int = 0,
+    ) -> Matches[Alarm]:
+        after = (cursor.created_at, cursor.id) if isinstance(cursor, Alarm) else cursor
+        query = {
+            "status": several(status),
+            "kind": kind,
+            "target": target,
+            "label": label,
+            "conversation_id": conversation_id,
+            "root_id": root_id,
+            "q": text,
+            "since": moment_text(since),
+            "until": moment_text(until),
+        }
+        return await self._pages("/v1/alarms", query, lambda told: alarms_of(told["alarms"]), limit, after, most)
+
+    async def fires(
+        self,
+        id: str = "",
+        *,
+        status: str | Sequence[str] = (),
+        target: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        cursor: Cursor | None = None,
+        most: int = 0,
+    ) -> Matches[Fire]:
+        query = {"status": several(status), "since": moment_text(since), "until": moment_text(until)}
+        if not id:
+            query["target"] = target
+
+        def read(told: Answered) -> list[Fire]:
+            return [fire for fire in fires_of(told["fires"]) if target in ("", fire.target)]
+
+        path = f"{alarm_path(id)}/fires" if id else "/v1/fires"
+        try:
+            return await self._pages(path, query, read, limit, cursor, most)
+        except NotFound:  # nothing happened to what there is not
+            return Matches()
+
+    async def _pages(
+        self,
+        path: str,
+        query: dict[str, str],
+        read: Callable[[Answered], list[T]],
+        limit: int,
+        cursor: Cursor | None,
+        most: int,
+    ) -> Matches[T]:
+        """As many as asked, page by page; with `most` only the first page, whose length the server decides."""
+        found: Matches[T] = Matches((), cursor)
+        while len(found) < limit:
+            after = {} if found.further is None else {"cursor": cursor_text(*found.further)}
+            size = {"limit": str(min(PAGE, limit - len(found)))}
+            told = await self._ask("GET", path, query | after | size)
+            found = Matches([*found, *read(told)], further(told))
+            if found.further is None or most:
+                break
+        return found
+
+    async def pending(self, *, limit: int | None = None) -> list[Pending]:
+        return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in await self.active(limit=limit)]
+
+    async def active(self, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
+        if limit is not None and limit < 1:
+            raise InvalidRequest(f"{limit} is less than 1", field="limit")
+        found = await self.find(status="active", limit=1 << 62)
+        return Matches(sorted(found, key=lambda alarm: (alarm.next_fire_at, alarm.id))[:limit])
+
+    async def history(
+        self,
+        *,
+        status: str = "",
+        target: str = "",
+        since: datetime | float | str | None = None,
+        limit: int = 50,
+        most: int = 0,
+    ) -> Matches[HistoryEntry]:
+        begin = None if since is None else moment(since, "since")
+        query = {"status": status, "target": target, "since": moment_text(begin), "limit": str(limit)}
+        return entries_of(await self._ask("GET", "/v1/history", query), "history")
+
+    async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
+        return entries_of(await self._ask("GET", "/v1/failed", {"limit": str(limit)}), "failed")
+
+    async def stats(self) -> Stats:
+        return msgspec.json.decode(msgspec.json.encode(await self._ask("GET", "/v1/stats")), type=Stats)
+
+    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
+        told = await self._ask("GET", "/v1/agenda", {"hours": f"{hours:.6f}", "limit": str(limit)})
+        coming = [
+            (value(one, "at", datetime), alarm_of(fields_of(one["alarm"]), Alarm))
+            for one in value(told, "agenda", list[Answered])
+        ]
+        return Matches(coming, (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None)
+
+    async def why(self, id: str) -> Why:
+        told = await self._ask("GET", f"{fire_path(id) if '@' in id else alarm_path(id)}/why")
+        return msgspec.json.decode(msgspec.json.encode(told), type=Why)
+
+    # Change
+
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+        match = {} if version is None else {"If-Match": f'"{version}"'}
+        return await self._changed("PATCH", alarm_path(id), body=body_of(asked), headers=match)
+
+    async def pause(self, id: str, *, reason: str = "") -> Changed:
+        return await self._changed("POST", f"{alarm_path(id)}/pause", body={"reason": reason})
+
+    async def resume(self, id: str) -> Changed:
+        return await self._changed("POST", f"{alarm_path(id)}/resume")
+
+    async def snooze(
+        self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
+    ) -> Changed:
+        return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
+
+    async def cancel(self, id: str, *, reason: str = "") -> Changed:
+        return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
+
+    async def _changed(self, method: str, path: str, **more: Any) -> Changed:
+        return alarm_of(await self._ask(method, path, more.pop("query", None), **more), Changed)
+
+    async def reset(self) -> int:
+        return value(await self._ask("DELETE", "/v1/alarms", {"all": "true"}), "cancelled", int)
+
+    async def cancel_chain(self, root_id: str) -> int:
+        if not root_id:
+            raise NotFound(f"there is no chain {root_id!r}", field="root_id", fix="Give root_id of one of its alarms.")
+        return value(await self._ask("DELETE", "/v1/alarms", {"root_id": root_id}), "cancelled", int)
+
+    # Report
+
+    async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
+        path = f"{fire_path(fire_id)}/report"
+        return fire_read(await self._ask("POST", path, body=asked, repeatable=asked.outcome != "snooze"))
+
+    async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
+        seconds = span(wait, "for").total_seconds()
+        return await self.report(fire_id, ReportRequest(outcome="snooze", wait=seconds))
+
+    async def retry_at(self, fire: Fire) -> datetime | None:
+        told = await self._ask("GET", fire_path(fire.id)) if fire.status == "retrying" else {}
+        return value(told, "retry_at", datetime) if "retry_at" in told else None
+
+    async def retry(self, fire_id: str) -> Fire:
+        return fire_read(await self._ask("POST", f"{fire_path(fire_id)}/retry"))
+
+    # Fetch, serve, follow
+
+    async def inbox(self, *, limit: int = 10, wait: float = 0, target: str = INBOX) -> list[TakenWake]:
+        """What waits in the inbox, leased until it is reported. A wait of more than a minute is several requests.
+
+        Not repeated where the answer got lost: what it held waits again once its lease is over.
+        """
+        while True:
+            part = max(0.0, min(wait, LONGEST_WAIT))
+            query = {"limit": str(min(limit, FETCHED_AT_ONCE)), "wait": f"{part:.3f}", "target": target}
+            told = await self._ask("POST", "/v1/inbox", query, wait=part)
+            wait -= part
+            if (found := value(told, "wakes", list[Answered])) or wait <= 0:
+                return [taken_of(wake, target=target) for wake in found]
+
+    def handler(
+        self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
+    ) -> Callable[[F], F]:
+        """Serve the server's inbox of this name with a function of this process, once `run` is called.
+
+        The server needs `[targets.NAME]` with `kind = "inbox"`. Wakes are leased: one whose process dies is handed out
+        again.
+        """
+
+        def register(function: F) -> F:
+            handler = Handler(function, timeout=timeout, reports=reports)
+            self._inbox_worker.add(name, handler, concurrency or self.settings.concurrency)
+            return function
+
+        return register
+
+    async def run(self) -> None:
+        """Fetch wakes for the handlers of this process, and say how they went, until cancelled."""
+        await self._inbox_worker.run()
+
+    async def run_due(self) -> int:
+        """Serve what waits for the handlers of this process just now, and return how many it was."""
+        return await self._inbox_worker.run_due()
+
+    def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
+        return followed(self._connection, self._clock, whats, alarm_id)
+
+    def for_owner(self, owner: str) -> Alarms:
+        raise InvalidRequest("a token speaks for one owner", field="owner", fix="Open a clock with that owner's token.")
+
+    async def check_targets(self) -> None:
+        raise needs_the_database("dispatching")
+
+    @property
+    def dispatcher(self) -> NoReturn:
+        raise needs_the_database("dispatching")
+
+    def asgi(self) -> NoReturn:
+        raise needs_the_database("serving HTTP")
+
+    async def _ask(self, method: str, path: str, query: dict[str, str] | None = None, **more: Any) -> Answered:
+        return await self._connection.ask(method, path, query, **more)

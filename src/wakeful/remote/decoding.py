@@ -1,0 +1,176 @@
+"""What a server sends, read back into the types that the verbs answer with; and requests as it takes them. Pure.
+
+The wire has what people and programs look at. What only a dispatcher needs is not on it, and has its usual value here:
+`claimed_at`, `claim`, `unsettled`, `awaiting`, `failed_in_a_row`. A field that this version does not know is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from wakeful.alarm import Alarm, Fire, Policy
+from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, span
+from wakeful.errors import NotFound
+from wakeful.moments import read_cursor
+from wakeful.service import HistoryEntry, TakenWake
+from wakeful.store.pages import Cursor, Matches
+
+T = TypeVar("T")
+A = TypeVar("A", bound=Alarm)
+Answered = dict[str, Raw]
+_EMPTY: Final = Raw(b"{}")
+
+
+def value(answered: Answered, name: str, kind: type[T]) -> T:
+    return msgspec.json.decode(answered[name], type=kind)
+
+
+def fields_of(raw: Raw) -> Answered:
+    return msgspec.json.decode(raw, type=Answered)
+
+
+def alarms_of(raw: Raw) -> list[Alarm]:
+    return [alarm_of(fields, Alarm) for fields in msgspec.json.decode(raw, type=list[Answered])]
+
+
+def alarm_of(shown: Answered, kind: type[A]) -> A:
+    """An alarm, or what a verb answers with in its place. The payload is kept byte for byte."""
+    told = {name: text for name, text in shown.items() if name not in ("payload", "policy")}
+    created = told["created_at"]
+    # Of one that is not active the wire does not say when it was due: the nearest moment that it has.
+    due = told.get("next_fire_at") or told.get("fire_at") or told.get("last_fired_at") or created
+    filled = {
+        "user_id": told["owner_did"],
+        "next_fire_at": due,
+        "occurrence_at": told.get("fire_at") or due,
+        "updated_at": told.get("cancelled_at") or told.get("last_fired_at") or created,
+        "payload": bytes(shown.get("payload", _EMPTY)).decode(),
+        "policy": _policy(shown.get("policy", _EMPTY)),
+    }
+    return msgspec.json.decode(msgspec.json.encode({**filled, **told}), type=kind)
+
+
+def _policy(raw: Raw) -> Answered:
+    return {name: text for name, text in fields_of(raw).items() if name in Policy.__struct_fields__}
+
+
+def fires_of(raw: Raw) -> list[Fire]:
+    return msgspec.json.decode(raw, type=list[Fire])
+
+
+def further(answered: Answered) -> Cursor | None:
+    return read_cursor(value(answered, "next_cursor", str)) if "next_cursor" in answered else None
+
+
+def is_said(told: Answered, name: str) -> bool:
+    return name in told and value(told, name, bool)
+
+
+def fire_read(told: Answered) -> Fire:
+    return msgspec.json.decode(msgspec.json.encode(told), type=Fire)
+
+
+def entries_of(told: Answered, name: str) -> Matches[HistoryEntry]:
+    found = msgspec.json.decode(told.get(name, Raw(b"[]")), type=list[HistoryEntry])
+    last = found[-1] if found and is_said(told, "more") else None
+    return Matches(found, None if last is None else (last.scheduled_for, last.alarm_id))
+
+
+class FetchedWake(TakenWake):
+    """A wake that a server handed out, with the address and the token for reports on it alone."""
+
+    report_url: str
+    report_token: str
+
+
+def taken_of(shown: Answered, *, target: str) -> FetchedWake:
+    """A wake as it was handed out. Of its alarm it says what a wake says: not its schedule, state or policy."""
+    scheduled, handed = value(shown, "scheduled_for", datetime), timedelta(milliseconds=value(shown, "late_ms", int))
+    texts = ("owner_did", "user_id", "conversation_id", "label", "created_by", "created_via")
+    said: dict[str, Any] = {name: value(shown, name, str) for name in texts}
+    created = value(shown, "created_at", datetime)
+    alarm = Alarm(
+        id=value(shown, "alarm_id", str),
+        wake_message=value(shown, "message", str),
+        payload=bytes(shown["payload"]).decode(),
+        isolated=value(shown, "isolated", bool),
+        target=target,
+        fire_at=scheduled,
+        next_fire_at=scheduled,
+        occurrence_at=scheduled,
+        created_at=created,
+        updated_at=scheduled + handed,
+        **said,
+    )
+    fire = Fire(
+        alarm_id=alarm.id,
+        scheduled_for=scheduled,
+        owner_did=alarm.owner_did,
+        target=target,
+        status="delivered",
+        attempts=value(shown, "attempt", int),
+        started_at=scheduled + handed,
+        delivered_at=scheduled + handed,
+        report_by=value(shown, "report_by", datetime) if "report_by" in shown else None,
+        updated_at=scheduled + handed,
+    )
+    taken = FetchedWake(alarm, fire, missed=value(shown, "missed", int))
+    report = value(shown, "report", dict[str, str])
+    taken.report_url, taken.report_token = report["url"], report["token"]
+    return taken
+
+
+# Requests
+
+
+def body_of(asked: EditRequest) -> dict[str, Any]:
+    """A request as JSON: Python's own dates and lengths as the wire has them, and nothing that was not said."""
+    is_new = isinstance(asked, CreateRequest)
+    said: dict[str, Any] = {}
+    for name in asked.__struct_fields__:
+        given = getattr(asked, name)
+        if given is None or given is UNSET or (is_new and given == "" and name != "wake_message"):
+            continue
+        said[name] = given
+    if "delay_seconds" in said:
+        said["delay_seconds"] = span(said["delay_seconds"], "delay_seconds").total_seconds()
+    if isinstance(at := said.get("fire_at"), datetime) and at.tzinfo is None:
+        said["fire_at"] = str(at)  # to be refused as it was written
+    if "policy" in said:
+        said["policy"] = _policy_body(said["policy"])
+    return said
+
+
+def _policy_body(policy: Policy | PolicyRequest) -> dict[str, Any]:
+    said: Mapping[str, Any] = msgspec.structs.asdict(policy)
+    return {name: given for name, given in said.items() if given is not None and name != "anchor"}
+
+
+def moment_text(given: datetime | None) -> str:
+    return "" if given is None else given.isoformat()
+
+
+def length(given: timedelta | float | str | None) -> float | str | None:
+    return given.total_seconds() if isinstance(given, timedelta) else given
+
+
+def several(status: str | Sequence[str]) -> str:
+    return status if isinstance(status, str) else ",".join(status)
+
+
+def alarm_path(id: str) -> str:
+    if not id or "/" in id or id in (".", ".."):  # a path of its own, and no alarm
+        raise NotFound(f"there is no alarm {id!r}", field="id")
+    return f"/v1/alarms/{quote(id, safe='')}"
+
+
+def fire_path(fire_id: str) -> str:
+    if not fire_id or "/" in fire_id or fire_id in (".", ".."):
+        raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
+    return f"/v1/fires/{quote(fire_id, safe='@')}"

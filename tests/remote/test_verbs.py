@@ -1,0 +1,232 @@
+"""A remote clock has every verb of `Alarms`, with the same signature, the same answers and the same errors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+import wakeful
+from tests.doors.world import Visitor
+from wakeful.alarm import Alarm, Fire
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
+from wakeful.client import Wakeful
+from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.remote import RemoteWakeful
+from wakeful.service import Alarms
+
+# These only say another verb in another way: what they call is what a remote clock has of its own.
+DERIVED = {"set", "update", "completed", "delivery_failed", "working"}
+VERBS = sorted(name for name, _ in inspect.getmembers(Alarms, inspect.isfunction) if not name.startswith("_"))
+# Of an alarm the wire does not have what only a dispatcher needs, nor when it was changed.
+NOT_SENT = ("claimed_at", "claim", "unsettled", "awaiting", "failed_in_a_row", "updated_at", "occurrence_at")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_there_with_the_same_signature(verb: str) -> None:
+    here, there = getattr(Alarms, verb), getattr(RemoteWakeful, verb)
+    assert inspect.signature(here) == inspect.signature(there)
+    assert (here is there) == (verb in DERIVED), f"RemoteWakeful has no {verb} of its own"
+
+
+def same(alarm: Alarm) -> dict[str, Any]:
+    shown = msgspec.structs.asdict(alarm)
+    for name in NOT_SENT:
+        del shown[name]
+    if alarm.status != "active":
+        del shown["next_fire_at"]
+    return shown
+
+
+async def test_alarms_are_read_as_they_are_on_the_database(house: Visitor, clock: Wakeful) -> None:
+    made = [
+        await clock.set(
+            "tomorrow at 9am",
+            "Grüße",
+            payload=Raw(b'{"b" : 1.50, "a": [ ]}'),
+            timezone="Europe/Berlin",
+            key="k",
+            label="l",
+            conversation_id="c",
+            policy={"report_within": "15m", "ends_at": datetime(2099, 1, 1, tzinfo=UTC)},
+        ),
+        await clock.set(at=datetime(2090, 1, 1, tzinfo=UTC), wake_message="at", isolated=True, max_failures=2),
+        await clock.set(delay=timedelta(hours=1), wake_message="later", target="ops"),
+        await clock.set(delay="90m", wake_message="text"),
+        await clock.set(cron="0 9 * * 1-5", wake_message="series", policy=wakeful.Policy(max_fires=3, jitter=5)),
+    ]
+    kept = [await house.clock.get(alarm.id) for alarm in made]
+    assert [same(alarm) for alarm in made] == [same(alarm) for alarm in kept]
+    assert made[0].payload == '{"b" : 1.50, "a": [ ]}'
+    assert made[4].policy == wakeful.Policy(max_fires=3, jitter=5)
+    assert {alarm.created_via for alarm in made} == {"http"}
+    assert [same(alarm) for alarm in await clock.find()] == [same(alarm) for alarm in await house.clock.find()]
+    assert await clock.pending() == await house.clock.pending()
+    ours, theirs = await clock.agenda(hours=48), await house.clock.agenda(hours=48)
+    assert [(at, same(alarm)) for at, alarm in ours] == [(at, same(alarm)) for at, alarm in theirs]
+
+
+async def test_what_happened_is_told_as_on_the_database(house: Visitor, clock: Wakeful) -> None:
+    done = await house.fired()
+    assert await clock.completed(done.fire_id, "ok") == await house.clock.fire_of(done.fire_id)
+    failed = await house.fired()
+    fire = await clock.delivery_failed(failed.fire_id, "HTTP 503")
+    assert fire == await house.clock.fire_of(failed.fire_id)
+    assert fire.status == "retrying"
+    assert await clock.retry_at(fire) == await house.clock.retry_at(fire)
+    later = await house.fired()
+    assert (await clock.working(later.fire_id, "half")).result == "half"
+    assert (await clock.snooze_fire(later.fire_id, "15m")).status == "snoozed"
+    for said in ({}, {"status": "completed"}, {"status": ("completed", "snoozed"), "target": "agent"}):
+        assert await clock.fires(**said) == await house.clock.fires(**said)
+    assert await clock.fires(done.alarm_id) == await house.clock.fires(done.alarm_id)
+    assert await clock.fires(done.alarm_id, target="inbox") == []
+    assert await clock.history() == await house.clock.history()
+    assert await clock.failed() == await house.clock.failed()
+    assert await clock.stats() == await house.clock.stats()
+    assert (await clock.why(done.alarm_id)).summary == (await house.clock.why(done.alarm_id)).summary
+    assert (await clock.why(done.fire_id)).summary == (await house.clock.why(done.fire_id)).summary
+
+
+async def test_alarms_are_changed(house: Visitor, clock: Wakeful) -> None:
+    alarm = await clock.set("every day at 9am", "x")
+    updated = await clock.update(alarm.id, label="new", at=datetime(2090, 1, 1, tzinfo=UTC), version=alarm.version)
+    assert (updated.label, updated.fire_at, updated.in_flight) == ("new", datetime(2090, 1, 1, tzinfo=UTC), False)
+    assert same(updated.alarm) == same(await house.clock.get(alarm.id))
+    assert (await clock.edit(alarm.id, EditRequest(label=""))).label == ""
+    assert (await clock.pause(alarm.id, reason="lunch")).paused_reason == "lunch"
+    assert (await clock.resume(alarm.id)).status == "active"
+    assert (await clock.snooze(alarm.id, until=datetime(2091, 1, 1, tzinfo=UTC))).next_fire_at.year == 2091
+    copy = await clock.fire(alarm.id)
+    assert (copy.wake_message, copy.kind) == ("x", "once")
+    assert (await clock.cancel(alarm.id, reason="enough")).status == "cancelled"
+    assert "enough" in str((await house.clock.why(alarm.id)).facts)
+    root = await clock.set("in 1 hour", "root")
+    assert await clock.cancel_chain(root.id) == 1
+    await clock.set("in 1 hour", "one more")
+    assert await clock.reset() >= 1
+    assert (await clock.stats()).pending == 0
+
+
+async def test_many_are_kept_together_or_not_at_all(clock: Wakeful) -> None:
+    good = CreateRequest(wake_message="a", when="in 1 hour", idempotency_key="a")
+    with pytest.raises(wakeful.InvalidSchedule):
+        await clock.create_many([good, CreateRequest(wake_message="b", when="yesterday")])
+    assert await clock.find() == []
+    made = await clock.create_many([good, CreateRequest(wake_message="b", when="in 1 hour")])
+    assert [(one.alarm.wake_message, one.deduped) for one in made] == [("a", False), ("b", False)]
+    assert [one.deduped for one in await clock.create_many([good])] == [True]
+    assert await clock.create_many([]) == []
+
+
+async def test_what_says_the_same_is_named(clock: Wakeful) -> None:
+    asked = CreateRequest(wake_message="a", cron_expr="0 9 * * *")
+    first = await clock.create(asked)
+    assert await clock.similar(asked, first.alarm) is None
+    second = await clock.create(asked)
+    assert await clock.similar(asked, second.alarm) == first.alarm
+
+
+async def test_pages_go_on_until_all_are_there(house: Visitor, clock: Wakeful, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakeful.remote.clock.PAGE", 2)
+    for number in range(5):
+        await clock.set("in 1 hour", str(number))
+    assert [alarm.wake_message for alarm in await clock.find()] == ["4", "3", "2", "1", "0"]
+    page = await clock.find(limit=3)
+    assert [alarm.wake_message for alarm in page] == ["4", "3", "2"]
+    assert page.further == (await house.clock.find(limit=3)).further
+    assert [alarm.wake_message for alarm in await clock.find(cursor=page[-1])] == ["1", "0"]
+    assert [alarm.wake_message for alarm in await clock.active(limit=2)] == ["0", "1"]
+
+
+async def test_a_time_is_understood_by_the_server(house: Visitor, clock: Wakeful) -> None:
+    for when in ("every weekday at 9am", "2090-01-01T00:00:00Z"):
+        ours = await clock.parse(when, timezone="Europe/Berlin")
+        theirs = await house.clock.parse(when, timezone="Europe/Berlin")
+        assert (ours.kind, ours.description, ours.remarks, ours.cron_expr) == (
+            theirs.kind,
+            theirs.description,
+            theirs.remarks,
+            theirs.cron_expr,
+        )
+        assert ours.next(3) == theirs.next(3)
+    assert abs(await clock.service.now() - await house.clock.service.now()) < timedelta(minutes=1)
+
+
+Call = Callable[[Wakeful], Awaitable[Any]]
+REFUSED: dict[str, Call] = {
+    "no such alarm": lambda clock: clock.get("01a1dfc1-8d22-7000-87c1-99265ea41940"),
+    "an id that is none": lambda clock: clock.get("a/b?c=d#e"),
+    "an empty id": lambda clock: clock.get(""),
+    "no fire": lambda clock: clock.fire_of("x"),
+    "a time that is past": lambda clock: clock.set("yesterday", "x"),
+    "no length": lambda clock: clock.set(delay="soon", wake_message="x"),
+    "a length under zero": lambda clock: clock.set(delay=-1, wake_message="x"),
+    "a moment without an offset": lambda clock: clock.set(at=datetime(2090, 1, 1), wake_message="x"),  # noqa: DTZ001
+    "an unknown target": lambda clock: clock.set("in 1 hour", "x", target="nowhere"),
+    "nothing to say": lambda clock: clock.set("in 1 hour", ""),
+    "two times": lambda clock: clock.set("in 1 hour", "x", delay=1),
+    "nothing to change": lambda clock: clock.update("x"),
+    "no such field": lambda clock: clock.update("x", colour="red"),
+    "no length to snooze": lambda clock: clock.snooze("x"),
+    "no such chain": lambda clock: clock.cancel_chain("x"),
+    "a bad zone": lambda clock: clock.parse("tomorrow at 9am", timezone="Mars/Olympus"),
+    "no such inbox": lambda clock: clock.inbox(target="nowhere"),
+    "a report on nothing": lambda clock: clock.report("x@1", ReportRequest(outcome="completed")),
+    "a limit of none": lambda clock: clock.active(limit=0),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_what_is_refused_is_the_same_error(what: str, house: Visitor, clock: Wakeful) -> None:
+    with pytest.raises(WakefulError) as here:
+        await REFUSED[what](house.clock)
+    with pytest.raises(WakefulError) as there:
+        await REFUSED[what](clock)
+    told = [(type(error), error.code, error.field, error.fix) for error in (here.value, there.value)]
+    assert told[0] == told[1]
+    if "It is now" not in str(here.value):
+        assert str(here.value) == str(there.value)
+
+
+async def test_a_key_that_is_taken_and_a_version_that_is_old(clock: Wakeful) -> None:
+    first = await clock.set("in 1 hour", "x", key="k")
+    assert (await clock.set("in 1 hour", "x", key="k")).id == first.id
+    with pytest.raises(wakeful.Conflict) as taken:
+        await clock.set("in 1 hour", "y", key="k")
+    assert taken.value.field == "idempotency_key"
+    await clock.update(first.id, label="l")
+    with pytest.raises(wakeful.StaleVersion):
+        await clock.update(first.id, label="m", version=first.version)
+
+
+async def test_what_a_server_cannot_do_says_so(clock: Wakeful) -> None:
+    with pytest.raises(InvalidRequest, match="records by itself"):
+        await clock.set("in 1 hour", "x", created_by="eve")
+    with pytest.raises(InvalidRequest, match="transaction"):
+        await clock.set("in 1 hour", "x", connection=object())
+    with pytest.raises(InvalidRequest, match="one owner"):
+        clock.for_owner("eve")
+    with pytest.raises(InvalidRequest, match="needs the database"):
+        await clock.service.purge(timedelta(days=1))
+    with pytest.raises(InvalidRequest, match="needs the database"):
+        clock.asgi()
+    with pytest.raises(InvalidRequest, match="needs the database"):
+        await clock.metrics.anything  # type: ignore[attr-defined]
+
+
+async def test_a_wake_is_fetched_and_reported(house: Visitor, clock: Wakeful) -> None:
+    alarm = await clock.set(delay=0.01, wake_message="hello", payload={"page": 3}, label="l")
+    [taken] = await clock.inbox(wait=20)
+    assert isinstance(taken.fire, Fire)
+    assert (taken.alarm.id, taken.alarm.wake_message, taken.alarm.payload) == (alarm.id, "hello", '{"page":3}')
+    kept = await house.clock.fire_of(taken.fire.id)
+    assert (taken.fire.report_by, taken.fire.attempts, taken.attempt) == (kept.report_by, 1, 1)
+    assert taken.fire.delivered_at == kept.delivered_at
+    assert (await clock.completed(taken.fire.id)).status == "completed"
+    assert await clock.inbox() == []
