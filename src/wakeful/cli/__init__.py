@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "serve": ("admin", "Run the dispatcher and the HTTP API."),
         "worker": ("admin", "Run the dispatcher alone."),
         "mcp": ("mcp", "Answer an agent over MCP on stdin and stdout."),
+        "doctor": ("doctor", "Check that everything is here that an alarm needs to fire."),
     },
     "Set up": {
         "target": ("admin", "List, pause and resume targets."),

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from wakeful.app import Wakeful, build, build_store
+from wakeful.cli.check import db_check
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import utc
 from wakeful.cli.tasks import scheduled_tasks
@@ -143,6 +144,7 @@ def db_migrate() -> None:
 
 
 db_command.add_command(scheduled_tasks)
+db_command.add_command(db_check)
 
 
 @click.command("purge", cls=Command)
