@@ -26,8 +26,11 @@ SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
 COLUMNS: Final = 80
 _DIFFERS: Final = {
     r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}": "ID",
+    r"[0-9a-f]{8}-[0-9a-f]{4}(?= )": "SHORT",
     r"@\d{13}": "@MS",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?": "TIME",
+    r"\b\d\d-\d\d \d\d:\d\d:\d\dZ": "TIME",
+    r"\bin \d+ d\b": "in N d",
     r"SQLite 3\.[\d.]+": "SQLite VERSION",
     r"\d+ (kB|MB|GB)\b": "SIZE",
     r"20\d\d[a-z] from [^;]+;": "EDITION;",

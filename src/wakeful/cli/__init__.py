@@ -31,6 +31,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "history": ("history", "List what happened and what is to come, newest first."),
         "failed": ("history", "List the latest fires that failed or fell silent."),
         "stats": ("history", "Count alarms and fires."),
+        "tail": ("tail", "Show the latest events, and follow them as they happen."),
+        "top": ("top", "Watch what is due, in flight and next, by target."),
     },
     "Act": {
         "cancel": ("change", "Cancel alarms."),
