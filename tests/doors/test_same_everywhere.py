@@ -205,7 +205,13 @@ async def cli(db: str) -> AsyncIterator[Do]:
                 words = [verb, id]
         if "payload" in fields:
             fields["payload"] = json.dumps(fields["payload"])
-        spelled = {"idempotency_key": "key", "conversation_id": "conversation", "timezone": "tz", "target": "to"}
+        spelled = {
+            "wake_message": "message",
+            "idempotency_key": "key",
+            "conversation_id": "conversation",
+            "timezone": "tz",
+            "target": "to",
+        }
         for name, value in (fields | fields.pop("policy", {})).items():
             if name != "policy":
                 words += [f"--{spelled.get(name, name).replace('_', '-')}", str(value)]
@@ -218,7 +224,7 @@ async def cli(db: str) -> AsyncIterator[Do]:
 
 DOORS = {"requests": requests, "sync": sync, "http": http, "mcp": mcp, "cli": cli}
 LEFT_OUT = {
-    "cli": ("edit",),  # it has none
+    "cli": (),
     "http": (),
     "mcp": (),
     "requests": (),

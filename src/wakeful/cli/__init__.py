@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "cancel": ("change", "Cancel alarms."),
         "pause": ("change", "Pause alarms until they are resumed."),
         "resume": ("change", "Resume paused alarms."),
+        "edit": ("edit", "Change an alarm: by flags, or in your editor."),
         "snooze": ("change", "Put an alarm off for a while."),
         "fire": ("change", "Fire an alarm now, once more; its own time stays."),
         "retry": ("change", "Open a failed or timed-out fire again."),
