@@ -32,7 +32,7 @@ from wakeful.store import AlarmQuery, Store
 AT = "2099-07-01T09:00:00+02:00"
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 # Whose words differ on purpose: which door it was, and who is on record for what was done there.
-OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)")
+OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)|\d\d:\d\d(?= in UTC)")
 VARIES = ("id", "created_at", "updated_at", "created_via")
 FULL = {
     "when": AT,
