@@ -119,9 +119,9 @@ def check_snapshot(name: str, screen: Screen, **also: str) -> None:
     text = screen.text
     for word, said in also.items():
         text = text.replace(said, word)
+    assert all(len(line) <= COLUMNS for line in text.splitlines()), text
     for pattern, word in _DIFFERS.items():
         text = re.sub(pattern, word, text)
-    assert all(len(line) <= COLUMNS for line in screen.text.splitlines()), screen.text
     file = SNAPSHOTS / f"{name}.txt"
     if os.environ.get("WAKEFUL_KEEP_SNAPSHOTS"):
         SNAPSHOTS.mkdir(exist_ok=True)

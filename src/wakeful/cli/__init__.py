@@ -53,9 +53,11 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "doctor": ("doctor", "Check that everything is here that an alarm needs to fire."),
     },
     "Set up": {
-        "target": ("admin", "List, pause and resume targets."),
+        "init": ("init", "Write a settings file with every setting explained."),
+        "target": ("admin", "List, test, pause and resume targets."),
         "token": ("tokens", "Make, list and revoke tokens, and change keys."),
         "db": ("admin", "Look after the database."),
+        "completion": ("completion", "Print the script with which a shell completes commands."),
         "purge": ("admin", "Delete what was finished long ago."),
     },
     "Move": {
@@ -81,7 +83,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in COMMANDS.items():
             with formatter.section(section):
-                formatter.write_dl([(name.ljust(8), about) for name, (_, about) in commands.items()])
+                formatter.write_dl([(name.ljust(10), about) for name, (_, about) in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

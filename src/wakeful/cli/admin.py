@@ -15,6 +15,7 @@ from wakeful.app import Wakeful, build, build_store
 from wakeful.cli.check import db_check
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import utc
+from wakeful.cli.target_test import target_test
 from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import exposed
 from wakeful.schedule import duration
@@ -69,7 +70,7 @@ def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: A
 
 @click.group("target")
 def target_command() -> None:
-    """List, pause and resume targets."""
+    """List, test, pause and resume targets."""
 
 
 @target_command.command("ls", cls=Command)
@@ -117,6 +118,9 @@ def target_resume(name: str) -> None:
 
 def _state(state: TargetState, word: str) -> None:
     asked().output.record({"target": state.target, "state": word}, msgspec.structs.asdict(state) | {"state": word})
+
+
+target_command.add_command(target_test)
 
 
 @click.group("db")
