@@ -30,6 +30,7 @@ _DIFFERS: Final = {
     r"@\d{13}": "@MS",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?": "TIME",
     r"\b\d\d-\d\d \d\d:\d\d:\d\dZ": "TIME",
+    r"\d{4}-\d\d-\d\d \d\d:\d\d\b": "DAY",
     r"\bin \d+ d\b": "in N d",
     r"SQLite 3\.[\d.]+": "SQLite VERSION",
     r"\d+ (kB|MB|GB)\b": "SIZE",

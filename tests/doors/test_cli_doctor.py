@@ -136,7 +136,7 @@ async def test_postgres_is_examined_too_and_its_password_not_shown(tmp_path: Pat
 
 
 def a_worker(**given: Any) -> Worker:
-    fields = {"id": "w", "host": "box", "pid": 7, "version": "1", "started_at": NOW, "seen_at": NOW}
+    fields: dict[str, Any] = {"id": "w", "host": "box", "pid": 7, "version": "1", "started_at": NOW, "seen_at": NOW}
     return Worker(**(fields | given))
 
 

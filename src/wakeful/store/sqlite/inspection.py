@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import apsw
 
@@ -12,13 +13,14 @@ from wakeful.store.sqlite.schema import version
 
 
 def inspected(db: apsw.Connection, *, naming: Naming, sql: Mapping[str, str], ahead: int, thorough: bool) -> Inspection:
-    [(engine, size)] = db.execute(sql["engine"]).fetchall()
+    about: list[Any] = db.execute(sql["engine"]).fetchall()
+    [(engine, size)] = about
     schema, known = version(db, naming), migrations("sqlite", naming)[-1].version
     broken = _broken(db, sql["broken" if thorough else "broken_quickly"])
     impossible: dict[str, int] = {}
     if thorough and schema and not broken:  # what a damaged file counts is no evidence
-        [counts] = db.execute(sql["impossible"], {"ahead": ahead}).fetchall()
-        impossible = dict(zip(IMPOSSIBLE, counts, strict=True))
+        counts: list[Any] = db.execute(sql["impossible"], {"ahead": ahead}).fetchall()
+        impossible = dict(zip(IMPOSSIBLE, counts[0], strict=True))
     return Inspection(engine=engine, size=size, schema=schema, known=known, broken=broken, impossible=impossible)
 
 
