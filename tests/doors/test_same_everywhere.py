@@ -33,7 +33,7 @@ from wakeful.testing import store_of
 AT = "2099-07-01T09:00:00+02:00"
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 # Whose words differ on purpose: which door it was, and who is on record for what was done there.
-OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)")
+OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)|\d\d:\d\d(?= in UTC)")
 VARIES = ("id", "created_at", "updated_at", "created_via")
 FULL = {
     "when": AT,
@@ -206,7 +206,13 @@ async def cli(db: str) -> AsyncIterator[Do]:
                 words = [verb, id]
         if "payload" in fields:
             fields["payload"] = json.dumps(fields["payload"])
-        spelled = {"idempotency_key": "key", "conversation_id": "conversation", "timezone": "tz", "target": "to"}
+        spelled = {
+            "wake_message": "message",
+            "idempotency_key": "key",
+            "conversation_id": "conversation",
+            "timezone": "tz",
+            "target": "to",
+        }
         for name, value in (fields | fields.pop("policy", {})).items():
             if name != "policy":
                 words += [f"--{spelled.get(name, name).replace('_', '-')}", str(value)]
@@ -219,7 +225,7 @@ async def cli(db: str) -> AsyncIterator[Do]:
 
 DOORS = {"requests": requests, "sync": sync, "http": http, "mcp": mcp, "cli": cli}
 LEFT_OUT = {
-    "cli": ("edit",),  # it has none
+    "cli": (),
     "http": (),
     "mcp": (),
     "requests": (),

@@ -32,11 +32,14 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "history": ("history", "List what happened and what is to come, newest first."),
         "failed": ("history", "List the latest fires that failed or fell silent."),
         "stats": ("history", "Count alarms and fires."),
+        "tail": ("tail", "Show the latest events, and follow them as they happen."),
+        "top": ("top", "Watch what is due, in flight and next, by target."),
     },
     "Act": {
         "cancel": ("change", "Cancel alarms."),
         "pause": ("change", "Pause alarms until they are resumed."),
         "resume": ("change", "Resume paused alarms."),
+        "edit": ("edit", "Change an alarm: by flags, or in your editor."),
         "snooze": ("change", "Put an alarm off for a while."),
         "fire": ("change", "Fire an alarm now, once more; its own time stays."),
         "retry": ("change", "Open a failed or timed-out fire again."),
@@ -48,13 +51,16 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "serve": ("admin", "Run the dispatcher and the HTTP API."),
         "worker": ("admin", "Run the dispatcher alone."),
         "mcp": ("mcp", "Answer an agent over MCP on stdin and stdout."),
+        "doctor": ("doctor", "Check that everything is here that an alarm needs to fire."),
     },
     "Set up": {
         "login": ("login", "Remember a server and a token for it."),
         "logout": ("login", "Forget a server and its token."),
-        "target": ("admin", "List, pause and resume targets."),
+        "init": ("init", "Write a settings file with every setting explained."),
+        "target": ("admin", "List, test, pause and resume targets."),
         "token": ("tokens", "Make, list and revoke tokens, and change keys."),
         "db": ("admin", "Look after the database."),
+        "completion": ("completion", "Print the script with which a shell completes commands."),
         "purge": ("admin", "Delete what was finished long ago."),
     },
     "Move": {
@@ -80,7 +86,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in COMMANDS.items():
             with formatter.section(section):
-                formatter.write_dl([(name.ljust(8), about) for name, (_, about) in commands.items()])
+                formatter.write_dl([(name.ljust(10), about) for name, (_, about) in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -12,8 +12,10 @@ import click
 import msgspec
 
 from wakeful.app import Wakeful, build, build_store
+from wakeful.cli.check import db_check
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import utc
+from wakeful.cli.target_test import target_test
 from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import exposed
 from wakeful.schedule import duration
@@ -68,7 +70,7 @@ def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: A
 
 @click.group("target")
 def target_command() -> None:
-    """List, pause and resume targets."""
+    """List, test, pause and resume targets."""
 
 
 @target_command.command("ls", cls=Command)
@@ -118,6 +120,9 @@ def _state(state: TargetState, word: str) -> None:
     asked().output.record({"target": state.target, "state": word}, msgspec.structs.asdict(state) | {"state": word})
 
 
+target_command.add_command(target_test)
+
+
 @click.group("db")
 def db_command() -> None:
     """Look after the database."""
@@ -143,6 +148,7 @@ def db_migrate() -> None:
 
 
 db_command.add_command(scheduled_tasks)
+db_command.add_command(db_check)
 
 
 @click.command("purge", cls=Command)

@@ -12,20 +12,22 @@ from wakeful import views
 from wakeful.alarm import Alarm, Fire
 from wakeful.app import Wakeful
 from wakeful.cli import tell
+from wakeful.cli.bulk import choosing, is_chosen, picked, picked_fires
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import utc
+from wakeful.cli.progress import tracked
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.service import Changed
 
 Verb = Callable[[Wakeful, str], Awaitable[dict[str, Any]]]
 
 
-def _each(ids: tuple[str, ...], verb: Verb) -> int:
+def _each(ids: tuple[str, ...], verb: Verb, noun: str = "alarms") -> int:
     """Do it to each. One that is refused does not keep the others from it; the exit status is the first refusal's."""
 
     async def do(clock: Wakeful) -> tuple[list[dict[str, Any]], list[WakefulError], datetime]:
         done, refused = [], []
-        for id in ids:
+        for id in tracked(ids, label="working"):
             try:
                 done.append(await verb(clock, id))
             except WakefulError as error:
@@ -35,7 +37,7 @@ def _each(ids: tuple[str, ...], verb: Verb) -> int:
     done, refused, now = asked().run(do)
     if done or asked().json:
         rows = [(str(one["id"]), str(one["status"]), _remark(one)) for one in done]
-        asked().output.rows(("id", "status", "remark"), rows, {"alarms": done, "now": now})
+        asked().output.rows(("id", "status", "remark"), rows, {noun: done, "now": now})
     statuses = [tell(error) for error in refused]
     return statuses[0] if statuses else 0
 
@@ -54,14 +56,17 @@ def _remark(shown: dict[str, Any]) -> str:
 @click.command("cancel", cls=Command)
 @click.argument("ids", nargs=-1, metavar="ID…")
 @click.option("--all", "everything", is_flag=True, help="Every pending alarm of the owner.")
+@choosing()
 @click.option("--reason", default="", help="Why, for those who ask later.")
-def cancel_command(ids: tuple[str, ...], everything: bool, reason: str) -> int:
+def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given: Any) -> int:
     """Cancel alarms.
 
-    What has already ended answers as it is.
+    Those that are named, or all that fit the options. What has already ended answers as it is.
     """
-    if everything == bool(ids):
+    if not everything and not ids and not is_chosen(given):
         raise InvalidRequest("name the alarms, or say --all", field="ID", fix="wakeful ls shows their ids.")
+    if everything and (ids or is_chosen(given) or given["dry_run"]):
+        raise InvalidRequest("it stands alone", field="--all", fix="To choose, leave it out: --label, --to, --text ….")
     if everything:
         count, now = asked().run(_reset)
         asked().output.record({"cancelled": str(count)}, {"cancelled": count, "now": now})
@@ -70,7 +75,8 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str) -> int:
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await clock.cancel(id, reason=reason))
 
-    return _each(ids, one)
+    chosen = picked(ids, given, "cancelled", ("active", "paused"))
+    return 0 if chosen is None else _each(chosen, one)
 
 
 async def _reset(clock: Wakeful) -> tuple[int, datetime]:
@@ -78,41 +84,53 @@ async def _reset(clock: Wakeful) -> tuple[int, datetime]:
 
 
 @click.command("pause", cls=Command)
-@click.argument("ids", nargs=-1, required=True, metavar="ID…")
+@click.argument("ids", nargs=-1, metavar="ID…")
+@choosing()
 @click.option("--reason", default="", help="Why, for those who ask later.")
-def pause_command(ids: tuple[str, ...], reason: str) -> int:
-    """Pause alarms until they are resumed."""
+def pause_command(ids: tuple[str, ...], reason: str, **given: Any) -> int:
+    """Pause alarms until they are resumed.
+
+    Those that are named, or all active ones that fit the options.
+    """
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await clock.pause(id, reason=reason))
 
-    return _each(ids, one)
+    chosen = picked(ids, given, "paused", ("active",))
+    return 0 if chosen is None else _each(chosen, one)
 
 
 @click.command("resume", cls=Command)
-@click.argument("ids", nargs=-1, required=True, metavar="ID…")
-def resume_command(ids: tuple[str, ...]) -> int:
-    """Resume paused alarms."""
+@click.argument("ids", nargs=-1, metavar="ID…")
+@choosing()
+def resume_command(ids: tuple[str, ...], **given: Any) -> int:
+    """Resume paused alarms.
+
+    Those that are named, or all paused ones that fit the options.
+    """
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await clock.resume(id))
 
-    return _each(ids, one)
+    chosen = picked(ids, given, "resumed", ("paused",))
+    return 0 if chosen is None else _each(chosen, one)
 
 
 @click.command("snooze", cls=Command)
-@click.argument("id")
-@click.argument("for", metavar="FOR")
-def snooze_command(id: str, **given: str) -> int:
+@click.argument("words", nargs=-1, required=True, metavar="[ID…] FOR")
+@choosing()
+def snooze_command(words: tuple[str, ...], **given: Any) -> int:
     """Put an alarm off for a while.
 
-    FOR is a duration: 15m, 1h30m, "2 days".
+    FOR is a duration: 15m, 1h30m, "2 days". Without an ID, all active alarms that fit the options are put off.
     """
+    *ids, wait = words
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.snooze(id, given["for"]))
+        return _changed(await clock.snooze(id, wait))
 
-    return _each((id,), one)
+    chosen = picked(tuple(ids), given, "put off", ("active",))
+    return 0 if chosen is None else _each(chosen, one)
 
 
 @click.command("fire", cls=Command)
@@ -147,10 +165,26 @@ def _report(say: Callable[[Wakeful], Awaitable[Fire]]) -> None:
 
 
 @click.command("retry", cls=Command)
-@click.argument("fire")
-def retry_command(fire: str) -> None:
-    """Open a failed or timed-out fire again."""
-    _report(lambda clock: clock.retry(fire))
+@click.argument("fire", default="")
+@click.option("--failed", is_flag=True, help="Every fire that failed or fell silent and fits the options.")
+@choosing("target", "before", "after")
+def retry_command(fire: str, failed: bool, **given: Any) -> int:
+    """Open a failed or timed-out fire again.
+
+    With --failed all of them, oldest first; --before and --after say when they were due. One whose alarm has gone on
+    since is refused and does not keep the others from it.
+    """
+    if failed == bool(fire) or (fire and is_chosen(given)):
+        raise InvalidRequest("name a fire, or say --failed", field="FIRE", fix="wakeful failed shows them.")
+    if fire:
+        _report(lambda clock: clock.retry(fire))
+        return 0
+
+    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
+        return views.fire_view(await clock.retry(id))
+
+    chosen = picked_fires(given)
+    return 0 if chosen is None else _each(chosen, one, "fires")
 
 
 @click.command("done", cls=Command)

@@ -12,6 +12,7 @@ import click
 
 from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
+from wakeful.cli.crontab import import_crontab
 from wakeful.clock import SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, UnknownTarget
@@ -68,6 +69,9 @@ def import_alarm(file: str, target: str, others: tuple[str, ...], dry_run: bool)
     settings = asked().settings()
     take = partial(taken, owner=settings.owner, target=target, targets=dict(map(_pair, others)))
     return _tell(asyncio.run(_import(AlarmFile(file), take, settings, dry_run=dry_run)), dry_run=dry_run)
+
+
+import_command.add_command(import_crontab)
 
 
 def _pair(given: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -26,7 +26,7 @@ from wakeful.service.numbering import OwnerCounts, ResumeNames
 from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, LoopShare, NumberedEvent, Subscription, Wanted
 from wakeful.store import Followed, MovedFire, NewAlarm, Store
 
-__all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "NumberedEvent", "Subscription"]
+__all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "NumberedEvent", "Subscription", "recent"]
 
 log = logging.getLogger("wakeful.live")
 
@@ -44,6 +44,8 @@ ROUNDS: Final = 5  # so often at most where it asks for more, and is only not se
 PAGE: Final = 1000
 PAGES: Final = 10  # read in one go; the rest waits for the next tick
 RESUME_WITHIN: Final = timedelta(minutes=1)  # after a time without subscribers
+# How far `recent` looks back, in turn: reading begins with the oldest, so the shortest span that has enough is taken.
+LOOK_BACK: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 10, 60, 24 * 60, 30 * 24 * 60))
 _MS: Final = timedelta(milliseconds=1)
 _FAR: Final = 1 << 62
 _REASON_LIMIT: Final = 500
@@ -217,6 +219,32 @@ class Live:
             for task in behind:
                 task.cancel()
         return [behind[task] for task in slow]
+
+
+async def recent(
+    store: Store, owner: str, *, limit: int, wanted: Callable[[LiveEvent], bool] = lambda _: True
+) -> list[LiveEvent]:
+    """The latest events, oldest first: what somebody would have been told who had listened."""
+    now = await store.now()
+    last = (await store.changes(owner=owner, since=now, after_event=_FAR, limit=1)).last_event
+    told: list[LiveEvent] = []
+    for back in LOOK_BACK:
+        place = _Place(since=now - back, after=max(0, last - PAGE), looked_at=now, caught_up=False)
+        latest: deque[LiveEvent] = deque(maxlen=limit)
+        memory = _Memory()
+        for _ in range(PAGES):
+            found = await store.changes(owner=owner, since=place.since, after_event=place.after, limit=PAGE)
+            news = await memory.news(found, now - back)
+            latest.extend(event for event in news if event.at >= now - back and wanted(event))
+            place = place.beyond(found, now)
+            if place.caught_up:
+                break
+        if not place.caught_up and told:
+            break  # too much to read all of it: what is known is the latest
+        told = list(latest)
+        if len(told) >= limit:
+            break
+    return told
 
 
 class _Place(Struct, frozen=True):

@@ -18,6 +18,7 @@ from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
 from wakeful.store.following import NewAlarm as NewAlarm
+from wakeful.store.inspection import Inspection as Inspection
 from wakeful.store.keys import ReportKeys as ReportKeys
 from wakeful.store.pages import Matches as Matches
 from wakeful.store.tasks import TaskDoor
@@ -215,6 +216,13 @@ class Store(Protocol):
 
     async def now(self) -> datetime:
         """The moment by the clock that judges leases and due times."""
+        ...
+
+    async def inspect(self, *, thorough: bool = False) -> Inspection:
+        """What the database is and whether it is sound. Works without our tables too, and makes none.
+
+        `thorough`: read all of it, for as long as it takes, and count the rows in states that cannot be.
+        """
         ...
 
     async def report_keys(self) -> ReportKeys:

@@ -27,6 +27,7 @@ from wakeful.store import (
     Door,
     FireQuery,
     Followed,
+    Inspection,
     Settled,
     Stats,
     TargetState,
@@ -42,6 +43,7 @@ from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, Rea
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.hints import Hints
+from wakeful.store.postgres.inspection import inspected
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.rows import (
     alarm_and_fire_of,
@@ -119,6 +121,11 @@ class PostgresStore:
     async def migrate(self) -> list[str]:
         async with self._database.connection() as connection:
             return await Migrator(self._naming).migrate(connection)
+
+    async def inspect(self, *, thorough: bool = False) -> Inspection:
+        ahead = await self.now() + AHEAD
+        async with self._database.connection() as connection:
+            return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
         for lane in (self._adding, self._settling, self._settling_slowly):

@@ -43,6 +43,16 @@ class Migrator:
         known = migrations("postgres", self._naming)
         return [step.name for step in known if await self._apply(connection, step, newest=known[-1].version)]
 
+    async def version(self, connection: Connection) -> int:
+        """The schema that is there; 0 where there is none of ours. Nothing is made."""
+        tables = await self._tables(connection)
+        name = "migrations" if tables.get("migrations") == _SHARED else self._own_ledger
+        if name not in tables:
+            return 0
+        where = f"{self._naming.schema}.{name}" if self._naming.schema else name
+        rows = await connection.fetch(f"select version::text from {where} where service = $1", self._service)
+        return max((int(row[0]) for row in rows), default=0)
+
     async def _apply(self, connection: Connection, step: Migration, *, newest: int) -> bool:
         async with connection.transaction():
             await connection.execute(f"set local lock_timeout = '{_PATIENCE:.0f}s'; set local synchronous_commit = on")

@@ -889,6 +889,43 @@ delete
      limit $2)
 returning 1;
 
+-- name: engine
+select 'PostgreSQL ' || current_setting('server_version') as engine,
+       pg_database_size(current_database()) as size;
+
+-- name: broken
+-- Indexes that a failed build left behind, and pages whose checksums did not hold since the counters were reset.
+select format('the index %s is not valid: reindex it', index.indexrelid::regclass) as problem
+  from pg_index as index
+ where index.indrelid = any(array[to_regclass('{t}alarms'), to_regclass('{t}fires'), to_regclass('{t}events')])
+   and not index.indisvalid
+union all
+select format('%s pages of this database failed their checksums', checksum_failures)
+  from pg_stat_database
+ where datname = current_database()
+   and checksum_failures > 0;
+
+-- name: impossible
+-- What wakeful never writes, in the order of IMPOSSIBLE in inspection.py.
+select (select count(*)
+          from {t}alarms
+         where status in ('active', 'paused')
+           and case kind when 'once' then fire_at is null else cron_expr = '' end) as no_time,
+       (select count(*) from {t}alarms where owner_did = '') as no_owner,
+       (select count(*)
+          from {t}alarms
+         where version < 1 or claim < 0 or unsettled < 0 or fire_count < 0 or failure_count < 0) as bad_number,
+       (select count(*) from {t}alarms where claimed_at > $1) as leased_ahead,
+       (select count(*)
+          from {t}fires as fire
+         where not exists (select from {t}alarms as alarm where alarm.id = fire.alarm_id)) as no_alarm,
+       (select count(*)
+          from {t}fires as fire
+          join {t}alarms as alarm on alarm.id = fire.alarm_id
+         where alarm.owner_did <> fire.owner_did) as other_owner,
+       (select count(*) from {t}fires where status = 'waiting' and target <> 'inbox') as not_in_inbox,
+       (select count(*) from {t}fires where status = 'skipped' and count < 1) as counts_nothing;
+
 -- name: now
 select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()));
 

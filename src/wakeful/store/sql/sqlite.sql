@@ -647,3 +647,41 @@ delete
   from {t}tokens
  where rowid in (select value from json_each(:rowids))
    and coalesce(revoked_at, expires_at) < :before;
+
+-- name: engine
+select 'SQLite ' || sqlite_version(), pages.page_count * page.page_size
+  from pragma_page_count as pages, pragma_page_size as page;
+
+-- name: broken
+-- The whole file is read, indexes are compared with their tables.
+select integrity_check
+  from pragma_integrity_check
+ where integrity_check <> 'ok'
+ limit 20;
+
+-- name: broken_quickly
+select quick_check
+  from pragma_quick_check
+ where quick_check <> 'ok'
+ limit 20;
+
+-- name: impossible
+-- What wakeful never writes, in the order of IMPOSSIBLE in inspection.py.
+select (select count(*)
+          from {t}alarms
+         where status in ('active', 'paused')
+           and case kind when 'once' then fire_at is null else cron_expr = '' end),
+       (select count(*) from {t}alarms where owner_did = ''),
+       (select count(*)
+          from {t}alarms
+         where version < 1 or claim < 0 or unsettled < 0 or fire_count < 0 or failure_count < 0),
+       (select count(*) from {t}alarms where claimed_at > :ahead),
+       (select count(*)
+          from {t}fires as fire
+         where not exists (select 1 from {t}alarms as alarm where alarm.id = fire.alarm_id)),
+       (select count(*)
+          from {t}fires as fire
+          join {t}alarms as alarm on alarm.id = fire.alarm_id
+         where alarm.owner_did <> fire.owner_did),
+       (select count(*) from {t}fires where status = 'waiting' and target <> 'inbox'),
+       (select count(*) from {t}fires where status = 'skipped' and count < 1);

@@ -8,6 +8,7 @@ Across processes there is no hint: another process's dispatcher sees a new alarm
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -31,6 +32,7 @@ from wakeful.store import (
     Claimed,
     FireQuery,
     Followed,
+    Inspection,
     Settled,
     Stats,
     TargetState,
@@ -62,6 +64,7 @@ from wakeful.store.rows import (
 )
 from wakeful.store.sqlite import writes
 from wakeful.store.sqlite.file import check_path, describe, make
+from wakeful.store.sqlite.inspection import inspected
 from wakeful.store.sqlite.original import Original, check_expected
 from wakeful.store.sqlite.readers import Readers
 from wakeful.store.sqlite.schema import bring_up_to_date
@@ -128,6 +131,11 @@ class SqliteStore(SqliteTokens):
 
     async def now(self) -> datetime:
         return whole_ms(self._clock.now())
+
+    async def inspect(self, *, thorough: bool = False) -> Inspection:
+        ahead = to_ms(self._clock.now() + AHEAD)
+        look = partial(inspected, naming=self._naming, sql=self._sql, ahead=ahead, thorough=thorough)
+        return await self._lookers.read(look, within=math.inf if thorough else self._within)
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:

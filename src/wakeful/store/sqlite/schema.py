@@ -43,6 +43,11 @@ class _Ledger(Struct, frozen=True):
         )
 
 
+def version(db: apsw.Connection, naming: Naming) -> int:
+    """The schema that is there; 0 where there is none of ours."""
+    return _ledger(db, naming).applied(db, f"wakeful:{naming.prefix}" if naming.prefix else "wakeful")
+
+
 def bring_up_to_date(db: apsw.Connection, naming: Naming, steps: list[Migration], now: datetime) -> list[str]:
     """Apply the steps that are missing; their names."""
     service = f"wakeful:{naming.prefix}" if naming.prefix else "wakeful"

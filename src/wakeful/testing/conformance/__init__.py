@@ -47,6 +47,7 @@ from wakeful.testing.conformance.turning import TestOwnersInTurn
 from wakeful.testing.conformance.upkeep import (
     TestClosing,
     TestEvents,
+    TestInspecting,
     TestPurging,
     TestReportKeys,
     TestSchema,
@@ -67,6 +68,7 @@ __all__ = [
     "TestFires",
     "TestFollowing",
     "TestInbox",
+    "TestInspecting",
     "TestInterleaving",
     "TestKeys",
     "TestLeases",

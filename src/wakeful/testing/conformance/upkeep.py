@@ -1,4 +1,4 @@
-"""Upkeep: the schema, the key of report tokens, workers, target states, events, purging, closing."""
+"""Upkeep: the schema, inspecting, the key of report tokens, workers, target states, events, purging, closing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Event
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery, FireQuery, Store, TargetState, Worker
+from wakeful.store.inspection import IMPOSSIBLE
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
     SECOND,
@@ -35,6 +36,43 @@ class TestSchema:
     async def test_the_store_goes_by_the_clock_it_was_given(self, store: Store, clock: ManualClock) -> None:
         await clock.advance(5)
         assert await store.now() == clock.now()
+
+
+class TestInspecting:
+    async def test_a_store_that_only_wakeful_wrote_to_is_sound(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        found = await store.inspect(thorough=True)
+        assert found.sound
+        assert found.schema == found.known > 0
+        assert set(found.impossible) == set(IMPOSSIBLE)
+        assert found.size > 0
+        assert found.engine.startswith(("SQLite 3.", "PostgreSQL "))
+
+    async def test_rows_that_cannot_be_are_counted_by_what_is_wrong_with_them(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        now = await store.now()
+        await added(
+            store,
+            an_alarm(clock, fire_at=None),
+            an_alarm(clock, kind="cron", fire_at=None, cron_expr=""),
+            an_alarm(clock, status="fired", fire_at=None),  # nothing more is expected of it
+            an_alarm(clock, owner_did=""),
+            an_alarm(clock, version=0),
+            an_alarm(clock, claimed_at=now + 2 * DAY),
+        )
+        alarm = an_alarm(clock)
+        await added(store, alarm)
+        odd = [
+            a_fire(alarm, owner_did="eve"),
+            a_fire(alarm, scheduled_for=now + DAY, status="waiting"),
+            a_fire(alarm, scheduled_for=now + 2 * DAY, status="skipped", count=0),
+        ]
+        assert await settled(store, change(alarm, *odd)) == ["applied"]
+        found = await store.inspect(thorough=True)
+        assert list(found.impossible.values()) == [2, 1, 1, 1, 0, 1, 1, 1]
+        assert not found.sound
+        assert (await store.inspect()).impossible == {}
 
 
 class TestReportKeys:

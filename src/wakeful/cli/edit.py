@@ -1,0 +1,134 @@
+"""`edit`: change an alarm by flags, or in your editor."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from msgspec import Raw
+
+from wakeful import views
+from wakeful.alarm import Alarm
+from wakeful.alarm.request import EditRequest, PolicyRequest, request_of
+from wakeful.app import Wakeful
+from wakeful.cli.context import Command, asked
+from wakeful.cli.edit_text import changed, policy_values, text_of
+from wakeful.cli.output import clean, local, utc, words
+from wakeful.errors import InvalidRequest, StaleVersion
+from wakeful.service import Changed
+
+_MARK: Final = "# error: "
+
+
+@click.command("edit", cls=Command)
+@click.argument("id")
+@click.option("--when", help="When it fires: a phrase, a duration, an ISO time or cron. Starts the alarm anew.")
+@click.option("--message", "wake_message", help="What the wake says.")
+@click.option("--to", "target", metavar="TARGET", help="Where its wakes go.")
+@click.option("--payload", metavar="JSON|@FILE|-", help="State to hand back with the wake; - reads stdin.")
+@click.option("--tz", "timezone", metavar="ZONE", help="The IANA zone in which its time is understood.")
+@click.option("--label", help="A short name for people.")
+@click.option("--conversation", "conversation_id", help="The conversation the wake belongs to.")
+@click.option("--isolated/--not-isolated", default=None, help="Ask the receiver for a run apart, or not.")
+@click.option("--max-failures", type=int, metavar="N", help="How often a failed delivery is tried again.")
+@click.option(
+    "--policy", "policies", multiple=True, metavar="NAME=VALUE", help="One field of its policy; may be repeated."
+)
+@click.option("--version", type=int, metavar="N", help="Only if it still is at this version.")
+def edit_command(id: str, policies: tuple[str, ...], version: int | None, **given: Any) -> None:
+    """Change an alarm: by flags, or in your editor.
+
+    Without flags it opens $VISUAL, $EDITOR or vi on the alarm as TOML. What is not changed stays as it is. Where
+    somebody else has changed the alarm meanwhile nothing is written, and the exit status is 4.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    if said or policies:
+        done: Changed | Alarm = asked().run(lambda clock: _by_flags(clock, id, said, policies, version))
+    else:
+        done = asked().run(lambda clock: _in_editor(clock, id, version))
+    _tell(done)
+
+
+async def _by_flags(
+    clock: Wakeful, id: str, said: dict[str, Any], policies: tuple[str, ...], version: int | None
+) -> Changed:
+    alarm = await clock.get(id)
+    if "payload" in said:
+        said["payload"] = _payload(said["payload"])
+    if policies:
+        # A policy is replaced as a whole: what is not named is sent as it was.
+        kept = {name: value for name, value in policy_values(alarm.policy).items() if value is not None}
+        said["policy"] = kept | dict(map(_pair, policies))
+    return await clock.edit(alarm.id, request_of(EditRequest, said), version=version)
+
+
+def _pair(given: str) -> tuple[str, Any]:
+    name, _, value = given.partition("=")
+    name = name.strip().replace("-", "_")
+    if name not in PolicyRequest.__struct_fields__ or not value:
+        known = ", ".join(PolicyRequest.__struct_fields__)
+        raise InvalidRequest(
+            f"{given!r} is not understood", field="--policy", fix=f"Give NAME=VALUE; names are: {known}."
+        )
+    return name, int(value) if name in ("max_fires", "auto_pause_after") and value.isdigit() else value
+
+
+def _payload(given: str) -> Raw:
+    try:
+        if given == "-":
+            given = sys.stdin.read()
+        elif given.startswith("@"):
+            given = Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"it cannot be read ({error})", field="payload") from None
+    return Raw(given.strip().encode())
+
+
+async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | Alarm:
+    alarm = await clock.get(id)
+    before = text = text_of(alarm)
+    while True:
+        edited = click.edit(text, extension=".toml")
+        if edited is None or _without_errors(edited) == _without_errors(text) != before:
+            raise InvalidRequest("nothing was changed: the text was not saved again", field="text")
+        text = edited
+        try:
+            fields = changed(before, text)
+            if not fields:
+                return alarm
+            return await clock.edit(alarm.id, request_of(EditRequest, fields), version=version or alarm.version)
+        except StaleVersion as error:
+            raise _with_text(error, text) from None
+        except InvalidRequest as error:
+            text = f"{_MARK}{clean(str(error))}\n{_without_errors(text)}"
+
+
+def _without_errors(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith(_MARK)) + "\n"
+
+
+def _with_text(error: StaleVersion, text: str) -> StaleVersion:
+    """What somebody wrote is not thrown away."""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", prefix="wakeful-edit-", delete=False) as file:
+        file.write(text)
+    return StaleVersion(error.message, field=error.field, fix=f"What you wrote is in {file.name}. Edit it anew.")
+
+
+def _tell(done: Changed | Alarm) -> None:
+    under_way = isinstance(done, Changed) and done.in_flight
+    active = done.status == "active"
+    asked().output.record(
+        {
+            "id": done.id,
+            "version": str(done.version) if isinstance(done, Changed) else f"{done.version}: nothing was changed",
+            "when": words(done),
+            "local": local(done.next_fire_at, done.timezone) if active else "",
+            "utc": utc(done.next_fire_at) if active else "",
+            "target": done.target,
+            "note": "one attempt is under way and may still arrive as it was" if under_way else "",
+        },
+        views.view(done) | {"when": words(done), "changed": isinstance(done, Changed), "in_flight": under_way},
+    )

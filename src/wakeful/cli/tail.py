@@ -1,0 +1,144 @@
+"""`tail`: what happened last, one line each, and with -f whatever happens next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import click
+import msgspec
+
+from wakeful.alarm import Alarm
+from wakeful.app import Wakeful
+from wakeful.cli.context import Command, asked
+from wakeful.cli.output import Output, clean, utc
+from wakeful.clock import SystemClock
+from wakeful.errors import NotFound, TooMany
+from wakeful.service.live import WHATS, Live, LiveEvent, recent
+from wakeful.service.subscription import Subscription
+
+_KEPT: Final = 2000  # alarms whose words are remembered while following
+_SHORT: Final = 13  # signs of an id that a terminal shows: its millisecond, and enough to find it by
+
+
+@click.command("tail", cls=Command)
+@click.argument("id", default="")
+@click.option("-f", "--follow", is_flag=True, help="Go on as things happen, until Ctrl-C.")
+@click.option(
+    "-n", "limit", type=click.IntRange(0, 1000), default=20, show_default=True, help="How many to begin with."
+)
+@click.option("--what", "whats", type=click.Choice(WHATS), multiple=True, help="Only these; may be repeated.")
+def tail_command(id: str, follow: bool, limit: int, whats: tuple[str, ...]) -> None:
+    """Show the latest events, and follow them as they happen.
+
+    Of all alarms, or of one. With --json each line is a JSON document. Columns in a pipe: at, what, target, id, label,
+    message, reason.
+    """
+    out = asked().output
+
+    async def do(clock: Wakeful) -> None:
+        say = _Teller(clock, out)
+        async for event in _events(clock, id, whats, limit=limit, follow=follow):
+            await say(event)
+
+    try:
+        asked().run(do)
+    except KeyboardInterrupt:
+        return  # that is how one stops it
+
+
+async def _events(
+    clock: Wakeful, id: str, whats: tuple[str, ...], *, limit: int, follow: bool
+) -> AsyncIterator[LiveEvent]:
+    if id:
+        await clock.get(id)  # NotFound, where there is none
+    owner = clock.caller.owner
+    live = Live(clock.service.store, SystemClock(), clock.settings.tick)
+
+    def wanted(event: LiveEvent) -> bool:
+        return (not id or event.alarm_id == id) and (not whats or event.what in whats)
+
+    if not follow:
+        for event in await _latest(clock, wanted, limit):
+            yield event
+        return
+    async with live.subscribed(owner, whats, id) as subscription:
+        told = await _latest(clock, wanted, limit)
+        for event in told:
+            yield event
+        known = {_key(event) for event in told}
+        while True:
+            event = await _next(subscription)
+            if _key(event) not in known:
+                yield event
+
+
+async def _latest(clock: Wakeful, wanted: Callable[[LiveEvent], bool], limit: int) -> list[LiveEvent]:
+    if limit == 0:
+        return []
+    return await recent(clock.service.store, clock.caller.owner, limit=limit, wanted=wanted)
+
+
+async def _next(subscription: Subscription) -> LiveEvent:
+    coming = asyncio.ensure_future(subscription.next())
+    dropped = asyncio.ensure_future(subscription.dropped.wait())
+    try:
+        await asyncio.wait((coming, dropped), return_when=asyncio.FIRST_COMPLETED)
+        if coming.done():
+            return coming.result()
+        raise TooMany("events came faster than they could be shown", fix="Start again, with fewer: --what.")
+    finally:
+        coming.cancel()
+        dropped.cancel()
+
+
+def _key(event: LiveEvent) -> tuple[object, ...]:
+    return event.at, event.what, event.alarm_id, event.fire_id
+
+
+class _Teller:
+    """Says events one by one, with the words of their alarms."""
+
+    def __init__(self, clock: Wakeful, out: Output) -> None:
+        self._clock = clock
+        self._out = out
+        self._words: dict[str, Alarm | None] = {}
+
+    async def __call__(self, event: LiveEvent) -> None:
+        alarm = await self._alarm(event.alarm_id)
+        if self._out.json:
+            line = msgspec.json.encode(_document(event, alarm)).decode()
+        elif self._out.terminal:
+            line = _line(event, alarm, self._out.width)
+        else:
+            words = (alarm.label, alarm.wake_message) if alarm else ("", "")
+            target = event.target or (alarm.target if alarm else "")
+            cells = (utc(event.at), event.what, target, event.fire_id or event.alarm_id, *words, event.reason)
+            line = "\t".join(map(clean, cells))
+        click.echo(line)  # flushed at once: whoever reads the pipe hears of it when it happens
+
+    async def _alarm(self, id: str) -> Alarm | None:
+        if id not in self._words:
+            if len(self._words) >= _KEPT:
+                self._words.clear()
+            try:
+                self._words[id] = await self._clock.get(id)
+            except NotFound:  # deleted since
+                self._words[id] = None
+        return self._words[id]
+
+
+def _document(event: LiveEvent, alarm: Alarm | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {name: value for name, value in msgspec.structs.asdict(event).items() if value}
+    if alarm is not None:
+        shown = {"target": alarm.target} | shown | {"label": alarm.label, "message": alarm.wake_message}
+    return shown
+
+
+def _line(event: LiveEvent, alarm: Alarm | None, width: int) -> str:
+    words = (alarm.label or alarm.wake_message) if alarm is not None else ""
+    target = event.target or (alarm.target if alarm is not None else "")
+    said = f"{words}: {event.reason}" if event.reason and words else words or event.reason
+    head = f"{event.at:%m-%d %H:%M:%S}Z  {event.what:<9}  {clean(target)[:12]:<12}  {event.alarm_id[:_SHORT]}  "
+    return (head + clean(said))[:width].rstrip()

@@ -1,0 +1,173 @@
+"""What `doctor` makes of the facts: each check answers ok, warn or fail, what it saw, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from wakeful.schedule.zone_data import ZoneData
+from wakeful.service.why import is_alive
+from wakeful.store import Inspection, TargetState, Worker
+
+LATE: Final = timedelta(minutes=1)  # how long an alarm may be due before somebody should know
+_OFF: Final = timedelta(seconds=2)  # between two clocks, before it is worth a word
+_FAR_OFF: Final = timedelta(minutes=1)
+_LITTLE: Final = 1_000_000_000  # bytes free
+_TOO_LITTLE: Final = 100_000_000
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
+State = Literal["ok", "warn", "fail"]
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    check: str
+    state: State
+    said: str
+    fix: str = ""
+
+
+def worst(findings: Sequence[Finding]) -> State:
+    order: tuple[State, ...] = ("fail", "warn", "ok")
+    return next(state for state in order if state == "ok" or any(one.state == state for one in findings))
+
+
+def size(count: float) -> str:
+    """Bytes, in the unit people say them in."""
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def length(span: timedelta) -> str:
+    seconds = int(span.total_seconds())
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def database(found: Inspection, where: str) -> list[Finding]:
+    return [
+        Finding("database", "ok", f"{found.engine}, {where}, {size(found.size)}"),
+        _schema(found),
+        _integrity(found),
+    ]
+
+
+def _schema(found: Inspection) -> Finding:
+    if found.schema == 0:
+        return Finding("schema", "warn", "there are no tables yet", "wakeful db migrate makes them; so does serve.")
+    if found.schema < found.known:
+        said = f"version {found.schema}, this wakeful knows {found.known}"
+        return Finding("schema", "warn", said, "wakeful db migrate brings the tables up to date.")
+    if found.schema > found.known:
+        said = f"version {found.schema} was made by a newer wakeful, this one knows {found.known}"
+        return Finding("schema", "fail", said, "Install that version or a later one.")
+    return Finding("schema", "ok", f"version {found.schema}, up to date")
+
+
+def _integrity(found: Inspection) -> Finding:
+    if found.broken:
+        more = f" (and {len(found.broken) - 1} more)" if len(found.broken) > 1 else ""
+        fix = "Stop every process on it, keep a copy, and restore a backup."
+        return Finding("integrity", "fail", found.broken[0] + more, fix)
+    if wrong := {what: count for what, count in found.impossible.items() if count}:
+        said = ", ".join(f"{count} {what}" for what, count in wrong.items())
+        return Finding("integrity", "fail", said, "wakeful db check explains each.")
+    return Finding("integrity", "ok", "nothing is broken")
+
+
+def dispatcher(workers: Sequence[Worker], now: datetime) -> Finding:
+    alive = [worker for worker in workers if is_alive(worker, now)]
+    if not alive:
+        seen = max((worker.seen_at for worker in workers), default=None)
+        since = "none has ever run here" if seen is None else f"the last was seen {length(now - seen)} ago"
+        return Finding(
+            "dispatcher", "fail", f"nobody delivers: {since}", "Start one: wakeful serve, or wakeful worker."
+        )
+    said = ", ".join(f"{worker.host}:{worker.pid} ({worker.version})" for worker in alive[:3])
+    more = f" and {len(alive) - 3} more" if len(alive) > 3 else ""
+    if len({worker.version for worker in alive}) > 1:
+        fix = "Fine during an upgrade; afterwards, stop the old ones."
+        return Finding("dispatcher", "warn", f"{len(alive)} of different versions: {said}{more}", fix)
+    return Finding("dispatcher", "ok", f"{len(alive)} running: {said}{more}")
+
+
+def targets(
+    served: Mapping[str, Sequence[Worker]], states: Mapping[str, TargetState], *, running: bool
+) -> list[Finding]:
+    """One finding for each target that needs somebody, or one for all of them."""
+    found = [one for name in sorted(served) if (one := _target(name, served[name], states.get(name), running))]
+    return found or [Finding("targets", "ok", ", ".join(sorted(served)))]
+
+
+def _target(name: str, workers: Sequence[Worker], state: TargetState | None, running: bool) -> Finding | None:
+    check = f"target {name}"
+    if state is not None and state.paused_at is not None:
+        why = f" ({state.paused_reason})" if state.paused_reason else ""
+        said = f"paused by {state.paused_by or 'somebody'}{why}: its alarms stay due"
+        return Finding(check, "warn", said, f"wakeful target resume {name}")
+    if state is not None and state.breaker_opened_at is not None:
+        said = f"cannot be reached: {state.last_error}"
+        return Finding(check, "warn", said, f"wakeful target test {name} tries it; its alarms stay due meanwhile.")
+    if running and not workers:
+        fix = "Restart the workers after a change of settings, or start the program whose handler it is."
+        return Finding(check, "warn", "no running worker serves it", fix)
+    return None
+
+
+def clock(here: datetime, there: datetime, workers: Sequence[Worker]) -> Finding:
+    """Ours against the store's, and the store's against what it wrote down before."""
+    ahead = max((worker.seen_at - there for worker in workers), default=timedelta(0))
+    if ahead > _OFF:
+        said = f"a worker was seen {length(ahead)} in the future: the clock was set back"
+        return Finding("clock", "fail", said, "Check the time of the machine the database's clock is on.")
+    off = abs(here - there)
+    if off > _OFF:
+        said = f"this machine and the database are {length(off)} apart"
+        return Finding("clock", "fail" if off > _FAR_OFF else "warn", said, "Synchronise both, for example with NTP.")
+    return Finding("clock", "ok", f"{there:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def zones(data: ZoneData, timezone: str, now: datetime) -> Finding:
+    said = f"{data.version or 'unknown edition'} from {data.source}; times are read in {timezone}"
+    if data.version and int(data.version[:4]) < now.year - 1:
+        fix = "Update the system's tzdata: rules of daylight saving time may have changed since."
+        return Finding("time zones", "warn", f"{said}; that is old", fix)
+    return Finding("time zones", "ok", said)
+
+
+def overdue(backlog: Mapping[str, tuple[int, datetime]], paused: frozenset[str], now: datetime) -> Finding:
+    late = {name: (count, now - since) for name, (count, since) in backlog.items() if name not in paused}
+    late = {name: one for name, one in late.items() if one[1] > LATE}
+    if not late:
+        return Finding("overdue", "ok", "nothing")
+    said = "; ".join(
+        f"{count} for {name}, the first since {length(ago)}" for name, (count, ago) in sorted(late.items())
+    )
+    return Finding("overdue", "fail", said, "wakeful why ID says what each waits for.")
+
+
+def disk(free: int, folder: str) -> Finding:
+    said = f"{size(free)} free in {folder}"
+    if free < _TOO_LITTLE:
+        return Finding("disk", "fail", said, "Make room: without it nothing can be accepted.")
+    if free < _LITTLE:
+        return Finding("disk", "warn", said, "Make room soon; wakeful purge deletes what finished long ago.")
+    return Finding("disk", "ok", said)
+
+
+def door(address: str, *, loopback: bool, live: int, opened: bool) -> Finding:
+    if live:
+        return Finding("door", "ok", f"{address}, {live} {'token' if live == 1 else 'tokens'}")
+    if not loopback:
+        fix = "Make one: wakeful token new. Or bind to 127.0.0.1."
+        return Finding("door", "fail", f"{address} is reached from other machines, and there is no token", fix)
+    if not opened:
+        fix = "wakeful token new makes one; wakeful token open --yes lets everyone on this machine in."
+        return Finding("door", "warn", f"{address}: every token was revoked or has expired, nobody is let in", fix)
+    return Finding("door", "ok", f"{address}, without tokens: open to every program on this machine")
