@@ -18,6 +18,13 @@ import pytest
 pytest.register_assert_rewrite("wakeful.testing.conformance")
 
 
+@pytest.fixture(autouse=True)
+def nobody_s_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test makes a database in the home of whoever runs it, and none goes by the zone of that machine."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+    monkeypatch.setenv("TZ", "UTC")
+
+
 class Cluster:
     """A PostgreSQL of one's own, from pip, that can be stopped as a power cut would."""
 

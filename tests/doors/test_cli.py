@@ -23,6 +23,7 @@ NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAKEFUL_DB", "wakeful.db")
 
     def run(*args: str, input: str | None = None, code: int = 0) -> Result:
         result = CliRunner().invoke(main, args, input=input, catch_exceptions=False)
@@ -80,7 +81,7 @@ def test_every_takes_rhythms_with_or_without_the_word(run: Run, schedule: str, c
 def test_at_and_every_send_each_others_work_to_each_other(run: Run) -> None:
     assert "Use: wakeful every 'day at 9am' MESSAGE" in run("at", "every day at 9am", "x", code=2).stderr
     assert "Use: wakeful at 'tomorrow at 9am' MESSAGE" in run("every", "tomorrow at 9am", "x", code=2).stderr
-    assert run("ls").stdout == ""
+    assert not Path("wakeful.db").exists()
 
 
 def test_a_time_that_is_not_understood_is_refused_with_forms_that_work(run: Run) -> None:
@@ -256,6 +257,7 @@ def test_the_work_of_a_fire_is_reported_done_failed_and_retried(run: Run) -> Non
 
 
 def test_wait_takes_what_came_to_the_inbox_once_until_it_is_reported(run: Run) -> None:
+    run("db", "migrate")
     assert run("wait", "--for", "10ms", code=1).stdout == ""
     id = told(run("at", "2099-01-01T00:00:00Z", "Check", "--payload", '{"page": 3}', "--json"))["id"]
     with wakeful.open_sync("wakeful.db") as clock:
@@ -302,6 +304,7 @@ def test_preview_sets_nothing_and_needs_no_database(run: Run, tmp_path: Path) ->
 
 
 def test_a_target_is_listed_paused_and_resumed(run: Run) -> None:
+    run("db", "migrate")
     assert run("target", "ls").stdout == "inbox\tok\t0\t\n"
     run("target", "pause", "inbox", "--reason", "moving house")
     [line] = run("target", "ls").stdout.splitlines()
@@ -361,5 +364,6 @@ def test_an_error_keeps_its_exit_status(run: Run, monkeypatch: pytest.MonkeyPatc
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is \x1b[31mgone")
 
+    run("db", "migrate")
     monkeypatch.setattr("wakeful.client.Wakeful.stats", away)
     assert run("stats", code=6).stderr == "error: the disk is \\u001b[31mgone.\n"

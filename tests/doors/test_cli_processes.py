@@ -28,6 +28,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def start(*args: str, **more: Any) -> subprocess.Popen[str]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
+        environ["WAKEFUL_DB"] = "wakeful.db"
         given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path, "env": environ}
         started.append(subprocess.Popen([*WAKEFUL, *args], text=True, **(given | more)))
         return started[-1]

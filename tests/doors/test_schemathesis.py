@@ -1,6 +1,6 @@
 """Whatever is asked, no 5xx comes back and nothing the OpenAPI document does not know.
 
-WAKEFUL_SCHEMATHESIS_EXAMPLES=360 is the long run: more than 10,000 requests to each store, which it counts.
+WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES=360 is the long run: more than 10,000 requests to each store, which it counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from wakeful.http.openapi import document
 from wakeful.http.security.auth import mint
 from wakeful.server import serve
 
-EXAMPLES = int(os.environ.get("WAKEFUL_SCHEMATHESIS_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES", "25"))
 LONG, ENOUGH = 360, 10_000  # examples of the long run, and the requests it must make
 CHECKS = (
     not_a_server_error,

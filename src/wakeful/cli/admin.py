@@ -13,6 +13,7 @@ import msgspec
 
 from wakeful.app import Wakeful, build, build_store
 from wakeful.cli.context import Command, asked
+from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import exposed
@@ -130,6 +131,7 @@ def db_migrate() -> None:
     Every command does this on its own; here it can be done ahead of an upgrade.
     """
     settings = asked().settings()
+    check_database(settings, creates=True)
 
     async def migrate() -> list[str]:
         store = build_store(settings)

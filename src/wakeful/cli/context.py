@@ -34,13 +34,15 @@ class CliContext:
 
         return Output.on_stdout(json=self.json)
 
-    def run(self, verb: Callable[[Wakeful], Awaitable[T]], **flags: Any) -> T:
-        """Open the database, do something with the clock, and close it."""
+    def run(self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, **flags: Any) -> T:
+        """Open the database, do something with the clock, and close it. `creates`: also where there is none yet."""
         import asyncio
 
         from wakeful.app import build
+        from wakeful.cli.database import check_database
 
         settings = self.settings(**flags)
+        check_database(settings, creates=creates)
 
         async def opened() -> T:
             async with build(settings, via="cli") as clock:

@@ -1,0 +1,204 @@
+"""What used to go silently wrong in a shell: each gesture means what it says, or is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakeful import open_sync
+from wakeful.cli.zone import shell_zone
+from wakeful.config import load
+from wakeful.errors import InvalidConfig, InvalidSchedule
+
+Wakeful = Callable[..., "subprocess.CompletedProcess[str]"]
+HOME = "data/wakeful/wakeful.db"
+
+
+@pytest.fixture
+def wakeful(tmp_path: Path) -> Wakeful:
+    """The program in a folder of its own, as a user starts it who has set nothing up."""
+    (tmp_path / "here").mkdir()
+
+    def call(*args: str, code: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
+        given = {name: value for name, value in os.environ.items() if not name.startswith(("WAKEFUL_", "TZ", "XDG"))}
+        given |= {"XDG_DATA_HOME": str(tmp_path / "data"), "TZ": "Europe/Berlin"} | environ
+        command = [sys.executable, "-m", "wakeful.cli", *args]
+        done = subprocess.run(
+            command, cwd=tmp_path / "here", env=given, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    return call
+
+
+def fields(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    return dict(line.split("\t", 1) for line in done.stdout.splitlines())
+
+
+class TestWordsWithoutQuotes:
+    @pytest.mark.parametrize(
+        ("words", "when", "message"),
+        [
+            ("at tomorrow at 5pm call mum", "at 17:00", "call mum"),
+            ("at in 2 hours tea is ready", "", "tea is ready"),
+            ("at 2099-07-01 09:00 new fiscal year", "on Wednesday 1 July 2099 at 09:00", "new fiscal year"),
+            ("every weekday at 9am morning brief", "at 09:00 on Monday through Friday", "morning brief"),
+            ("every 15 minutes look at the queue", "every 15 minutes", "look at the queue"),
+            ("at 30m hello", "", "hello"),
+        ],
+    )
+    def test_the_longest_beginning_that_is_a_time_is_the_time(
+        self, wakeful: Wakeful, words: str, when: str, message: str
+    ) -> None:
+        answer = fields(wakeful(*words.split()))
+        assert when in answer["when"]
+        assert answer["message"] == message
+
+    def test_what_was_quoted_stays_together(self, wakeful: Wakeful) -> None:
+        assert fields(wakeful("at", "tomorrow", "at 5pm call mum"))["message"] == "at 5pm call mum"
+        assert fields(wakeful("at", "tomorrow at 9am", "5", "eggs"))["message"] == "5 eggs"
+
+    @pytest.mark.parametrize(
+        ("words", "readings"),
+        [
+            ("at july 4 2090 budget", ['at "july 4 2090" "budget"', 'at "july 4" "2090 budget"']),
+            (
+                "at tomorrow call mum at 5pm",
+                ['at "tomorrow" "call mum at 5pm"', 'at "tomorrow at 5pm" "call mum"'],
+            ),
+            (
+                "at tomorrow at 5pm on friday dance",
+                ['at "tomorrow at 5pm" "on friday dance"', 'at "on friday" "dance"'],
+            ),
+        ],
+    )
+    def test_two_readings_are_refused_with_both_and_each_of_them_works(
+        self, wakeful: Wakeful, words: str, readings: list[str]
+    ) -> None:
+        refused = wakeful(*words.split(), code=2)
+        for reading in readings:
+            assert f"wakeful {reading}" in refused.stderr
+            assert wakeful(*[part.strip(' "') for part in reading.split(' "')]).stdout
+        assert refused.stdout == ""
+
+    def test_a_time_alone_is_told_what_is_missing(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        assert "nothing is left to say" in wakeful("at", "tomorrow", "at", "5pm", code=2).stderr
+        assert "is not a time" in wakeful("at", "someday", "x", code=2).stderr
+        assert not (tmp_path / "data").exists()  # what is refused makes no database
+
+
+class TestZone:
+    def test_the_shell_s_own_zone_is_where_a_time_is_read_and_is_said(self, wakeful: Wakeful) -> None:
+        answer = fields(wakeful("at", "2099-07-01 09:00", "x"))
+        assert (answer["timezone"], answer["utc"]) == ("Europe/Berlin", "2099-07-01T07:00:00Z")
+        assert fields(wakeful("preview", "2099-07-01 09:00", TZ=":Asia/Tokyo"))["timezone"] == "Asia/Tokyo"
+
+    def test_what_is_said_goes_before_it_and_so_does_the_setting(self, wakeful: Wakeful) -> None:
+        assert fields(wakeful("at", "2099-07-01 09:00", "x", "--tz", "Asia/Tokyo"))["timezone"] == "Asia/Tokyo"
+        assert fields(wakeful("at", "2099-07-01 09:00", "x", WAKEFUL_TIMEZONE="UTC"))["utc"] == "2099-07-01T09:00:00Z"
+
+    def test_a_tz_that_is_not_a_name_is_refused(self, wakeful: Wakeful) -> None:
+        assert "'CET-1CEST' is not the name of a time zone" in wakeful("at", "9am", "x", TZ="CET-1CEST", code=2).stderr
+
+    def test_the_machine_s_zone_comes_after_tz(self, tmp_path: Path) -> None:
+        assert shell_zone({}, tmp_path).name == "UTC"
+        (tmp_path / "timezone").write_text("America/New_York\n")
+        assert shell_zone({}, tmp_path).name == "America/New_York"
+        (tmp_path / "zoneinfo" / "Asia").mkdir(parents=True)
+        (tmp_path / "zoneinfo" / "Asia" / "Tokyo").touch()
+        (tmp_path / "localtime").symlink_to(tmp_path / "zoneinfo" / "Asia" / "Tokyo")
+        assert shell_zone({}, tmp_path) == ("Asia/Tokyo", str(tmp_path / "localtime"))
+        assert shell_zone({"TZ": "/usr/share/zoneinfo/Europe/Paris"}, tmp_path) == ("Europe/Paris", "TZ")
+        with pytest.raises(InvalidSchedule):
+            shell_zone({"TZ": "Mars/Olympus"}, tmp_path)
+
+
+class TestWhichFile:
+    @pytest.mark.parametrize(
+        "command",
+        ["ls", "show x", "why x", "agenda", "history", "failed", "stats", "cancel x", "target ls", "token ls", "wait"],
+    )
+    def test_looking_makes_no_database_and_names_the_one_that_is_missing(
+        self, wakeful: Wakeful, tmp_path: Path, command: str
+    ) -> None:
+        refused = wakeful(*command.split(), code=6)
+        assert f"there is no database at {tmp_path / HOME}" in refused.stderr
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["here"]
+
+    def test_there_is_one_per_user_and_it_is_named_when_it_is_new(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        assert f"note: making a new database: {tmp_path / HOME}" in wakeful("at", "1h", "x").stderr
+        assert (tmp_path / HOME).parent.stat().st_mode & 0o77 == 0
+        assert "database" not in wakeful("at", "1h", "y").stderr
+        assert len(wakeful("ls").stdout.splitlines()) == 2
+        assert list((tmp_path / "here").iterdir()) == []
+
+    def test_one_in_this_folder_is_found_used_and_named(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        wakeful("at", "1h", "mine")
+        wakeful("at", "1h", "ours", "--db", "wakeful.db")
+        listed = wakeful("ls")
+        assert listed.stdout.endswith("ours\n")
+        assert f"note: using the database in this folder: {tmp_path / 'here' / 'wakeful.db'}" in listed.stderr
+        assert "note" not in wakeful("ls", WAKEFUL_DB="wakeful.db").stderr
+
+    def test_one_that_is_gone_from_this_folder_is_missed(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        (tmp_path / "here" / ".wakeful.db.expected").touch()
+        assert "here/wakeful.db" in wakeful("at", "1h", "x", code=6).stderr
+        assert not (tmp_path / "data").exists()
+
+    def test_without_a_home_a_file_has_to_be_named(self, wakeful: Wakeful) -> None:
+        assert "WAKEFUL_DB" in wakeful("at", "1h", "x", XDG_DATA_HOME="", HOME="nowhere", code=2).stderr
+
+
+class TestSettings:
+    def test_a_variable_that_sets_nothing_stops_the_start(self, wakeful: Wakeful) -> None:
+        refused = wakeful("at", "1h", "x", WAKEFUL_TIMEZON="UTC", code=2).stderr
+        assert "WAKEFUL_TIMEZON: there is no such setting. Did you mean WAKEFUL_TIMEZONE?" in refused
+        assert "WAKEFUL_FROB" in wakeful("serve", WAKEFUL_FROB="1", code=2).stderr
+
+    def test_what_kubernetes_says_of_a_service_called_wakeful_is_not_a_setting(self) -> None:
+        linked = {"WAKEFUL_PORT": "tcp://10.0.0.7:4747", "WAKEFUL_SERVICE_HOST": "10.0.0.7"}
+        assert load(environ=linked | {"WAKEFUL_PORT_4747_TCP_ADDR": "10.0.0.7", "HOME": "/"}).port == 4747
+
+    @pytest.mark.parametrize(
+        ("text", "line", "said"),
+        [
+            ('owner = "a"\nprot = 1\n', 2, "there is no setting 'prot'. Did you mean port?"),
+            ('[target.ops]\nkind = "webhook"\n', 1, "Did you mean targets?"),
+            ('\n[targets.ops]\nkind = "webhok"\n', 3, "Did you mean webhook?"),
+            ('[targets.ops]\nkind = "webhook"\nurll = "https://a.example"\n', 3, "Did you mean url?"),
+            ('[targets.ops]\nkind = "webhook"\n\nurl = "ftp://a"\n', 4, "targets.ops"),
+            ('[targets.ops]\nkind = "webhook"\nurl = "https://a.example"\nconcurrency = 0\n', 4, "from 1 up"),
+            ('tick = "1s"\nlease = "1s"\n', 2, "shorter than two ticks"),
+            ('\n\ntimezone = "Mars"\n', 3, "is not an IANA zone"),
+            ("batch = 0\n", 1, "less than 1"),
+            ('log_level = "loud"\n', 1, "Accepted are debug"),
+            ('\n[chats]\n"a*b" = ["1"]\n', 2, "not the name of an owner"),
+            ("port = 1\nport =\n", 2, "line 2"),
+            ('db = "mysql://x"\n', 1, "is not a store"),
+            ('\ndb = "."\n', 2, "is a directory"),
+        ],
+    )
+    def test_every_error_names_file_and_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int, said: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "wakeful.toml").write_text(text)
+        with pytest.raises(InvalidConfig) as refused, open_sync():
+            pass
+        assert said in str(refused.value)
+        assert "wakeful.toml" in str(refused.value)
+        assert f"line {line}" in str(refused.value)
+
+    def test_a_variable_or_an_option_that_is_wrong_together_with_others_is_named(self, tmp_path: Path) -> None:
+        environ: dict[str, Any] = {"WAKEFUL_LEASE": "1s", "HOME": "/"}
+        with pytest.raises(InvalidConfig, match="WAKEFUL_LEASE: the lease is shorter"):
+            load(environ=environ)
+        with pytest.raises(InvalidConfig, match="--port: 70000 is not a port"):
+            load(environ={"HOME": "/"}, flags={"port": 70000})
