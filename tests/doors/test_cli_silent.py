@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -202,3 +203,53 @@ class TestSettings:
             load(environ=environ)
         with pytest.raises(InvalidConfig, match="--port: 70000 is not a port"):
             load(environ={"HOME": "/"}, flags={"port": 70000})
+
+
+class TestPurge:
+    @pytest.fixture
+    def ended(self, wakeful: Wakeful) -> None:
+        for owner in ("ann", "bob"):
+            wakeful("at", "1h", "x", "--owner", owner, "--key", "k")
+            wakeful("cancel", "--all", "--owner", owner)
+
+    def listed(self, wakeful: Wakeful) -> list[int]:
+        return [len(wakeful("ls", "--all", "--owner", owner).stdout.splitlines()) for owner in ("ann", "bob")]
+
+    @pytest.mark.usefixtures("ended")
+    def test_a_number_needs_a_unit(self, wakeful: Wakeful) -> None:
+        assert "'90' has no unit. Say 90d" in wakeful("purge", "--older-than", "90", code=2).stderr
+        assert "has no unit" in wakeful("purge", "--older-than", "0.001", code=2).stderr
+        assert self.listed(wakeful) == [1, 1]
+
+    @pytest.mark.usefixtures("ended")
+    def test_it_keeps_to_one_owner_unless_told_otherwise(self, wakeful: Wakeful) -> None:
+        shown = fields(wakeful("purge", "--older-than", "1ms", "--dry-run", "--owner", "ann"))
+        assert (shown["alarms"], shown["deleted"]) == ("1", "nothing: this is a dry run")
+        assert fields(wakeful("purge", "--older-than", "1ms", "--dry-run", "--all-owners"))["alarms"] == "2"
+        assert self.listed(wakeful) == [1, 1]
+        wakeful("purge", "--older-than", "1ms", "--owner", "ann")
+        assert self.listed(wakeful) == [0, 1]
+        wakeful("purge", "--older-than", "1ms", "--all-owners")
+        assert self.listed(wakeful) == [0, 0]
+
+    @pytest.mark.usefixtures("ended")
+    def test_on_a_terminal_it_asks_first(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        environ = os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")}
+        for answer, left in ((b"n\n", [1, 1]), (b"y\n", [0, 1])):
+            ours, theirs = pty.openpty()
+            command = [sys.executable, "-m", "wakeful.cli", "purge", "--older-than", "1ms", "--owner", "ann"]
+            os.write(ours, answer)
+            done = subprocess.run(
+                command,
+                stdin=theirs,
+                cwd=tmp_path,
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            os.close(ours)
+            os.close(theirs)
+            assert "Delete 1 alarms" in done.stderr
+            assert self.listed(wakeful) == left

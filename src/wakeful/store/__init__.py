@@ -412,7 +412,11 @@ class Store(Protocol):
         """
         ...
 
-    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
+        """How many `alarms`, `fires`, `events` and `tokens` a purge would delete, until it answers 0."""
+        ...
+
+    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
         """Delete what is finished since before a moment, at most `limit` of each kind of row; how many went.
 
         Fires: `updated_at` before it, of which nothing more is expected (not waiting, no `report_by`), and not the

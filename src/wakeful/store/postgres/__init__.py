@@ -336,11 +336,15 @@ class PostgresStore:
     async def touch_token(self, id: str, at: datetime) -> None:
         await self._database.fetch(self._sql["touch_token"], id, whole_ms(at))
 
-    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
+        [row] = await self._database.fetch(self._sql["count_old"], before, owner)
+        return dict(row)
+
+    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
         gone = 0
         # In this order: an alarm goes after its fires.
         for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
-            gone += len(await self._database.fetch(self._sql[what], before, limit))
+            gone += len(await self._database.fetch(self._sql[what], before, limit, owner))
         return gone
 
     async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:

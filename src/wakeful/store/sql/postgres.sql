@@ -847,6 +847,7 @@ delete
          where alarm.id = fire.alarm_id
            and alarm.status in ('active', 'paused')
            and alarm.occurrence_at = fire.scheduled_for)
+       and ($3 = '' or fire.owner_did = $3)
      order by fire.updated_at
      limit $2
        for update of fire skip locked)
@@ -864,6 +865,7 @@ delete
         select
           from {t}fires as fire
          where fire.alarm_id = alarm.id)
+       and ($3 = '' or alarm.owner_did = $3)
      limit $2
        for update of alarm skip locked)
 returning 1;
@@ -875,6 +877,7 @@ delete
     select seq
       from {t}events
      where at < $1
+       and ($3 = '' or owner_did = $3)
      limit $2)
 returning 1;
 
@@ -885,8 +888,39 @@ delete
     select id
       from {t}tokens
      where coalesce(revoked_at, expires_at) < $1
+       and ($3 = '' or owner_did = $3)
      limit $2)
 returning 1;
+
+-- name: count_old
+-- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
+select (select count(*)
+          from {t}alarms as alarm
+         where updated_at < $1
+           and status in ('fired', 'failed', 'cancelled')
+           and ($2 = '' or owner_did = $2)
+           and not exists (
+            select
+              from {t}fires as fire
+             where fire.alarm_id = alarm.id
+               and (fire.updated_at >= $1 or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
+       (select count(*)
+          from {t}fires as fire
+         where updated_at < $1
+           and status <> 'waiting'
+           and report_by is null
+           and ($2 = '' or owner_did = $2)
+           and not exists (
+            select
+              from {t}alarms as alarm
+             where alarm.id = fire.alarm_id
+               and alarm.status in ('active', 'paused')
+               and alarm.occurrence_at = fire.scheduled_for)) as fires,
+       (select count(*) from {t}events where at < $1 and ($2 = '' or owner_did = $2)) as events,
+       (select count(*)
+          from {t}tokens
+         where coalesce(revoked_at, expires_at) < $1
+           and ($2 = '' or owner_did = $2)) as tokens;
 
 -- name: now
 select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()));

@@ -590,6 +590,7 @@ select rowid
      where alarm.id = fire.alarm_id
        and alarm.status in ('active', 'paused')
        and alarm.occurrence_at = fire.scheduled_for)
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: old_alarms
@@ -598,18 +599,21 @@ select rowid
  where updated_at < :before
    and status in ('fired', 'failed', 'cancelled')
    and not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id)
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: old_events
 select rowid
   from {t}events
  where at < :before
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: old_tokens
 select rowid
   from {t}tokens
  where coalesce(revoked_at, expires_at) < :before
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: purge_fires
@@ -646,3 +650,33 @@ delete
   from {t}tokens
  where rowid in (select value from json_each(:rowids))
    and coalesce(revoked_at, expires_at) < :before;
+
+-- name: count_old
+-- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
+select (select count(*)
+          from {t}alarms as alarm
+         where updated_at < :before
+           and status in ('fired', 'failed', 'cancelled')
+           and (:owner = '' or owner_did = :owner)
+           and not exists (
+            select 1
+              from {t}fires as fire
+             where fire.alarm_id = alarm.id
+               and (fire.updated_at >= :before or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
+       (select count(*)
+          from {t}fires as fire
+         where updated_at < :before
+           and status <> 'waiting'
+           and report_by is null
+           and (:owner = '' or owner_did = :owner)
+           and not exists (
+            select 1
+              from {t}alarms as alarm
+             where alarm.id = fire.alarm_id
+               and alarm.status in ('active', 'paused')
+               and alarm.occurrence_at = fire.scheduled_for)) as fires,
+       (select count(*) from {t}events where at < :before and (:owner = '' or owner_did = :owner)) as events,
+       (select count(*)
+          from {t}tokens
+         where coalesce(revoked_at, expires_at) < :before
+           and (:owner = '' or owner_did = :owner)) as tokens;
