@@ -342,10 +342,34 @@ def test_a_file_in_a_directory_that_is_not_there_is_a_wrong_setting(run: Run, tm
 
 
 def test_usage_is_explained_on_stderr(run: Run) -> None:
-    assert "No such command 'frob'" in run("frob", code=2).stderr
+    assert "there is no command 'frob'" in run("frob", code=2).stderr
     assert run("ls", "--frob", code=2).stderr.startswith("error: ")
     assert "wakeful at --help" in run("at", code=2).stderr
     assert run("--version").stdout == f"wakeful {wakeful.__version__}\n"
+
+
+def test_a_misspelt_command_or_option_is_answered_with_the_nearest(run: Run) -> None:
+    assert "there is no command 'histroy'. Did you mean history?" in run("histroy", code=2).stderr
+    assert "there is no option --stauts. Did you mean --status?" in run("ls", "--stauts", "x", code=2).stderr
+    assert "Did you mean 'pause'?" in run("target", "pase", code=2).stderr
+
+
+def test_help_is_asked_for_in_three_ways(run: Run) -> None:
+    assert run("-h").stdout == run("--help").stdout == run("help").stdout
+    assert "Show the version and exit." in run("-h").stdout
+    assert run("ls", "-h").stdout == run("help", "ls").stdout == run("ls", "--help").stdout
+    assert run("help", "target", "pause").stdout == run("target", "pause", "-h").stdout
+    assert "Did you mean preview?" in run("help", "preveiw", code=2).stderr
+
+
+def test_an_alarm_is_named_by_the_beginning_of_its_id_or_by_its_key(run: Run) -> None:
+    one = told(run("at", "1h", "x", "--key", "tea", "--json"))["id"]
+    two = told(run("at", "2h", "y", "--json"))["id"]
+    assert run("pause", "tea").stdout.startswith(one)
+    refused = run("cancel", two[:4], code=4).stderr
+    assert one in refused
+    assert two in refused
+    assert run("show", two[:20]).stdout == run("show", two).stdout
 
 
 def test_help_lists_every_command_with_the_words_of_the_command_itself(run: Run) -> None:

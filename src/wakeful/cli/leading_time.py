@@ -41,11 +41,11 @@ def split(words: Sequence[str], command: str, meaning: Meaning) -> tuple[str, st
 
 
 def _was_quoted(word: str) -> bool:
-    return len(word.split()) > 1
+    return len(word.split()) != 1
 
 
 def _message(words: Sequence[str], time: str, command: str) -> str:
-    if not " ".join(words).strip():
+    if not words:
         example = f'For example: wakeful {command} {shlex.quote(time)} "Look at the mail"'
         raise InvalidRequest(f"{time!r} is the time, and nothing is left to say", field="MESSAGE", fix=example)
     return " ".join(words)

@@ -307,6 +307,10 @@ class Store(Protocol):
         """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
         ...
 
+    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
+        """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
+        ...
+
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
         """The alarms of these ids, where they exist, whoever's they are: one read however many."""
         ...

@@ -212,6 +212,11 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["get"], uuid, owner)
         return alarm_of(rows[0]) if rows else None
 
+    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
+        key = key if key.isprintable() else ""  # a text that no column can hold is no alarm's key
+        rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
+        return list(map(alarm_of, rows))
+
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
         asked = [uuid for id in ids if (uuid := uuid_of(id)) is not None]
         rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []

@@ -522,6 +522,20 @@ select *
  where id = $1::uuid
    and ($2::text = '' or owner_did = $2);
 
+-- name: resolve
+-- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
+select *
+  from {t}alarms
+ where id between $1::uuid and $2::uuid
+   and ($4::text = '' or owner_did = $4)
+ union all
+select *
+  from {t}alarms
+ where owner_did = $4
+   and idempotency_key = $3
+   and idempotency_key <> ''
+ limit $5;
+
 -- name: find
 -- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
 select *

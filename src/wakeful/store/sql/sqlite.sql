@@ -334,6 +334,20 @@ select *
    and owner_did = :owner -- when owner
 ;
 
+-- name: resolve
+-- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
+select *
+  from {t}alarms
+ where id between :low and :high
+   and (:owner = '' or owner_did = :owner)
+ union all
+select *
+  from {t}alarms
+ where owner_did = :owner
+   and idempotency_key = :key
+   and idempotency_key <> ''
+ limit :limit;
+
 -- name: find
 select *
   from {t}alarms

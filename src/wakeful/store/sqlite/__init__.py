@@ -223,6 +223,11 @@ class SqliteStore(SqliteTokens):
         rows = await self._rows("get", id=id, owner=owner)
         return to_alarm(rows[0]) if rows else None
 
+    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
+        if not _storable(key, owner):
+            return []
+        return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
+
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
         asked = [id for id in ids if _storable(id)]
 
