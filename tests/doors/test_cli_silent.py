@@ -253,3 +253,35 @@ class TestPurge:
             os.close(theirs)
             assert "Delete 1 alarms" in done.stderr
             assert self.listed(wakeful) == left
+
+
+class TestWait:
+    def test_the_first_alarm_is_seen_to_fire_without_anything_set_up(self, wakeful: Wakeful) -> None:
+        done = wakeful("at", "in 1 second", "hello", "--wait")
+        answer = fields(done)
+        assert "no worker is running on this database: this command delivers while it waits" in done.stderr
+        assert answer["fired"].startswith("waiting in the inbox")
+        assert answer["fire"].startswith(answer["id"])
+        assert "inbox" in wakeful("why", answer["id"][:20]).stdout
+        assert wakeful("wait", "--for", "1s").stdout.startswith(answer["fire"])
+
+    def test_where_a_worker_runs_it_is_the_worker_that_delivers(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        environ = os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")}
+        command = [sys.executable, "-m", "wakeful.cli", "worker"]
+        with subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True) as worker:
+            try:
+                assert worker.stderr is not None
+                assert "worker, store" in worker.stderr.readline()
+                while wakeful("target", "ls").stdout != "inbox\tok\t1\t\n":
+                    assert worker.poll() is None
+                done = wakeful("at", "in 1 second", "hello", "--wait")
+            finally:
+                worker.terminate()
+        assert "this command delivers" not in done.stderr
+        assert fields(done)["fired"].startswith("waiting in the inbox")
+
+    def test_what_fails_is_told_and_ends_with_1(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        toml = '[targets.ops]\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\nallow_private = true\n'
+        (tmp_path / "here" / "wakeful.toml").write_text(toml)
+        command = ("at", "in 1 second", "hello", "--wait", "--to", "ops", "--max-failures", "0")
+        assert fields(wakeful(*command, code=1))["fired"].startswith("failed")

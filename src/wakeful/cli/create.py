@@ -12,12 +12,14 @@ import click
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from wakeful import views
+from wakeful.alarm import Fire
 from wakeful.alarm.request import CreateRequest, PolicyRequest
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.leading_time import split
 from wakeful.cli.output import local, utc
 from wakeful.cli.output import words as in_words
+from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone, asked_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, InvalidSchedule
@@ -78,7 +80,8 @@ def _words(request: type[Struct], name: str) -> str:
 @click.command("at", cls=Command)
 @click.argument("words", nargs=-1, required=True, metavar="WHEN MESSAGE…")
 @_options
-def at_command(words: tuple[str, ...], **given: Any) -> None:
+@click.option("--wait", is_flag=True, help="Wait until it has fired, and show what became of it.")
+def at_command(words: tuple[str, ...], wait: bool, **given: Any) -> int:
     """Set an alarm that fires once.
 
     WHEN is a phrase ("tomorrow at 9am"), a duration ("in 30m" or just 30m), an ISO time, or unix seconds. Without
@@ -89,7 +92,7 @@ def at_command(words: tuple[str, ...], **given: Any) -> None:
       wakeful at 30m "Tea is ready" --to phone
       wakeful at 2030-01-01T09:00:00Z "Happy new year" --payload '{"page": 3}'
     """
-    _set("once", words, given)
+    return _set("once", words, given, wait=wait)
 
 
 @click.command("every", cls=Command)
@@ -108,7 +111,7 @@ def every_command(words: tuple[str, ...], **given: Any) -> None:
     _set("cron", words, given)
 
 
-def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any]) -> None:
+def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: bool = False) -> int:
     policy = PolicyRequest(**{name: given.pop(name) for name in PolicyRequest.__struct_fields__})
     zone = asked_zone(given.pop("timezone"), asked().settings())
     text, message = _read(kind, words, zone.name, SystemClock().now())
@@ -121,14 +124,17 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any]) -> None:
         **given,
     )
 
-    async def do(clock: Wakeful) -> tuple[Created, datetime]:
+    async def do(clock: Wakeful) -> tuple[Created, datetime, Fire | None]:
         now = await clock.service.now()
         added = await clock.create(wanted)
+        if wait:
+            return added, now, await settled(clock, added.alarm)
         await _warn(clock.service, added)
-        return added, now
+        return added, now, None
 
-    added, now = asked().run(do, creates=True)
-    _tell(added, zone, now)
+    added, now, fire = asked().run(do, creates=True)
+    _tell(added, zone, now, fired=outcome(fire) if wait else "", fire=fire)
+    return 0 if not wait or (fire is not None and fire.status in GOOD) else 1
 
 
 def _read(kind: Kind, words: tuple[str, ...], timezone: str, now: datetime) -> tuple[str, str]:
@@ -194,11 +200,13 @@ async def _warn(service: Service, added: Created) -> None:
         click.echo(f"note: no running worker serves {name!r} yet; start one with: wakeful serve", err=True)
 
 
-def _tell(added: Created, zone: ShellZone, now: datetime) -> None:
+def _tell(added: Created, zone: ShellZone, now: datetime, *, fired: str = "", fire: Fire | None = None) -> None:
     alarm = added.alarm
     shown: dict[str, Any] = views.view(alarm) | {"when": in_words(alarm), "now": now}
     if added.deduped:
         shown["deduped"] = True
+    if fire is not None:
+        shown["fire"] = views.fire_view(fire)
     asked().output.record(
         {
             "id": alarm.id,
@@ -209,6 +217,8 @@ def _tell(added: Created, zone: ShellZone, now: datetime) -> None:
             "message": alarm.wake_message,
             "target": alarm.target,
             "deduped": "the key was taken; this is the alarm that has it" if added.deduped else "",
+            "fire": fire.id if fire is not None else "",
+            "fired": fired,
         },
         shown,
     )
