@@ -207,5 +207,5 @@ def test_a_terminal_sees_an_aligned_table(start: Start) -> None:
     assert process.wait(20) == 0
     shown = os.read(mine, 10_000).decode().splitlines()
     os.close(mine)
-    assert shown[0].split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "LABEL", "MESSAGE"]
+    assert shown[0].split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "MESSAGE"]
     assert shown[1].index("active") == shown[0].index("STATUS")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -285,3 +289,31 @@ class TestWait:
         (tmp_path / "here" / "wakeful.toml").write_text(toml)
         command = ("at", "in 1 second", "hello", "--wait", "--to", "ops", "--max-failures", "0")
         assert fields(wakeful(*command, code=1))["fired"].startswith("failed")
+
+
+class TestTerminal:
+    def shown(self, folder: Path, *args: str) -> list[str]:
+        """What a terminal of 80 columns shows."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        environ |= {"XDG_DATA_HOME": str(folder / "data"), "TZ": "Europe/Berlin"}
+        process = subprocess.Popen([sys.executable, "-m", "wakeful.cli", *args], cwd=folder, stdout=theirs, env=environ)
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):  # so a pseudo-terminal ends
+            while read := os.read(ours, 4096):
+                text += read
+        os.close(ours)
+        assert process.wait(30) == 0
+        return text.decode().splitlines()
+
+    def test_lists_fit_80_columns_with_short_ids_in_the_reader_s_zone(self, wakeful: Wakeful, tmp_path: Path) -> None:
+        id = fields(wakeful("at", "2099-07-01T09:00:00Z", "a message that is far too long for a line " * 3))["id"]
+        assert self.shown(tmp_path, "ls") == [
+            "ID             STATUS  NEXT                 SCHEDULE  TARGET  MESSAGE",
+            f"{id[:13]}  active  2099-07-01 11:00:00  once      inbox   a message that is…",
+        ]
+        assert max(map(len, self.shown(tmp_path, "history"))) <= 80
+        assert self.shown(tmp_path, "ls", "--status", "failed")[0].startswith("There are no such alarms.")
+        assert "--hours 168" in self.shown(tmp_path, "agenda")[0]
