@@ -30,7 +30,7 @@ Kind = Literal["once", "cron"]
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(PolicyRequest.__struct_fields__):
         command = click.option(f"--{name.replace('_', '-')}", help=_words(PolicyRequest, name), **_form(name))(command)
     for option in reversed(
