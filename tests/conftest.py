@@ -18,7 +18,7 @@ from tests.databases import MigratedSchemas
 
 pytest.register_assert_rewrite("wakeful.testing.conformance")
 
-LONG_SEARCHES = {"WAKEFUL_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_SCHEMATHESIS_EXAMPLES": "25"}
+LONG_SEARCHES = {"WAKEFUL_TEST_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES": "25"}
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30  # bytes: clusters grow by their logs, and several run at once
 
@@ -56,6 +56,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
+
+
+@pytest.fixture(autouse=True)
+def nobody_s_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test makes a database in the home of whoever runs it, and none goes by the zone of that machine."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+    monkeypatch.setenv("TZ", "UTC")
 
 
 class Cluster:

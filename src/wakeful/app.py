@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -12,6 +13,7 @@ from wakeful.alarm import INBOX, users_of
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import TARGET_KINDS, Settings, load
+from wakeful.config_sources import make_folder, nearest
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
@@ -48,7 +50,8 @@ def open(
     flags = {"db": None if db is None else os.fspath(db), "owner": owner, **settings}
     unknown = set(settings) - set(Settings.__struct_fields__)
     if unknown:
-        raise InvalidConfig(f"there is no setting {min(unknown)!r}", field=min(unknown))
+        fix = nearest(min(unknown), Settings.__struct_fields__)
+        raise InvalidConfig(f"there is no setting {min(unknown)!r}", field=min(unknown), fix=fix)
     return build(load(config, flags=flags), clock=clock)
 
 
@@ -84,7 +87,21 @@ def build(settings: Settings, *, clock: Clock | None = None, via: str = "python"
     )
 
 
+@contextmanager
+def _located(settings: Settings) -> Iterator[None]:
+    """What is refused says where it was set."""
+    try:
+        yield
+    except InvalidConfig as error:
+        raise settings.located(error) from None
+
+
 def build_store(settings: Settings, clock: Clock | None = None) -> Store:
+    with _located(settings):
+        return _store(settings, clock)
+
+
+def _store(settings: Settings, clock: Clock | None) -> Store:
     naming = Naming(schema=settings.schema, prefix=settings.prefix)
     reading: Any = {"read_within": settings.read_within, "reads_per_owner": settings.reads_per_owner}
     if settings.db.startswith(("postgresql://", "postgres://")):
@@ -101,7 +118,7 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
         )
     if "://" in settings.db:
         raise InvalidConfig(
-            f"{settings.db.partition(':')[0]!r} is no store",
+            f"{settings.db.partition(':')[0]!r} is not a store",
             field="db",
             fix="Give a file, postgresql://… or https://….",
         )
@@ -109,6 +126,7 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
         raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use prefix.")
     from wakeful.store.sqlite import SqliteStore
 
+    make_folder(settings.db)
     return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick, **reading)
 
 
@@ -119,9 +137,10 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     if settings.wake_url:
         configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
     for name, given in configured.items():
-        if name == INBOX:
-            raise InvalidConfig("it is built in", field=f"targets.{INBOX}", fix="Take another name.")
-        served[name] = _target(name, dict(given), settings, clock or SystemClock())
+        with _located(settings):
+            if name == INBOX:
+                raise InvalidConfig("it is built in", field=f"targets.{INBOX}", fix="Take another name.")
+            served[name] = _target(name, dict(given), settings, clock or SystemClock())
     return served
 
 
@@ -142,7 +161,11 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()
         made = getattr(import_module(module), cls)
-        if "clock" in signature(made).parameters:
+        taken = signature(made).parameters
+        if odd := next((name for name in given if name not in taken), None):
+            fix = nearest(odd, taken) or f"docs/targets/{kind}.md lists what {kind} takes."
+            raise InvalidRequest(f"a {kind} target has no setting {odd!r}", field=odd, fix=fix)
+        if "clock" in taken:
             given["clock"] = clock
         target: Target = made(**given)
     except InvalidRequest as error:

@@ -84,7 +84,10 @@ class Wakeful(Alarms):
         return served.users if (served := self._served.get(target)) is not None else Users()
 
     async def __aenter__(self) -> Self:
-        await self._store.migrate()
+        try:
+            await self._store.migrate()
+        except InvalidConfig as error:
+            raise self.settings.located(error) from None
         name = self.settings.tasks_target
         if name not in self._served and self._task_target is not None and await self._store.tasks.table():
             self._served[name] = self._task_target()
@@ -197,7 +200,8 @@ class Wakeful(Alarms):
                 try:
                     await served.target.check(self.settings.db)
                 except InvalidRequest as error:
-                    raise InvalidConfig(error.message, field=f"targets.{name}", fix=error.fix) from None
+                    wrong = InvalidConfig(error.message, field=f"targets.{name}", fix=error.fix)
+                    raise self.settings.located(wrong) from None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

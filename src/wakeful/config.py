@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta, Struct
 
+from wakeful.config_sources import HERE, check_variables, default_db, is_service_link, line_of, nearest
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
 
@@ -37,7 +38,7 @@ def _about(text: str) -> Meta:
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    db: Annotated[str, _about("Where alarms are kept: a SQLite file, or `postgresql://…`.")] = "wakeful.db"
+    db: Annotated[str, _about("Where alarms are kept: a SQLite file, or `postgresql://…`.")] = HERE
     schema: Annotated[str, _about("PostgreSQL: the schema that holds the tables; made when missing.")] = ""
     prefix: Annotated[str, _about("Put before every table's name, to live in another program's database.")] = ""
     pgbouncer: Annotated[bool, _about("PostgreSQL behind pgbouncer in transaction mode: no session state.")] = False
@@ -150,6 +151,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         """What finished before this is no longer kept; None: everything is."""
         return None if self.retention == FOREVER else now - self.retention
 
+    def located(self, error: InvalidConfig) -> InvalidConfig:
+        """The error with the place the setting stands at, where that is known."""
+        return error
+
     @property
     def inboxes(self) -> tuple[str, ...]:
         """The targets whose wakes wait to be fetched: the one that is always there, and those of kind `inbox`."""
@@ -167,6 +172,22 @@ class Settings(Struct, frozen=True, kw_only=True):
         kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
         told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
         return tuple(_texts([self.wake_token, *told]))
+
+
+class LoadedSettings(Settings, frozen=True, kw_only=True):
+    """Settings that know where each was set: `origins` holds a variable, an option or a file for each that was."""
+
+    origins: dict[str, str] = {}
+
+    def located(self, error: InvalidConfig) -> InvalidConfig:
+        name = {"database": "db"}.get(error.field, error.field)
+        origin = self.origins.get(name.partition(".")[0], "")
+        if origin and not origin.startswith(("--", "WAKEFUL_")):
+            with suppress(OSError, ValueError):
+                origin = f"{origin}, line {line_of(Path(origin).read_text(), name)}"
+        if not origin or error.message.startswith(origin):
+            return error
+        return InvalidConfig(f"{origin}: {error.message}", field=error.field, fix=error.fix)
 
 
 _WORDS: Final = {
@@ -200,14 +221,26 @@ def load(
 ) -> Settings:
     """Read the settings. Each later source overrides the earlier; a wrong value stops with where it stands."""
     environ = os.environ if environ is None else environ
-    values = _from_file(path or environ.get("WAKEFUL_CONFIG"))
+    check_variables(environ, Settings.__struct_fields__)
+    file = path or environ.get("WAKEFUL_CONFIG")
+    values = _from_file(file)
+    origins = dict.fromkeys(values, os.fspath(file or FILE))
     for name in Settings.__struct_fields__:
-        if name not in TABLES and (text := environ.get(f"WAKEFUL_{name.upper()}")) is not None:
-            values[name] = _convert(name, text, where=f"WAKEFUL_{name.upper()}")
+        variable = f"WAKEFUL_{name.upper()}"
+        if name in TABLES or (text := environ.get(variable)) is None or is_service_link(name, text):
+            continue
+        values[name], origins[name] = _convert(name, text, where=variable), variable
     for name, value in (flags or {}).items():
         if value is not None:
-            values[name] = _convert(name, value, where=f"--{name.replace('_', '-')}")
-    return _checked(Settings(**values))
+            option = f"--{name.replace('_', '-')}"
+            values[name], origins[name] = _convert(name, value, where=option), option
+    if "db" not in values:
+        values["db"] = default_db(environ)
+    settings = LoadedSettings(**values, origins=origins)
+    try:
+        return _checked(settings)
+    except InvalidConfig as error:
+        raise settings.located(error) from None
 
 
 def is_given(name: str, path: str | os.PathLike[str] | None = None) -> bool:
@@ -240,32 +273,26 @@ def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
         raise InvalidConfig(f"{file}: {error}", field="config") from None
     values: dict[str, Any] = {}
     for name, value in raw.items():
-        where = f"{file}, line {_line(text, name)}"
+        where = f"{file}, line {line_of(text, name)}"
         if name not in Settings.__struct_fields__:
-            known = ", ".join(Settings.__struct_fields__)
-            raise InvalidConfig(f"{where}: there is no setting {name!r}", field=name, fix=f"Known are: {known}.")
+            fix = nearest(name, Settings.__struct_fields__) or "docs/reference/settings.md lists them."
+            raise InvalidConfig(f"{where}: there is no setting {name!r}", field=name, fix=fix)
         values[name] = _targets(value, file, text) if name == "targets" else _convert(name, value, where=where)
     return values
 
 
 def _targets(raw: Any, file: Path, text: str) -> dict[str, dict[str, Any]]:
     for name, target in raw.items() if isinstance(raw, dict) else [("targets", raw)]:
-        where = f"{file}, line {_line(text, f'targets.{name}')}"
+        where = f"{file}, line {line_of(text, f'targets.{name}.kind')}"
         kind = target.get("kind") if isinstance(target, dict) else None
         if kind not in TARGET_KINDS:
             raise InvalidConfig(
                 f"{where}: target {name!r} has kind {kind!r}",
                 field=f"targets.{name}.kind",
-                fix=f"Accepted are: {', '.join(TARGET_KINDS)}.",
+                fix=f"{nearest(str(kind), TARGET_KINDS)} Accepted are: {', '.join(TARGET_KINDS)}.".strip(),
             )
     found: dict[str, dict[str, Any]] = raw
     return found
-
-
-def _line(text: str, name: str) -> int:
-    """The line that sets a name, or opens its table; 1 when it is written in some other way."""
-    pattern = re.compile(rf"^\s*(\[+\s*{re.escape(name)}\s*\]|\"?{re.escape(name)}\"?\s*=)")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
 
 
 def _convert(name: str, value: Any, *, where: str) -> Any:
@@ -298,7 +325,9 @@ def _checked(settings: Settings) -> Settings:
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidConfig(f"{settings.timezone!r} is no IANA zone", field="timezone") from None
+        raise InvalidConfig(
+            f"{settings.timezone!r} is not an IANA zone", field="timezone", fix="Give one such as Europe/Berlin."
+        ) from None
     return settings
 
 

@@ -23,6 +23,7 @@ NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAKEFUL_DB", "wakeful.db")
 
     def run(*args: str, input: str | None = None, code: int = 0) -> Result:
         result = CliRunner().invoke(main, args, input=input, catch_exceptions=False)
@@ -80,7 +81,7 @@ def test_every_takes_rhythms_with_or_without_the_word(run: Run, schedule: str, c
 def test_at_and_every_send_each_others_work_to_each_other(run: Run) -> None:
     assert "Use: wakeful every 'day at 9am' MESSAGE" in run("at", "every day at 9am", "x", code=2).stderr
     assert "Use: wakeful at 'tomorrow at 9am' MESSAGE" in run("every", "tomorrow at 9am", "x", code=2).stderr
-    assert run("ls").stdout == ""
+    assert not Path("wakeful.db").exists()
 
 
 def test_a_time_that_is_not_understood_is_refused_with_forms_that_work(run: Run) -> None:
@@ -256,6 +257,7 @@ def test_the_work_of_a_fire_is_reported_done_failed_and_retried(run: Run) -> Non
 
 
 def test_wait_takes_what_came_to_the_inbox_once_until_it_is_reported(run: Run) -> None:
+    run("db", "migrate")
     assert run("wait", "--for", "10ms", code=1).stdout == ""
     id = told(run("at", "2099-01-01T00:00:00Z", "Check", "--payload", '{"page": 3}', "--json"))["id"]
     with wakeful.open_sync("wakeful.db") as clock:
@@ -302,6 +304,7 @@ def test_preview_sets_nothing_and_needs_no_database(run: Run, tmp_path: Path) ->
 
 
 def test_a_target_is_listed_paused_and_resumed(run: Run) -> None:
+    run("db", "migrate")
     assert run("target", "ls").stdout == "inbox\tok\t0\t\n"
     run("target", "pause", "inbox", "--reason", "moving house")
     [line] = run("target", "ls").stdout.splitlines()
@@ -339,10 +342,34 @@ def test_a_file_in_a_directory_that_is_not_there_is_a_wrong_setting(run: Run, tm
 
 
 def test_usage_is_explained_on_stderr(run: Run) -> None:
-    assert "No such command 'frob'" in run("frob", code=2).stderr
+    assert "there is no command 'frob'" in run("frob", code=2).stderr
     assert run("ls", "--frob", code=2).stderr.startswith("error: ")
     assert "wakeful at --help" in run("at", code=2).stderr
     assert run("--version").stdout == f"wakeful {wakeful.__version__}\n"
+
+
+def test_a_misspelt_command_or_option_is_answered_with_the_nearest(run: Run) -> None:
+    assert "there is no command 'histroy'. Did you mean history?" in run("histroy", code=2).stderr
+    assert "there is no option --stauts. Did you mean --status?" in run("ls", "--stauts", "x", code=2).stderr
+    assert "Did you mean 'pause'?" in run("target", "pase", code=2).stderr
+
+
+def test_help_is_asked_for_in_three_ways(run: Run) -> None:
+    assert run("-h").stdout == run("--help").stdout == run("help").stdout
+    assert "Show the version and exit." in run("-h").stdout
+    assert run("ls", "-h").stdout == run("help", "ls").stdout == run("ls", "--help").stdout
+    assert run("help", "target", "pause").stdout == run("target", "pause", "-h").stdout
+    assert "Did you mean preview?" in run("help", "preveiw", code=2).stderr
+
+
+def test_an_alarm_is_named_by_the_beginning_of_its_id_or_by_its_key(run: Run) -> None:
+    one = told(run("at", "1h", "x", "--key", "tea", "--json"))["id"]
+    two = told(run("at", "2h", "y", "--json"))["id"]
+    assert run("pause", "tea").stdout.startswith(one)
+    refused = run("cancel", two[:4], code=4).stderr
+    assert one in refused
+    assert two in refused
+    assert run("show", two[:20]).stdout == run("show", two).stdout
 
 
 def test_help_lists_every_command_with_the_words_of_the_command_itself(run: Run) -> None:
@@ -361,5 +388,6 @@ def test_an_error_keeps_its_exit_status(run: Run, monkeypatch: pytest.MonkeyPatc
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is \x1b[31mgone")
 
+    run("db", "migrate")
     monkeypatch.setattr("wakeful.client.Wakeful.stats", away)
     assert run("stats", code=6).stderr == "error: the disk is \\u001b[31mgone.\n"

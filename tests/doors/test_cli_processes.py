@@ -28,6 +28,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def start(*args: str, **more: Any) -> subprocess.Popen[str]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
+        environ["WAKEFUL_DB"] = "wakeful.db"
         given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path, "env": environ}
         started.append(subprocess.Popen([*WAKEFUL, *args], text=True, **(given | more)))
         return started[-1]
@@ -206,5 +207,5 @@ def test_a_terminal_sees_an_aligned_table(start: Start) -> None:
     assert process.wait(20) == 0
     shown = os.read(mine, 10_000).decode().splitlines()
     os.close(mine)
-    assert shown[0].split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "LABEL", "MESSAGE"]
+    assert shown[0].split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "MESSAGE"]
     assert shown[1].index("active") == shown[0].index("STATUS")

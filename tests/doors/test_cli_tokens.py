@@ -68,6 +68,7 @@ def test_a_token_is_revoked_by_its_id_or_as_a_whole(run: Run, whole: bool) -> No
 
 @pytest.mark.parametrize("id", ["nobody", "wk_", "a b", "é", "../x"])
 def test_a_token_that_is_not_there_is_not_found(run: Run, id: str) -> None:
+    run("db", "migrate")
     assert "there is no token" in run("token", "revoke", id, code=3).stderr
 
 
@@ -86,6 +87,7 @@ def test_a_server_is_opened_again_only_on_purpose_and_without_live_tokens(run: R
 
 
 def test_the_key_of_report_tokens_is_changed_and_not_shown(run: Run) -> None:
+    run("db", "migrate")
     for earlier in (1, 2, 2):
         changed = run("token", "rotate-reports", "--json")
         answer = json.loads(changed.stdout)

@@ -1,6 +1,6 @@
 """Whatever is asked, no 5xx comes back and nothing the OpenAPI document does not know.
 
-Each operation is asked a few times, and five times as often with --long. WAKEFUL_SCHEMATHESIS_EXAMPLES=360 is the
+Each operation is asked a few times, and five times as often with --long. WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES=360 is the
 longest run: more than 10,000 requests to each store, which it counts.
 """
 
@@ -38,7 +38,7 @@ from wakeful.http.security.auth import mint
 from wakeful.server import serve
 from wakeful.testing import store_of
 
-EXAMPLES = int(os.environ.get("WAKEFUL_SCHEMATHESIS_EXAMPLES", "5"))  # 25 with --long
+EXAMPLES = int(os.environ.get("WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES", "5"))  # 25 with --long
 LONG, ENOUGH = 360, 10_000  # examples of the long run, and the requests it must make
 CHECKS = (
     not_a_server_error,

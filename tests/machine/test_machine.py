@@ -1,8 +1,8 @@
 """Alarms on a real store, their workers, owners and targets, and a clock that also goes back: whatever the order, the
 promises hold. The same machine runs on both stores.
 
-WAKEFUL_MACHINE_EXAMPLES asks for a longer search, anew each time; without it the examples are the same in every run,
-and there are more of them with --long.
+WAKEFUL_TEST_MACHINE_EXAMPLES asks for a longer search, anew each time; without it the examples are the
+same in every run, and there are more of them with --long.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from .house import House, postgres_house, sqlite_house
 from .model import LEASE, Known, Lease, Span
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
-PHASES = (Phase.generate,) if os.environ.get("WAKEFUL_MUTANT") else tuple(Phase)  # found is found
-EXAMPLES = int(os.environ.get("WAKEFUL_MACHINE_EXAMPLES", "0"))
-ALWAYS_THE_SAME = int(os.environ.get("WAKEFUL_MACHINE_SAME_EXAMPLES", "40"))  # 150 with --long
+PHASES = (Phase.generate,) if os.environ.get("WAKEFUL_TEST_MUTANT") else tuple(Phase)  # found is found
+EXAMPLES = int(os.environ.get("WAKEFUL_TEST_MACHINE_EXAMPLES", "0"))
+ALWAYS_THE_SAME = int(os.environ.get("WAKEFUL_TEST_MACHINE_SAME_EXAMPLES", "40"))  # 150 with --long
 
 times = st.sampled_from(["", "", "@every 10m", "*/15 * * * *", "0 * * * *"])
 waits = st.sampled_from([1, 10, 35, 90, 130, 400, 900, 1800, 4000, 9000]).map(lambda s: timedelta(seconds=s))

@@ -1,4 +1,4 @@
-"""A pytest plugin that plants one fault: `WAKEFUL_MUTANT=name pytest -p tests.mutants.plant …`.
+"""A pytest plugin that plants one fault: `WAKEFUL_TEST_MUTANT=name pytest -p tests.mutants.plant …`.
 
 A fault is a fragment of SQL or of a decision's source, and what stands there instead. A fragment that is not found ends
 the run with a status of its own: the code was rewritten, and the fault has to be found again in it.
@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 NOT_FOUND: Final = 70
-VARIABLE: Final = "WAKEFUL_MUTANT"
+VARIABLE: Final = "WAKEFUL_TEST_MUTANT"
 
 
 class Sql(Struct, frozen=True):

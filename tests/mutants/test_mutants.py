@@ -163,7 +163,7 @@ def _run(fault: str, tests: list[str], dsn: str) -> subprocess.CompletedProcess[
         "WAKEFUL_TEST_PG_DSN": dsn,
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
     }
-    environ["WAKEFUL_MACHINE_SAME_EXAMPLES"] = "900" if fault else "150"  # it ends at the first that fails
+    environ["WAKEFUL_TEST_MACHINE_SAME_EXAMPLES"] = "900" if fault else "150"  # it ends at the first that fails
     plugins = ["-p", "tests.mutants.plant", "-p", "no:cacheprovider", "-x", "--tb=short"]
     args = [sys.executable, "-m", "pytest", *plugins, *tests]
     return subprocess.run(args, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300, check=False)

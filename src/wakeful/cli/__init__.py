@@ -67,6 +67,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "import": ("importing", "Take over alarms from another system."),
     },
 }
+HELP: Final = "help"
+HELP_OPTIONS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 _HOMES: Final = {name: entry for section in COMMANDS.values() for name, entry in section.items()}
 
 
@@ -77,11 +79,18 @@ class Commands(click.Group):
         return list(_HOMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == HELP:
+            return help_command
         if cmd_name not in _HOMES:
             return None
         command = getattr(import_module(f"wakeful.cli.{_HOMES[cmd_name][0]}"), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command {args[0]!r}.{_meant(args[0], [*_HOMES, HELP])}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in COMMANDS.items():
@@ -114,9 +123,18 @@ class Commands(click.Group):
 
 def _usage(error: click.ClickException) -> str:
     message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        known = [name for param in error.ctx.command.params for name in param.opts if name.startswith("--")]
+        message = f"there is no option {error.option_name}.{_meant(error.option_name, known)}"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f" See: {error.ctx.command_path} --help"
     return message
+
+
+def _meant(name: str, known: list[str]) -> str:
+    from wakeful.config_sources import nearest
+
+    return f" {found}" if (found := nearest(name, known)) else ""
 
 
 def tell(error: WakefulError) -> int:
@@ -128,11 +146,32 @@ def tell(error: WakefulError) -> int:
     return DOORS[error.code][1]
 
 
+@click.command(HELP, context_settings=HELP_OPTIONS)
+@click.argument("names", nargs=-1, metavar="[COMMAND]…")
+@click.pass_context
+def help_command(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Show what a command does and takes."""
+    shown = ctx.find_root()
+    command = shown.command
+    for name in names:
+        found = command.get_command(shown, name) if isinstance(command, click.Group) else None
+        if found is None:
+            known = command.list_commands(shown) if isinstance(command, click.Group) else []
+            raise click.UsageError(f"there is no command {name!r}.{_meant(name, known)}", shown)
+        shown, command = click.Context(found, parent=shown, info_name=name), found
+    click.echo(command.get_help(shown))
+
+
 main = Commands(
     "wakeful",
-    params=[*SHARED, click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, help="Say which.")],
+    context_settings=HELP_OPTIONS,
+    params=[
+        *SHARED,
+        click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, help="Show the version and exit."),
+    ],
     help="A durable alarm clock for AI agents and services.",
-    epilog="Every setting also comes from wakeful.toml and WAKEFUL_* variables: docs/reference/settings.md.",
+    epilog="`wakeful help COMMAND` says more about one. Every setting also comes from wakeful.toml and WAKEFUL_* "
+    "variables: docs/reference/settings.md.",
     callback=lambda: None,
 )
 

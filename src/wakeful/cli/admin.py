@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -14,10 +15,12 @@ import msgspec
 from wakeful.app import Wakeful, build, build_store
 from wakeful.cli.check import db_check
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import utc
+from wakeful.cli.database import check_database
+from wakeful.cli.output import clean, utc
 from wakeful.cli.target_test import target_test
 from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import exposed
+from wakeful.errors import InvalidRequest
 from wakeful.schedule import duration
 from wakeful.store import TargetState, Worker
 
@@ -135,6 +138,7 @@ def db_migrate() -> None:
     Every command does this on its own; here it can be done ahead of an upgrade.
     """
     settings = asked().settings()
+    check_database(settings, creates=True)
 
     async def migrate() -> list[str]:
         store = build_store(settings)
@@ -152,13 +156,38 @@ db_command.add_command(db_check)
 
 
 @click.command("purge", cls=Command)
-@click.option("--older-than", required=True, metavar="DURATION", help="Such as 90d.")
-def purge_command(older_than: str) -> None:
+@click.option("--older-than", required=True, metavar="DURATION", help="With its unit, such as 90d.")
+@click.option("--all-owners", is_flag=True, help="Of every owner, not only of --owner.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+@click.option("--yes", is_flag=True, help="Do not ask, on a terminal.")
+def purge_command(older_than: str, all_owners: bool, dry_run: bool, yes: bool) -> int:
     """Delete what was finished long ago.
 
-    Of all owners: alarms that ended, their fires, and events. A worker does this every hour, by the setting
-    `retention`.
+    Alarms of the owner that ended, their fires, events and ended tokens. On a terminal it shows them and asks first. A
+    worker does this every hour for all owners, by the setting `retention`.
     """
-    length = duration(older_than)
-    count = asked().run(lambda clock: clock.service.purge(length))
+    length = _with_unit(older_than)
+    owner = "" if all_owners else asked().settings().owner
+    whose = "of all owners" if all_owners else f"of the owner {clean(owner)}"
+    counts = asked().run(lambda clock: clock.service.count_old(length, owner=owner))
+    if dry_run:
+        fields = {name: str(count) for name, count in counts.items()} | {"deleted": "nothing: this is a dry run"}
+        asked().output.record(fields, counts | {"deleted": 0, "dry_run": True})
+        return 0
+    if any(counts.values()) and not yes and sys.stdin.isatty():
+        shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+        if not click.confirm(f"Delete {shown} {whose}, finished more than {older_than} ago?", err=True):
+            click.echo("note: nothing was deleted", err=True)
+            return 1
+    count = asked().run(lambda clock: clock.service.purge(length, owner=owner))
     asked().output.record({"deleted": str(count)}, {"deleted": count})
+    return 0
+
+
+def _with_unit(text: str) -> timedelta:
+    try:
+        float(text)
+    except ValueError:
+        return duration(text)
+    fix = f"Say {text}d for days, {text}h for hours or {text}m for minutes."
+    raise InvalidRequest(f"{text!r} has no unit", field="--older-than", fix=fix)

@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
     from wakeful.cli.output import Output
+    from wakeful.cli.zone import ShellZone
     from wakeful.config import Settings
 
 T = TypeVar("T")
@@ -59,23 +60,35 @@ class CliContext:
 
         return load(self.config, flags={"db": self.db, "owner": self.owner, **flags})
 
+    def zone(self, given: str | None) -> ShellZone:
+        """The zone in which a time is read: a shell has its own, whatever a server has set."""
+        from wakeful.cli.zone import asked_zone
+
+        return asked_zone(given, None if self.server()[0] else self.settings())
+
     @property
     def output(self) -> Output:
         from wakeful.cli.output import Output
 
         return Output.on_stdout(json=self.json)
 
-    def run(self, verb: Callable[[Wakeful], Awaitable[T]], **flags: Any) -> T:
-        """Open the database, or speak to the server that is named, do something with the clock, and close it."""
+    def run(self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, **flags: Any) -> T:
+        """Open the database, or speak to the server that is named, do something with the clock, and close it.
+
+        `creates`: a database is made where there is none yet.
+        """
         import asyncio
 
         from wakeful.app import build, open_server
+        from wakeful.cli.database import check_database
         from wakeful.errors import InvalidConfig
 
         url, token = self.server()
         if url and self.owner:
             raise InvalidConfig("a token says whose alarms they are", field="--owner", fix="Leave it out.")
         settings = None if url else self.settings(**flags)
+        if settings is not None:
+            check_database(settings, creates=creates)
 
         async def opened() -> T:
             async with open_server(url, token) if settings is None else build(settings, via="cli") as clock:

@@ -53,12 +53,13 @@ def failed_command(limit: int) -> None:
 def _entries(entries: list[HistoryEntry], now: datetime) -> None:
     out = asked().output
     columns = ("scheduled", "status", "target", "id", "tries", "label", "message", "outcome")
+    short = out.ids([entry.id for entry in entries])
     rows = [
         (
             out.at(entry.scheduled_for),
             entry.status,
             entry.target,
-            entry.id,
+            short[entry.id],
             str(entry.attempts or ""),
             entry.label,
             entry.message,
@@ -84,10 +85,14 @@ def agenda_command(hours: float, limit: int) -> None:
     coming, now = asked().run(do)
     out = asked().output
     columns = ("fires at", "schedule", "target", "id", "label", "message")
+    short = out.ids([alarm.id for _, alarm in coming])
     rows = [
-        (out.at(moment, alarm.timezone), schedule_of(alarm), alarm.target, alarm.id, alarm.label, alarm.wake_message)
+        (out.at(moment), schedule_of(alarm), alarm.target, short[alarm.id], alarm.label, alarm.wake_message)
         for moment, alarm in coming
     ]
+    if out.is_table and not rows:
+        click.echo(f"Nothing fires in the next {hours:g} hours. `wakeful agenda --hours 168` looks a week ahead.")
+        return
     shown = [{"fires_at": moment} | views.view(alarm) for moment, alarm in coming]
     out.rows(columns, rows, {"agenda": shown, "now": now})
 

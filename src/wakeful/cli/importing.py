@@ -13,6 +13,7 @@ import click
 from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
 from wakeful.cli.crontab import import_crontab
+from wakeful.cli.database import check_database
 from wakeful.clock import SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, UnknownTarget
@@ -85,6 +86,8 @@ async def _import(
     source: Source, take: Take, settings: Settings, *, must: Collection[str] = (), dry_run: bool
 ) -> Findings:
     """`must`: targets that have to be configured. Any other may be a handler that some process will register."""
+    if not dry_run:
+        check_database(settings, creates=True)
     store = None if dry_run else build_store(settings)
     try:
         configured = await _configured(settings)

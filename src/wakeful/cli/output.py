@@ -18,12 +18,17 @@ import click
 from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import moment
+from wakeful.cli.zone import reader_zone
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import describe, duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 
 _GAP: Final = "  "
+SHORT: Final = 13  # signs of an id: the millisecond it was made at
 _WIDEST: Final = 52  # a fire's id is just as wide
+_LAST: Final = 12  # of the last column, at least
+_NARROWEST: Final = 7  # of any other
+_WHOLE: Final = ("id", "fire", "next", "scheduled", "fires at", "status")  # cut, these would mean something else
 _ESCAPES: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the reading direction round
 
@@ -38,11 +43,26 @@ class Output:
     def on_stdout(cls, *, json: bool) -> Output:
         return cls(json=json, terminal=sys.stdout.isatty(), width=shutil.get_terminal_size().columns)
 
-    def at(self, moment: datetime | None, timezone: str = "UTC") -> str:
-        """A moment: where the alarm lives, for people; in UTC, for programs."""
+    @property
+    def is_table(self) -> bool:
+        """Whether a person reads it."""
+        return self.terminal and not self.json
+
+    def at(self, moment: datetime | None) -> str:
+        """A moment: in the reader's own zone, for people; in UTC, for programs."""
         if moment is None:
             return ""
-        return local(moment, timezone) if self.terminal else utc(moment)
+        if not self.terminal:
+            return utc(moment)
+        return f"{moment.astimezone(zone(reader_zone())):%Y-%m-%d %H:%M:%S}"
+
+    def ids(self, ids: Sequence[str]) -> dict[str, str]:
+        """Each id as it is shown: whole for programs; for people as much of it as tells it from the others here."""
+        if not self.terminal:
+            return {id: id for id in ids}
+        alarms = {id.partition("@")[0] for id in ids}  # of a fire's id, its alarm's part is shortened
+        length = next((size for size in range(SHORT, 36) if len({id[:size] for id in alarms}) == len(alarms)), 36)
+        return {id: id[:length] + "".join(id.partition("@")[1:]) for id in ids}
 
     def rows(self, columns: Sequence[str], rows: Iterable[Sequence[str]], document: Mapping[str, Any]) -> None:
         """A list. TSV has no heading, so that `cut` and `while read` need not skip one."""
@@ -77,12 +97,28 @@ def _visible(sign: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Aligned columns under a heading; the last one is cut where the terminal ends, the others where they get wide."""
-    cut = [[*(_cut(cell, _WIDEST) for cell in row[:-1]), row[-1]] for row in rows]
-    lines = [[column.upper() for column in columns], *cut]
-    sizes = [max(_width(line[index]) for line in lines) for index in range(len(columns) - 1)]
-    room = max(20, width - sum(sizes) - len(_GAP) * len(sizes))
-    return "\n".join(_line(line, sizes, room) for line in lines)
+    """Aligned columns under a heading that fit the width. What is empty in every row is left out; ids and moments are
+    never cut, other columns are where they must be."""
+    kept = [at for at in range(len(columns)) if not rows or any(row[at] for row in rows)]
+    cut = [[_cut(row[at], _WIDEST) if at != kept[-1] else row[at] for at in kept] for row in rows]
+    lines = [[columns[at].upper() for at in kept], *cut]
+    sizes = [max(_width(line[index]) for line in lines) for index in range(len(kept) - 1)]
+    _shrink(sizes, [columns[at] for at in kept], width - _LAST)
+    room = max(_LAST, width - sum(sizes) - len(_GAP) * len(sizes))
+    return "\n".join(
+        _line([_cut(cell, size) for cell, size in zip(line, [*sizes, room], strict=True)], sizes, room)
+        for line in lines
+    )
+
+
+def _shrink(sizes: list[int], columns: Sequence[str], width: int) -> None:
+    """Narrow the widest column that may be, a sign at a time, until they fit or none may be any more."""
+    free = [at for at in range(len(sizes)) if columns[at] not in _WHOLE]
+    while free and sum(sizes) + len(_GAP) * len(sizes) > width:
+        widest = max(free, key=lambda at: sizes[at])
+        if sizes[widest] <= _NARROWEST:
+            return
+        sizes[widest] -= 1
 
 
 def _line(cells: Sequence[str], sizes: Sequence[int], room: int) -> str:

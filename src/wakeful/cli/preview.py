@@ -11,25 +11,29 @@ from wakeful.schedule import Understood, parse
 
 
 @click.command("preview", cls=Command)
-@click.argument("when")
-@click.option("--tz", metavar="ZONE", help="The IANA zone of the time. Default: the setting `timezone`.")
+@click.argument("when", nargs=-1, required=True)
+@click.option(
+    "--tz", metavar="ZONE", help="The time's IANA zone. Default: the setting `timezone`, then the shell's own."
+)
 @click.option("-n", "count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many fires.")
-def preview_command(when: str, tz: str | None, count: int) -> None:
+def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     """Show what a time means, without setting anything.
 
     \b
       wakeful preview "every monday at 9am" --tz Europe/Berlin -n 3
     """
-    found = asked().run(lambda clock: clock.parse(when, timezone=tz or "")) if asked().server()[0] else _here(when, tz)
+    zone, text = asked().zone(tz), " ".join(when)
+    if asked().server()[0]:
+        found = asked().run(lambda clock: clock.parse(text, timezone=zone.name))
+    else:
+        found = parse(text, timezone=zone.name, now=SystemClock().now())
     fires = found.next(count)
-    fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr, "timezone": found.timezone}
+    fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr}
+    is_from_zone = asked().output.terminal and found.timezone == zone.name
+    fields["timezone"] = f"{zone.name} ({zone.source})" if is_from_zone else found.timezone
     fields |= {f"fire {number}": f"{local(fire, found.timezone)} = {utc(fire)}" for number, fire in enumerate(fires, 1)}
     fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
     asked().output.record(fields | {"now": utc(found.now)}, _document(found, count))
-
-
-def _here(when: str, tz: str | None) -> Understood:
-    return parse(when, timezone=tz or asked().settings().timezone, now=SystemClock().now())
 
 
 def _document(found: Understood, count: int) -> dict[str, object]:

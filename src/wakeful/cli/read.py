@@ -72,11 +72,12 @@ async def _pages(clock: Wakeful, filters: dict[str, Any], limit: int) -> list[Al
 def _list(alarms: list[Alarm], now: datetime) -> None:
     out = asked().output
     columns = ("id", "status", "next", "schedule", "target", "label", "message")
+    shown = out.ids([alarm.id for alarm in alarms])
     rows = [
         (
-            alarm.id,
+            shown[alarm.id],
             alarm.status,
-            out.at(alarm.next_fire_at, alarm.timezone) if alarm.status == "active" else "",
+            out.at(alarm.next_fire_at) if alarm.status == "active" else "",
             schedule_of(alarm),
             alarm.target,
             alarm.label,
@@ -84,6 +85,9 @@ def _list(alarms: list[Alarm], now: datetime) -> None:
         )
         for alarm in alarms
     ]
+    if out.is_table and not rows:
+        click.echo('There are no such alarms. Set one: wakeful at "in 5 minutes" "Look at the mail"')
+        return
     out.rows(columns, rows, {"alarms": [views.view(alarm) for alarm in alarms], "now": now})
 
 

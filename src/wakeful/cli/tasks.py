@@ -14,6 +14,7 @@ import click
 from wakeful.alarm import Planner, Task, TaskNews
 from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
+from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.clock import SystemClock
 from wakeful.config import Settings, is_given
@@ -49,6 +50,7 @@ def scheduled_tasks(table: str, dry_run: bool, disconnect: bool) -> None:
     if dry_run:
         _look_through(settings, table)
         return
+    check_database(settings, creates=True)
     made, notes = asyncio.run(_connect(settings, table))
     said = {"table": table, "made": "yes" if made else "no: taken over with its rows", "goes to": settings.tasks_target}
     if notes:

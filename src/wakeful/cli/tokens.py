@@ -13,6 +13,7 @@ import msgspec
 from wakeful.alarm import KEY_GRACE, Event
 from wakeful.app import build_store
 from wakeful.cli.context import Command, asked
+from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.http.security.auth import mint
@@ -46,7 +47,7 @@ def token_new(scopes: str, expires: str | None, label: str) -> None:
         await store.add_token(token)
         return text, token
 
-    text, token = _on_store(do)
+    text, token = _on_store(do, creates=True)
     asked().output.record(
         {
             "token": text,
@@ -158,8 +159,9 @@ def token_rotate_reports() -> None:
     click.echo("note: tokens brought before are good until then, or until the report of their fire is due", err=True)
 
 
-def _on_store(verb: Callable[[Store], Awaitable[T]]) -> T:
+def _on_store(verb: Callable[[Store], Awaitable[T]], *, creates: bool = False) -> T:
     settings = asked().settings()
+    check_database(settings, creates=creates)
 
     async def opened() -> T:
         store = build_store(settings)

@@ -96,10 +96,14 @@ class Service:
         now = await self.store.now()
         return any(token.is_live(now) for token in await self.store.tokens())
 
-    async def purge(self, older_than: timedelta) -> int:
-        """Delete what was finished longer ago than this; how many rows went."""
+    async def count_old(self, older_than: timedelta, *, owner: str = "") -> dict[str, int]:
+        """How many rows of each kind `purge` would delete."""
+        return await self.store.count_old(await self.store.now() - older_than, owner=owner)
+
+    async def purge(self, older_than: timedelta, *, owner: str = "") -> int:
+        """Delete what was finished longer ago than this, of one owner or of all; how many rows went."""
         before = await self.store.now() - older_than
         count = 0
-        while gone := await self.store.purge(before):
+        while gone := await self.store.purge(before, owner=owner):
             count += gone
         return count

@@ -39,6 +39,7 @@ from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.service.caller import Caller
 from wakeful.service.limits import check_backoff, check_edit
 from wakeful.service.reporting import reported_on
+from wakeful.service.resolving import is_id, resolve
 from wakeful.store import AlarmQuery, FireQuery
 
 if TYPE_CHECKING:
@@ -81,13 +82,16 @@ class ChangeVerbs:
         self.caller = caller
 
     async def get(self, id: str) -> Alarm:
-        alarm = await self.service.store.get(id, owner=self.caller.owner)
-        if alarm is None:
-            raise NotFound(f"there is no alarm {id!r}", field="id")
-        return alarm
+        """The alarm of this id, of this key, or the only one whose id begins so. So are alarms named in every verb."""
+        return await resolve(self.service.store, id, owner=self.caller.owner)
+
+    async def _fire_key(self, fire_id: str) -> tuple[str, datetime]:
+        """A fire's alarm and occurrence; its alarm may be named as `get` takes it."""
+        alarm_id, occurrence = parse_fire_id(fire_id)
+        return alarm_id if is_id(alarm_id) else (await self.get(alarm_id)).id, occurrence
 
     async def fire_of(self, fire_id: str) -> Fire:
-        alarm_id, occurrence = parse_fire_id(fire_id)
+        alarm_id, occurrence = await self._fire_key(fire_id)
         fire = (await self.service.store.fires_at([(alarm_id, occurrence)])).get((alarm_id, occurrence))
         if fire is None or self.caller.owner not in ("", fire.owner_did):
             raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
@@ -239,8 +243,9 @@ class ChangeVerbs:
 
     async def _reported(self, fire_id: str, said: Report) -> Fire:
         if "@" not in fire_id:
-            fire_id = await reported_on(self.service.store, fire_id, owner=self.caller.owner)
-        alarm_id, occurrence = parse_fire_id(fire_id)
+            named = fire_id if is_id(fire_id) else (await self.get(fire_id)).id
+            fire_id = await reported_on(self.service.store, named, owner=self.caller.owner)
+        alarm_id, occurrence = await self._fire_key(fire_id)
         await self._change(
             alarm_id,
             lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now),
@@ -254,7 +259,7 @@ class ChangeVerbs:
 
     async def retry(self, fire_id: str) -> Fire:
         """Open a failed or timed-out fire again. Under limits it is counted as a create is."""
-        alarm_id, occurrence = parse_fire_id(fire_id)
+        alarm_id, occurrence = await self._fire_key(fire_id)
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
             if fire is None:

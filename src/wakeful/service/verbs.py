@@ -313,8 +313,9 @@ class Alarms(ChangeVerbs):
         Whoever has no limits is the operator, and also hears what the target said to others' wakes, and on which
         machines workers run.
         """
-        store, alarm_id = self.service.store, parse_fire_id(id)[0] if "@" in id else id
-        alarm = await self.get(alarm_id)
+        store = self.service.store
+        alarm = await self.get(parse_fire_id(id)[0] if "@" in id else id)
+        alarm_id = alarm.id
         latest = FireQuery(alarm_id=alarm_id, limit=10, most=EVIDENCE)
         fires = [await self.fire_of(id)] if "@" in id else await store.fires(latest)
         now = await store.now()

@@ -315,6 +315,10 @@ class Store(Protocol):
         """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
         ...
 
+    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
+        """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
+        ...
+
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
         """The alarms of these ids, where they exist, whoever's they are: one read however many."""
         ...
@@ -425,7 +429,11 @@ class Store(Protocol):
         """
         ...
 
-    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
+        """How many `alarms`, `fires`, `events` and `tokens` a purge would delete, until it answers 0."""
+        ...
+
+    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
         """Delete what is finished since before a moment, at most `limit` of each kind of row; how many went.
 
         Fires: `updated_at` before it, of which nothing more is expected (not waiting, no `report_by`), and not the

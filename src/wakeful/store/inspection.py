@@ -14,7 +14,6 @@ IMPOSSIBLE: Final = {
     "alarms leased far ahead": "claimed more than a day in the future",
     "fires without an alarm": "nothing says what they were",
     "fires of another owner": "the alarm belongs to somebody else",
-    "fires waiting outside the inbox": "nobody can fetch them",
     "skipped fires that count nothing": "they stand for less than one instant",
 }
 

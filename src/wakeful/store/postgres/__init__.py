@@ -219,6 +219,11 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["get"], uuid, owner)
         return alarm_of(rows[0]) if rows else None
 
+    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
+        key = key if key.isprintable() else ""  # a text that no column can hold is no alarm's key
+        rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
+        return list(map(alarm_of, rows))
+
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
         asked = [uuid for id in ids if (uuid := uuid_of(id)) is not None]
         rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []
@@ -345,11 +350,15 @@ class PostgresStore:
     async def touch_token(self, id: str, at: datetime) -> None:
         await self._database.fetch(self._sql["touch_token"], id, whole_ms(at))
 
-    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
+        [row] = await self._database.fetch(self._sql["count_old"], before, owner)
+        return dict(row)
+
+    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
         gone = 0
         # In this order: an alarm goes after its fires.
         for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
-            gone += len(await self._database.fetch(self._sql[what], before, limit))
+            gone += len(await self._database.fetch(self._sql[what], before, limit, owner))
         return gone
 
     async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:

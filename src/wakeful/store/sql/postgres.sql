@@ -522,6 +522,20 @@ select *
  where id = $1::uuid
    and ($2::text = '' or owner_did = $2);
 
+-- name: resolve
+-- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
+select *
+  from {t}alarms
+ where id between $1::uuid and $2::uuid
+   and ($4::text = '' or owner_did = $4)
+ union all
+select *
+  from {t}alarms
+ where owner_did = $4
+   and idempotency_key = $3
+   and idempotency_key <> ''
+ limit $5;
+
 -- name: find
 -- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
 select *
@@ -848,6 +862,7 @@ delete
          where alarm.id = fire.alarm_id
            and alarm.status in ('active', 'paused')
            and alarm.occurrence_at = fire.scheduled_for)
+       and ($3 = '' or fire.owner_did = $3)
      order by fire.updated_at
      limit $2
        for update of fire skip locked)
@@ -865,6 +880,7 @@ delete
         select
           from {t}fires as fire
          where fire.alarm_id = alarm.id)
+       and ($3 = '' or alarm.owner_did = $3)
      limit $2
        for update of alarm skip locked)
 returning 1;
@@ -876,6 +892,7 @@ delete
     select seq
       from {t}events
      where at < $1
+       and ($3 = '' or owner_did = $3)
      limit $2)
 returning 1;
 
@@ -886,6 +903,7 @@ delete
     select id
       from {t}tokens
      where coalesce(revoked_at, expires_at) < $1
+       and ($3 = '' or owner_did = $3)
      limit $2)
 returning 1;
 
@@ -923,8 +941,37 @@ select (select count(*)
           from {t}fires as fire
           join {t}alarms as alarm on alarm.id = fire.alarm_id
          where alarm.owner_did <> fire.owner_did) as other_owner,
-       (select count(*) from {t}fires where status = 'waiting' and target <> 'inbox') as not_in_inbox,
        (select count(*) from {t}fires where status = 'skipped' and count < 1) as counts_nothing;
+
+-- name: count_old
+-- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
+select (select count(*)
+          from {t}alarms as alarm
+         where updated_at < $1
+           and status in ('fired', 'failed', 'cancelled')
+           and ($2 = '' or owner_did = $2)
+           and not exists (
+            select
+              from {t}fires as fire
+             where fire.alarm_id = alarm.id
+               and (fire.updated_at >= $1 or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
+       (select count(*)
+          from {t}fires as fire
+         where updated_at < $1
+           and status <> 'waiting'
+           and report_by is null
+           and ($2 = '' or owner_did = $2)
+           and not exists (
+            select
+              from {t}alarms as alarm
+             where alarm.id = fire.alarm_id
+               and alarm.status in ('active', 'paused')
+               and alarm.occurrence_at = fire.scheduled_for)) as fires,
+       (select count(*) from {t}events where at < $1 and ($2 = '' or owner_did = $2)) as events,
+       (select count(*)
+          from {t}tokens
+         where coalesce(revoked_at, expires_at) < $1
+           and ($2 = '' or owner_did = $2)) as tokens;
 
 -- name: now
 select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()));

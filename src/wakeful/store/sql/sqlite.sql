@@ -334,6 +334,20 @@ select *
    and owner_did = :owner -- when owner
 ;
 
+-- name: resolve
+-- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
+select *
+  from {t}alarms
+ where id between :low and :high
+   and (:owner = '' or owner_did = :owner)
+ union all
+select *
+  from {t}alarms
+ where owner_did = :owner
+   and idempotency_key = :key
+   and idempotency_key <> ''
+ limit :limit;
+
 -- name: find
 select *
   from {t}alarms
@@ -591,6 +605,7 @@ select rowid
      where alarm.id = fire.alarm_id
        and alarm.status in ('active', 'paused')
        and alarm.occurrence_at = fire.scheduled_for)
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: old_alarms
@@ -599,18 +614,21 @@ select rowid
  where updated_at < :before
    and status in ('fired', 'failed', 'cancelled')
    and not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id)
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: old_events
 select rowid
   from {t}events
  where at < :before
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: old_tokens
 select rowid
   from {t}tokens
  where coalesce(revoked_at, expires_at) < :before
+   and (:owner = '' or owner_did = :owner)
  limit :limit;
 
 -- name: purge_fires
@@ -683,5 +701,34 @@ select (select count(*)
           from {t}fires as fire
           join {t}alarms as alarm on alarm.id = fire.alarm_id
          where alarm.owner_did <> fire.owner_did),
-       (select count(*) from {t}fires where status = 'waiting' and target <> 'inbox'),
        (select count(*) from {t}fires where status = 'skipped' and count < 1);
+
+-- name: count_old
+-- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
+select (select count(*)
+          from {t}alarms as alarm
+         where updated_at < :before
+           and status in ('fired', 'failed', 'cancelled')
+           and (:owner = '' or owner_did = :owner)
+           and not exists (
+            select 1
+              from {t}fires as fire
+             where fire.alarm_id = alarm.id
+               and (fire.updated_at >= :before or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
+       (select count(*)
+          from {t}fires as fire
+         where updated_at < :before
+           and status <> 'waiting'
+           and report_by is null
+           and (:owner = '' or owner_did = :owner)
+           and not exists (
+            select 1
+              from {t}alarms as alarm
+             where alarm.id = fire.alarm_id
+               and alarm.status in ('active', 'paused')
+               and alarm.occurrence_at = fire.scheduled_for)) as fires,
+       (select count(*) from {t}events where at < :before and (:owner = '' or owner_did = :owner)) as events,
+       (select count(*)
+          from {t}tokens
+         where coalesce(revoked_at, expires_at) < :before
+           and (:owner = '' or owner_did = :owner)) as tokens;

@@ -231,6 +231,11 @@ class SqliteStore(SqliteTokens):
         rows = await self._rows("get", id=id, owner=owner)
         return to_alarm(rows[0]) if rows else None
 
+    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
+        if not _storable(key, owner):
+            return []
+        return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
+
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
         asked = [id for id in ids if _storable(id)]
 
@@ -333,10 +338,15 @@ class SqliteStore(SqliteTokens):
 
         await self._write(work)
 
-    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
+        values = {"before": to_ms(before), "owner": owner}
+        [counts] = await self._lookers.read(partial(_fetched, self._sql["count_old"], values))
+        return dict(zip(("alarms", "fires", "events", "tokens"), counts, strict=True))
+
+    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
         gone = 0
         for what in ("fires", "alarms", "events", "tokens"):  # fires first: an alarm goes after the last of its fires
-            sql, values = self._sql[f"old_{what}"], {"before": to_ms(before), "limit": limit}
+            sql, values = self._sql[f"old_{what}"], {"before": to_ms(before), "owner": owner, "limit": limit}
             found = await self._lookers.read(partial(_fetched, sql, values))  # nobody waits for this
             for at in range(0, len(found), _CHUNK):
                 rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]

@@ -190,6 +190,22 @@ class TestEvents:
 
 
 class TestPurging:
+    async def test_one_owner_s_is_counted_and_purged_without_another_s(self, store: Store, clock: ManualClock) -> None:
+        for owner in ("ann", "bob"):
+            await added(store, an_alarm(clock, owner_did=owner))
+            leased = await one_claimed(store)
+            await settled(store, replace(done(leased), events=(an_event(leased),)))
+        await clock.advance(10 * DAY)
+        before = clock.now() - DAY
+        assert await store.count_old(before, owner="ann") == {"alarms": 1, "fires": 1, "events": 1, "tokens": 0}
+        assert await store.count_old(before) == {"alarms": 2, "fires": 2, "events": 2, "tokens": 0}
+        assert await store.count_old(before - 20 * DAY) == {"alarms": 0, "fires": 0, "events": 0, "tokens": 0}
+        while await store.purge(before, owner="ann"):
+            pass
+        assert [alarm.owner_did for alarm in await store.find(AlarmQuery())] == ["bob"]
+        assert [fire.owner_did for fire in await store.fires(FireQuery())] == ["bob"]
+        assert [event.owner_did for _, event in await store.events()] == ["bob"]
+
     async def test_what_is_finished_goes_with_its_fires_and_events(self, store: Store, clock: ManualClock) -> None:
         for _ in range(3):
             await added(store, an_alarm(clock))

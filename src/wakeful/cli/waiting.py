@@ -1,0 +1,60 @@
+"""`at --wait`: stay until the alarm has fired and what became of that is known."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import click
+
+from wakeful.alarm import Alarm, Fire
+from wakeful.app import Wakeful
+from wakeful.cli.output import clean, utc
+
+EVERY: Final = 0.1  # seconds between two looks
+GOOD: Final = ("waiting", "delivered", "completed", "working")
+_OPEN: Final = ("retrying",)  # another attempt follows
+_PENDING: Final = ("active", "paused")
+
+
+async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
+    """The fire of a one-shot alarm once it is delivered or given up; None where the alarm ended without one."""
+    async with _delivering(clock, alarm):
+        click.echo(f"note: waiting until {utc(alarm.next_fire_at)}; Ctrl-C ends the waiting, not the alarm", err=True)
+        while True:
+            now = await clock.get(alarm.id)
+            fires = await clock.fires(alarm.id, limit=1)
+            if fires and fires[0].status not in _OPEN:
+                return fires[0]
+            if now.status not in _PENDING:
+                return None
+            await clock.service.clock.sleep(EVERY)
+
+
+@contextlib.asynccontextmanager
+async def _delivering(clock: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
+    """Deliver in this process where no worker does: otherwise the waiting would have no end."""
+    # Whoever answers us at a server delivers there as well.
+    if clock.service.is_remote or (await clock.service.targets()).get(alarm.target):
+        yield
+        return
+    click.echo("note: no worker is running on this database: this command delivers while it waits", err=True)
+    await clock.check_targets()
+    running = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+    try:
+        yield
+    finally:
+        clock.dispatcher.stop()
+        await asyncio.wait((running,))
+    running.result()
+
+
+def outcome(fire: Fire | None) -> str:
+    """What became of it, in words."""
+    if fire is None:
+        return "it ended without firing"
+    said = fire.last_error or fire.result or fire.reason
+    where = " in the inbox; `wakeful wait` takes it" if fire.status == "waiting" else ""
+    return f"{fire.status}{where}" + (f": {clean(said)}" if said else "")
