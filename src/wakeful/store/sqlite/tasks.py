@@ -12,8 +12,9 @@ from msgspec.structs import asdict
 from wakeful.alarm import Change, Task, TaskNews, TaskPlan, shows, task_state
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.moments import unix_ms
 from wakeful.store.queries import Naming
-from wakeful.store.rows import Row, from_alarm, to_ms
+from wakeful.store.rows import Row, from_alarm
 from wakeful.store.sqlite import writes as sqlite_writes
 from wakeful.store.sqlite.texts import FoundTask, news_from, read_news, read_task, read_tasks, texts
 from wakeful.store.sqlite.writer import Work, Writer
@@ -74,7 +75,7 @@ class SqliteTasks:
             sql = self._filled(found)
             if db.execute(sql["disconnect"], {"name": table}).fetchall():
                 db.execute(sql["unwatch"])  # the triggers have the same names whatever the table
-            db.execute(sql["connect"], {"name": table, "now": to_ms(self._clock.now())})
+            db.execute(sql["connect"], {"name": table, "now": unix_ms(self._clock.now())})
             db.execute(sql["watch"])
             db.execute(sql["queue_all"])
             return before is None
