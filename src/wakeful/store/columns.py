@@ -62,10 +62,7 @@ def columns(struct: type[Struct]) -> tuple[Column, ...]:
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
     kinds = {field.name: _kind(field.type) for field in info.fields}
-    return tuple(
-        Column(name, kind, _OTHER_TYPES.get((struct, name), _TYPES[kind]))
-        for name, kind in kinds.items()
-    )
+    return tuple(Column(name, kind, _OTHER_TYPES.get((struct, name), _TYPES[kind])) for name, kind in kinds.items())
 
 
 def _kind(type: inspect.Type) -> Kind:
