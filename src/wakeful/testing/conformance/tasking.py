@@ -191,7 +191,7 @@ class TestTaskRows:
             ({"id": "b"}, ["b"]),
             ({"id": "b", "owner": "ada"}, []),
         ):
-            assert [task.id for task in await store.tasks.find(**asked)] == ids  # type: ignore[arg-type]
+            assert [task.id for task in await store.tasks.find(**asked)] == ids
 
     async def test_a_row_is_changed_only_by_its_owner_as_it_was_read(
         self, store: Store, clock: ManualClock, outbox: Outbox
