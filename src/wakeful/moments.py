@@ -7,16 +7,16 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MS: Final = timedelta(milliseconds=1)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MS: Final = timedelta(milliseconds=1)
 
 
 def unix_ms(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MS
+    return (moment - EPOCH) // MS
 
 
 def from_unix_ms(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=ms)
+    return EPOCH + ms * MS
 
 
 def stamp(moment: datetime) -> str:

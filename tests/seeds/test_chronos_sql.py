@@ -19,8 +19,8 @@ from tests.acting import acting
 from tests.seeds.chronos_world import DID, USER
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import Alarm
+from wakeful.moments import unix_ms
 from wakeful.store.queries import Naming, migrations
-from wakeful.store.rows import to_ms
 from wakeful.testing import store_of
 
 __all__ = ["clock", "gateway"]
@@ -42,7 +42,7 @@ async def here(gateway: Gateway) -> Gateway:
 
 def moment(here: Gateway, at: datetime) -> str:
     """As the page's TIMESTAMPTZ; SQLite's table is strict, and its moments are whole milliseconds."""
-    return f"'{at.isoformat()}'" if here.is_postgres else str(to_ms(at))
+    return f"'{at.isoformat()}'" if here.is_postgres else str(unix_ms(at))
 
 
 async def insert(here: Gateway, at: datetime, *, cron: str = "", key: str = "") -> list[str]:
@@ -79,7 +79,7 @@ async def test_it_fires_and_a_series_goes_on(here: Gateway) -> None:
     )
     await here.pass_time(60)
     fires = await acting(here.wakeful.service, DID).fires()
-    assert {fire.id for fire in fires} == {f"{id}@{to_ms(at)}" for id in (once, daily, often)}
+    assert {fire.id for fire in fires} == {f"{id}@{unix_ms(at)}" for id in (once, daily, often)}
     assert {fire.status for fire in fires} == {"waiting"}
     assert (await read(here, once)).status == "fired"
     assert (await read(here, daily)).next_fire_at.hour == 0
@@ -175,7 +175,7 @@ async def test_a_claim_writes_now_by_the_databases_clock_into_claimed_at_and_not
         latest = await store_of(clock).now()
         [alarm] = claimed.alarms
         [(written,)] = await gateway.sql(f"select claimed_at from alarms where id = '{id}'")
-        assert written == (claimed.now if gateway.is_postgres else to_ms(claimed.now))
+        assert written == (claimed.now if gateway.is_postgres else unix_ms(claimed.now))
         assert earliest - timedelta(milliseconds=1) <= claimed.now <= latest + timedelta(milliseconds=1)
         leased = {"claimed_at": claimed.now, "claim": 1, "unsettled": 1}
         assert alarm == replace(before, **leased) == await store_of(clock).get(id)

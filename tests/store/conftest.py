@@ -79,6 +79,9 @@ class SqliteOutbox:
     async def rows(self) -> list[tuple[str, str]]:
         return self._run("select fire_id, body from outbox")
 
+    async def run(self, sql: str) -> None:
+        self._run(sql)
+
     def _run(self, sql: str) -> list[Any]:
         # Not Python's own sqlite3: two copies of SQLite in one process undo each other's locks on a file.
         db = apsw.Connection(str(self._path))
@@ -98,6 +101,9 @@ class PostgresOutbox:
 
     async def rows(self) -> list[tuple[str, str]]:
         return [tuple(row) for row in await self._run(f"select fire_id, body from {self.table}")]
+
+    async def run(self, sql: str) -> None:
+        await self._run(sql)
 
     async def _run(self, sql: str) -> list[Any]:
         import asyncpg

@@ -21,6 +21,9 @@ from wakeful.store.following import NewAlarm as NewAlarm
 from wakeful.store.inspection import Inspection as Inspection
 from wakeful.store.keys import ReportKeys as ReportKeys
 from wakeful.store.pages import Matches as Matches
+from wakeful.store.records import TargetState as TargetState
+from wakeful.store.records import Token as Token
+from wakeful.store.records import Worker as Worker
 from wakeful.store.tasks import TaskDoor
 
 BACKLOG_LIMIT: Final = 10_000
@@ -146,49 +149,6 @@ class Usage(Struct, frozen=True):
     bytes: int
 
 
-class Worker(Struct, frozen=True, kw_only=True):
-    """A process that dispatches, what it serves, and when it was last seen."""
-
-    id: str
-    host: str
-    pid: int
-    version: str
-    started_at: datetime
-    seen_at: datetime
-    stopped_at: datetime | None = None
-    targets: tuple[str, ...] = ()
-    handlers: tuple[str, ...] = ()
-
-
-class TargetState(Struct, frozen=True, kw_only=True):
-    """What is known of a target across processes: paused by whom, and whether its breaker is open."""
-
-    target: str
-    paused_at: datetime | None = None
-    paused_by: str = ""
-    paused_reason: str = ""
-    breaker_opened_at: datetime | None = None
-    last_error: str = ""
-    updated_at: datetime
-
-
-class Token(Struct, frozen=True, kw_only=True):
-    """Who may speak for an owner, and for how long. The secret itself is nowhere: `hash` is its SHA-256."""
-
-    id: str
-    owner_did: str
-    hash: bytes
-    scopes: tuple[str, ...] = ("read", "write")
-    label: str = ""
-    created_at: datetime
-    expires_at: datetime | None = None
-    last_used_at: datetime | None = None
-    revoked_at: datetime | None = None
-
-    def is_live(self, now: datetime) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-
 def door_of(kept: bytes) -> Door:
     """What is on record of the door. Closed where it is in doubt."""
     return "open" if kept == b"open" else "closed"
@@ -279,13 +239,12 @@ class Store(Protocol):
         """Write each change whose claim and version still hold: alarm, fires, events and table row together.
 
         The row must have `change.claim` and `change.version`; whether it is leased or what its status is does not
-        matter here. `edited=False` writes the dispatch columns only: status, next_fire_at, failure_count, last_error,
-        claimed_at, updated_at, last_fired_at, occurrence_at, claim, unsettled, version, awaiting, fire_count,
-        failed_in_a_row, paused_reason, cancelled_at. `edited=True` writes every column except id, owner_did, user_id,
-        idempotency_key and created_at. Fires replace the ones with their key entirely. A row whose key is already in
-        its table counts as written. What the database refuses of one change (a row for a missing table, a value it
-        cannot hold) makes that change `refused` and leaves its neighbours alone. A change that `speaks` for a task
-        (alarm/task.py) is `moved` unless the task's row, held in the same transaction, is the one that was planned.
+        matter here. `edited=False` writes the dispatch columns only, `edited=True` every column that is not fixed
+        (`DISPATCH` and `FIXED` in store/columns.py). Fires replace the ones with their key entirely. A row whose key is
+        already in its table counts as written. What the database refuses of one change (a row for a missing table, a
+        value it cannot hold) makes that change `refused` and leaves its neighbours alone. A change that `speaks` for a
+        task (alarm/task.py) is `moved` unless the task's row, held in the same transaction, is the one that was
+        planned.
         One answer per change, in order. Sets `hints` as `add` does.
         """
         ...

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from wakeful.errors import InvalidConfig
+from wakeful.store.columns import filled
 
 OURS: Final = (
     *("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets"),
@@ -19,7 +20,7 @@ OURS: Final = (
 )
 Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
-_HEAD: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_HEAD: Final = re.compile(r"^-- (name|part): (\w+)\n((?:--.*\n)*)", re.MULTILINE)
 _SQL: Final = files("wakeful.store") / "sql"
 
 
@@ -54,14 +55,24 @@ class Migration(Struct, frozen=True):
 
 
 def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
-    """Every named statement of a dialect, its tables named for this database."""
-    return named((_SQL / f"{dialect}.sql").read_text(), naming)
+    """Every named statement of a dialect, its tables named for this database, and their columns as they are."""
+    return {name: filled(sql) for name, sql in named((_SQL / f"{dialect}.sql").read_text(), naming).items()}
 
 
 def named(text: str, naming: Naming) -> dict[str, str]:
-    """The statements of a file, by the names that stand above them."""
-    parts = _HEAD.split(text)
-    return {name: naming.fill(body.strip().rstrip(";")) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    """The statements of a file, by the names that stand above them, with the parts that several have in common."""
+    parts: dict[str, str] = {}
+    statements: dict[str, str] = {}
+    _, *pieces = _HEAD.split(text)
+    for what, name, comment, body in zip(*(pieces[at::4] for at in range(4)), strict=True):
+        sql = body.strip().rstrip(";")
+        if what == "part":
+            parts["{" + name + "}"] = sql
+            continue
+        for mark, part in parts.items():
+            sql = sql.replace(mark, part)
+        statements[name] = comment + naming.fill(sql)
+    return statements
 
 
 def migrations(dialect: Dialect, naming: Naming) -> list[Migration]:

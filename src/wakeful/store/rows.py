@@ -6,38 +6,25 @@ This is on the path of every wake: a few microseconds a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
+from wakeful.moments import EPOCH, MS
 from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
+from wakeful.store.columns import DISPATCH, places
 
 Row = tuple[Any, ...]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MS: Final = timedelta(milliseconds=1)
-
-
-def to_ms(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MS
-
-
-def to_moment(ms: int) -> datetime:
-    return _EPOCH + ms * _MS
-
-
-def _ms(moment: datetime | None) -> int | None:
-    return None if moment is None else (moment - _EPOCH) // _MS
 
 
 def length_ms(length: timedelta) -> int:
     """A length in whole milliseconds, rounded up: a lease never ends before it should."""
-    return -(-length // _MS)
+    return -(-length // MS)
 
 
 def first_id(ms: int) -> str:
@@ -46,46 +33,25 @@ def first_id(ms: int) -> str:
     return f"{text[:8]}-{text[8:]}"
 
 
-def _positions(fields: Sequence[str], *names: str) -> tuple[int, ...]:
-    return tuple(fields.index(name) for name in names)
-
-
 _ALARM: Final = Alarm.__struct_fields__
-_ALARM_MOMENTS: Final = _positions(
-    _ALARM,
-    "fire_at",
-    "next_fire_at",
-    "claimed_at",
-    "created_at",
-    "updated_at",
-    "last_fired_at",
-    "occurrence_at",
-    "awaiting",
-    "cancelled_at",
-)
+_ALARM_MOMENTS: Final = places(Alarm, "moment")
+_ALARM_FLAGS: Final = places(Alarm, "flag")
 _POLICY: Final = _ALARM.index("policy")
-_ISOLATED: Final = _ALARM.index("isolated")
+_dispatched: Final = attrgetter(*DISPATCH)
+_CHANGE_MOMENTS: Final = places(Alarm, "moment", ("id", "held_claim", "held_version", *DISPATCH))
 
 _FIRE: Final = Fire.__struct_fields__
-_FIRE_MOMENTS: Final = _positions(
-    _FIRE,
-    "scheduled_for",
-    "started_at",
-    "delivered_at",
-    "report_by",
-    "completed_at",
-    "through",
-    "updated_at",
-)
+_FIRE_MOMENTS: Final = places(Fire, "moment")
 _LOG: Final = _FIRE.index("log")
-_MOVED_MOMENTS: Final = _positions(MovedFire.__struct_fields__, "scheduled_for", "delivered_at", "updated_at")
+_NEW_MOMENTS: Final = places(NewAlarm, "moment")
+_MOVED_MOMENTS: Final = places(MovedFire, "moment")
 
 
 def _with_moments(row: Row, positions: tuple[int, ...]) -> list[Any]:
     values = list(row)
     for at in positions:
         if (ms := values[at]) is not None:
-            values[at] = _EPOCH + ms * _MS
+            values[at] = EPOCH + ms * MS
     return values
 
 
@@ -93,7 +59,7 @@ def _with_ms(row: Row, positions: tuple[int, ...]) -> list[Any]:
     values = list(row)
     for at in positions:
         if (moment := values[at]) is not None:
-            values[at] = (moment - _EPOCH) // _MS
+            values[at] = (moment - EPOCH) // MS
     return values
 
 
@@ -101,7 +67,8 @@ def to_alarm(row: Row) -> Alarm:
     values = _with_moments(row, _ALARM_MOMENTS)
     policy = values[_POLICY]
     values[_POLICY] = DEFAULT_POLICY if policy is None else _policy(policy)
-    values[_ISOLATED] = values[_ISOLATED] == 1
+    for at in _ALARM_FLAGS:
+        values[at] = values[at] == 1
     return Alarm(**dict(zip(_ALARM, values, strict=True)))
 
 
@@ -134,27 +101,11 @@ def from_change(change: Change) -> list[Any]:
     if change.edited:
         return [change.claim, change.version, *from_alarm(change.after)]
     after = change.after
-    return [  # in the order of `change` in that query
-        after.id,
-        change.claim,
-        change.version,
-        (after.next_fire_at - _EPOCH) // _MS,
-        after.status,
-        after.failure_count,
-        after.last_error,
-        _ms(after.claimed_at),
-        (after.updated_at - _EPOCH) // _MS,
-        _ms(after.last_fired_at),
-        (after.occurrence_at - _EPOCH) // _MS,
-        after.claim,
-        after.unsettled,
-        after.version,
-        _ms(after.awaiting),
-        after.fire_count,
-        after.failed_in_a_row,
-        after.paused_reason,
-        _ms(after.cancelled_at),
-    ]
+    values = [after.id, change.claim, change.version, *_dispatched(after)]
+    for at in _CHANGE_MOMENTS:
+        if (moment := values[at]) is not None:
+            values[at] = (moment - EPOCH) // MS
+    return values
 
 
 def to_fire(row: Row) -> Fire:
@@ -174,8 +125,8 @@ def to_alarm_and_fire(row: Row) -> tuple[Alarm, Fire]:
 
 
 def to_new_alarm(row: Row) -> NewAlarm:
-    id, owner_did, target, status, created_at = row
-    return NewAlarm(id=id, owner_did=owner_did, target=target, status=status, created_at=to_moment(created_at))
+    values = _with_moments(row, _NEW_MOMENTS)
+    return NewAlarm(**dict(zip(NewAlarm.__struct_fields__, values, strict=True)))
 
 
 def to_moved_fire(row: Row) -> MovedFire:
@@ -183,48 +134,37 @@ def to_moved_fire(row: Row) -> MovedFire:
     return MovedFire(**dict(zip(MovedFire.__struct_fields__, values, strict=True)))
 
 
+_EVENT_MOMENTS: Final = places(Event, "moment")
+
+
 def to_event(row: Row) -> tuple[int, Event]:
-    seq, at, what, alarm_id, owner_did, fire_id, by, reason = row
-    event = Event(
-        at=to_moment(at), what=what, alarm_id=alarm_id, owner_did=owner_did, fire_id=fire_id, by=by, reason=reason
-    )
-    return seq, event
+    values = _with_moments(row[1:], _EVENT_MOMENTS)
+    return row[0], Event(**dict(zip(Event.__struct_fields__, values, strict=True)))
 
 
 def from_event(event: Event) -> list[Any]:
-    return [to_ms(event.at), *astuple(event)[1:]]
+    return _with_ms(astuple(event), _EVENT_MOMENTS)
+
+
+_WORKER_MOMENTS: Final = places(Worker, "moment")
+_WORKER_NAMES: Final = places(Worker, "json")
 
 
 def to_worker(row: Row) -> Worker:
-    id, host, pid, version, started_at, seen_at, stopped_at, targets, handlers = row
-    return Worker(
-        id=id,
-        host=host,
-        pid=pid,
-        version=version,
-        started_at=to_moment(started_at),
-        seen_at=to_moment(seen_at),
-        stopped_at=None if stopped_at is None else to_moment(stopped_at),
-        targets=_read_names(targets),
-        handlers=_read_names(handlers),
-    )
+    values = _with_moments(row, _WORKER_MOMENTS)
+    for at in _WORKER_NAMES:
+        values[at] = _read_names(values[at])
+    return Worker(**dict(zip(Worker.__struct_fields__, values, strict=True)))
 
 
 def from_worker(worker: Worker, *, seen_at: datetime) -> list[Any]:
-    return [
-        worker.id,
-        worker.host,
-        worker.pid,
-        worker.version,
-        to_ms(worker.started_at),
-        to_ms(seen_at),
-        None if worker.stopped_at is None else to_ms(worker.stopped_at),
-        _json(worker.targets),
-        _json(worker.handlers),
-    ]
+    values = _with_ms(astuple(replace(worker, seen_at=seen_at)), _WORKER_MOMENTS)
+    for at in _WORKER_NAMES:
+        values[at] = _json(values[at])
+    return values
 
 
-_STATE_MOMENTS: Final = _positions(TargetState.__struct_fields__, "paused_at", "breaker_opened_at", "updated_at")
+_STATE_MOMENTS: Final = places(TargetState, "moment")
 
 
 def to_target_state(row: Row) -> TargetState:
@@ -237,7 +177,7 @@ def from_target_state(state: TargetState) -> list[Any]:
 
 
 _TOKEN: Final = Token.__struct_fields__
-_TOKEN_MOMENTS: Final = _positions(_TOKEN, "created_at", "expires_at", "last_used_at", "revoked_at")
+_TOKEN_MOMENTS: Final = places(Token, "moment")
 _SCOPES: Final = _TOKEN.index("scopes")
 
 

@@ -180,9 +180,9 @@ def filled(sql: Mapping[str, str], table: TaskTable, parts: Mapping[str, str]) -
     common = {
         "tasks": table.quoted,
         "name_mode": ", context_mode" if has_mode else "",
-        "set_mode": f", context_mode = {parts['mode']}" if has_mode else "",
-        "give_mode": f", {parts['mode']}" if has_mode else "",
-        "error": f", error = {parts['note']}" if "error" in table.columns else "",
+        "set_mode": ", context_mode = :context_mode" if has_mode else "",
+        "give_mode": ", :context_mode" if has_mode else "",
+        "error": ", error = :note" if "error" in table.columns else "",
     }
     return {name: _fill(text, {**common, **parts}) for name, text in sql.items()}
 

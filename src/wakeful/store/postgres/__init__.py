@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec.structs import astuple
+
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
@@ -307,9 +309,7 @@ class PostgresStore:
         return Followed([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
 
     async def beat(self, worker: Worker) -> None:
-        id, host, pid, version, started_at, _, *rest = worker_values(worker)
-        values = (id, host, pid, version, started_at, *rest)
-        await self._database.fetch(self._sql["beat"], self._moment(), LONG_LOCK_WAIT, *values)
+        await self._database.fetch(self._sql["beat"], self._moment(), LONG_LOCK_WAIT, *worker_values(worker))
 
     async def workers(self) -> list[Worker]:
         return [worker_of(row) for row in await self._database.fetch(self._sql["workers"])]
@@ -319,10 +319,8 @@ class PostgresStore:
         return {state.target: state for state in states}
 
     async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
-        values = (state.target, state.paused_at, state.paused_by, state.paused_reason)
-        more = (state.breaker_opened_at, state.last_error, state.updated_at)
         events = event_columns([event] if event is not None else [])
-        await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *values, *more, *events)
+        await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *events, *astuple(state))
 
     async def door(self) -> Door:
         rows = await self._database.fetch(self._sql["door"])

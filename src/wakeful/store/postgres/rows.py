@@ -18,6 +18,7 @@ from msgspec.structs import astuple, replace
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.moments import unix_ms
 from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
+from wakeful.store.columns import DISPATCH, INTENT, places
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Record
@@ -30,18 +31,11 @@ _WORKER: Final = Worker.__struct_fields__
 _TOKEN: Final = Token.__struct_fields__
 _POLICY: Final = _ALARM.index("policy")
 _LOG: Final = _FIRE.index("log")
-_LISTS: Final = (_WORKER.index("targets"), _WORKER.index("handlers"))
-# What a settlement writes. An owner's words are not among them: an edit is never overwritten by a delivery.
-_DISPATCH: Final = attrgetter(
-    *("status", "next_fire_at", "occurrence_at", "failure_count", "last_error", "claimed_at", "claim", "version"),
-    *("unsettled", "awaiting", "fire_count", "failed_in_a_row", "paused_reason", "cancelled_at", "last_fired_at"),
-    "updated_at",
-)
-# What an edit writes besides.
-_INTENT: Final = attrgetter(
-    *("label", "kind", "fire_at", "cron_expr", "timezone", "conversation_id", "wake_message", "payload"),
-    *("max_failures", "target", "created_by", "created_via", "isolated", "parent_fire", "root_id", "generation"),
-)
+_LISTS: Final = places(Worker, "json")
+_SEEN: Final = _WORKER.index("seen_at")
+_dispatched: Final = attrgetter(*DISPATCH)
+_intended: Final = attrgetter(*INTENT)
+_INTENT_POLICY: Final = INTENT.index("policy")
 
 _json = msgspec.json.Encoder()
 _policy = msgspec.json.Decoder(Policy)
@@ -104,7 +98,8 @@ def event_of(row: Iterable[Any]) -> tuple[int, Event]:
 
 def worker_of(row: Iterable[Any]) -> Worker:
     values = dict(zip(_WORKER, row, strict=False))
-    values["targets"], values["handlers"] = _names.decode(values["targets"]), _names.decode(values["handlers"])
+    for index in _LISTS:
+        values[_WORKER[index]] = _names.decode(values[_WORKER[index]])
     return Worker(**values)
 
 
@@ -123,7 +118,7 @@ def token_values(token: Token) -> tuple[Any, ...]:
 
 
 def alarm_columns(alarms: Iterable[Alarm]) -> Columns:
-    return _columns([_alarm_values(alarm) for alarm in alarms], len(_ALARM))
+    return _columns([_with_policy_text(astuple(alarm), _POLICY) for alarm in alarms], len(_ALARM))
 
 
 def guard_columns(changes: Iterable[Change]) -> Columns:
@@ -131,11 +126,11 @@ def guard_columns(changes: Iterable[Change]) -> Columns:
 
 
 def dispatch_columns(changes: Iterable[Change]) -> Columns:
-    return _columns([_DISPATCH(change.after) for change in changes], 16)
+    return _columns([_dispatched(change.after) for change in changes], len(DISPATCH))
 
 
 def intent_columns(changes: Iterable[Change]) -> Columns:
-    return _columns([(*_INTENT(change.after), _policy_text(change.after.policy)) for change in changes], 17)
+    return _columns([_with_policy_text(_intended(change.after), _INTENT_POLICY) for change in changes], len(INTENT))
 
 
 def fire_columns(changes: Iterable[Change]) -> Columns:
@@ -147,10 +142,11 @@ def event_columns(events: Iterable[Event]) -> Columns:
 
 
 def worker_values(worker: Worker) -> list[Any]:
+    """Without when it was seen: that says the database's clock."""
     values = list(astuple(worker))
     for index in _LISTS:
         values[index] = _json.encode(values[index]).decode()
-    return values
+    return [*values[:_SEEN], *values[_SEEN + 1 :]]
 
 
 def without_unwritable(change: Change) -> Change:
@@ -174,13 +170,10 @@ def _writable(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-def _alarm_values(alarm: Alarm) -> tuple[Any, ...]:
-    values = astuple(alarm)
-    return (*values[:_POLICY], _policy_text(alarm.policy), *values[_POLICY + 1 :])
-
-
-def _policy_text(policy: Policy) -> str | None:
-    return None if policy == DEFAULT_POLICY else _json.encode(policy).decode()
+def _with_policy_text(values: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    policy = values[at]
+    text = None if policy is DEFAULT_POLICY or policy == DEFAULT_POLICY else _json.encode(policy).decode()
+    return (*values[:at], text, *values[at + 1 :])
 
 
 def _fire_values(fire: Fire) -> tuple[Any, ...]:

@@ -104,9 +104,9 @@ class Writes:
             self._sql["settle"],
             *(now, _wait(alone), self._tick),
             *guard_columns(ordered),
+            [id for id, _ in events],
             *dispatch_columns(ordered),
             *fire_columns(ordered),
-            [id for id, _ in events],
             *event_columns(event for _, event in events),
         )
         soon = any(row["soon"] for row in rows)

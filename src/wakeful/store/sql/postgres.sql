@@ -5,6 +5,31 @@
 -- it tells the time (the database's own, where none is handed in) and settles for this one transaction how long to wait
 -- for a lock, and that the commit is on disk before it is answered, whatever the server or the role is set to. No session
 -- keeps any of it: that is what makes each statement work behind pgbouncer.
+-- {… columns}, {… arrays}, {… values}: the columns of a table or some of them, as store/columns.py has them. A `part`
+-- stands where its name does.
+
+-- part: unleased
+-- Nobody has it: it was never leased, the lease has ended, or it is from a clock that was set back since.
+(claimed_at is null
+  or claimed_at <= (select now from moment) - $2::interval
+  or claimed_at > (select now from moment) + $2::interval);
+
+-- part: noted
+-- What a claim has leased, under the caller's token, for a caller who never hears the answer.
+noted as (
+    insert into {t}claim_tokens (claimer, token, at, alarm_ids, numbers)
+    select $6::uuid,
+           $7::uuid,
+           (select now from moment),
+           array_agg(id),
+           array_agg(claim)
+      from leased
+    having count(*) > 0
+        on conflict (claimer) do update
+       set token = excluded.token,
+           at = excluded.at,
+           alarm_ids = excluded.alarm_ids,
+           numbers = excluded.numbers);
 
 -- name: add
 -- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
@@ -15,13 +40,7 @@ with moment as materialized (
 insert into {t}alarms
 select alarm.*
   from moment
- cross join unnest(
-    $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::timestamptz[], $10::text[], $11::text[],
-    $12::timestamptz[], $13::text[], $14::text[], $15::json[], $16::text[], $17::text[], $18::integer[], $19::integer[],
-    $20::text[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[], $24::timestamptz[], $25::text[],
-    $26::timestamptz[], $27::integer[], $28::integer[], $29::integer[], $30::timestamptz[], $31::json[], $32::integer[],
-    $33::integer[], $34::text[], $35::text[], $36::text[], $37::timestamptz[], $38::boolean[], $39::text[], $40::text[],
-    $41::integer[]) as alarm
+ cross join unnest({alarm arrays from $4}) as alarm
     on conflict do nothing
 returning id,
           status = 'active' and next_fire_at <= (select now from moment) + $3::interval as soon;
@@ -43,8 +62,7 @@ select *
 -- index: a backlog on one is never read for another. The moment comes back even when nothing is due. A claim need not
 -- survive a crash of the server, so it does not wait for the disk: the alarm is then due still, and is claimed again.
 -- `suspect`: at most one alarm that was claimed before and never settled, the one with the least against it. The others
--- are passed over; they are never many, and stand in front. `noted`: what was leased, under the caller's token, for a
--- caller who never hears the answer.
+-- are passed over; they are never many, and stand in front.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('synchronous_commit', 'off', true)),
@@ -65,9 +83,7 @@ suspect as materialized (
          where status = 'active'
            and target = slot.target
            and next_fire_at <= (select now from moment)
-           and (claimed_at is null
-             or claimed_at <= (select now from moment) - $2::interval
-             or claimed_at > (select now from moment) + $2::interval)
+           and {unleased}
          order by next_fire_at
          limit slot.free) as due
      where $5::boolean
@@ -88,28 +104,13 @@ leased as (
              where status = 'active'
                and target = slot.target
                and next_fire_at <= (select now from moment)
-               and (claimed_at is null
-                 or claimed_at <= (select now from moment) - $2::interval
-                 or claimed_at > (select now from moment) + $2::interval)
+               and {unleased}
                and (unsettled = 0 or id = (select id from suspect))
              order by next_fire_at
              limit slot.free
                for update skip locked) as due))
     returning *),
-noted as (
-    insert into {t}claim_tokens (claimer, token, at, alarm_ids, numbers)
-    select $6::uuid,
-           $7::uuid,
-           (select now from moment),
-           array_agg(id),
-           array_agg(claim)
-      from leased
-    having count(*) > 0
-        on conflict (claimer) do update
-       set token = excluded.token,
-           at = excluded.at,
-           alarm_ids = excluded.alarm_ids,
-           numbers = excluded.numbers)
+{noted}
 select moment.now,
        coalesce((select is_ahead from suspect), false),
        leased.*
@@ -143,9 +144,7 @@ suspect as materialized (
          where status = 'active'
            and target = slot.target
            and next_fire_at <= (select now from moment)
-           and (claimed_at is null
-             or claimed_at <= (select now from moment) - $2::interval
-             or claimed_at > (select now from moment) + $2::interval)
+           and {unleased}
          order by next_fire_at
          limit slot.free) as due
      where $5::boolean
@@ -175,9 +174,7 @@ walk (target, share, each, step, owner, due, served) as (
                and target = walk.target
                and owner_did = next.owner_did
                and next_fire_at <= (select now from moment)
-               and (claimed_at is null
-                 or claimed_at <= (select now from moment) - $2::interval
-                 or claimed_at > (select now from moment) + $2::interval)
+               and {unleased}
                and unsettled = 0
              order by next_fire_at
              limit walk.each),
@@ -236,9 +233,7 @@ in_front as materialized (
          where id = wanted.id
            and status = 'active'
            and next_fire_at <= (select now from moment)
-           and (claimed_at is null
-             or claimed_at <= (select now from moment) - $2::interval
-             or claimed_at > (select now from moment) + $2::interval)
+           and {unleased}
            and (unsettled = 0 or id = (select id from suspect))
          limit 1
            for update skip locked) as alarm),
@@ -259,29 +254,14 @@ leased as (
              where status = 'active'
                and target = slot.target
                and next_fire_at <= (select now from moment)
-               and (claimed_at is null
-                 or claimed_at <= (select now from moment) - $2::interval
-                 or claimed_at > (select now from moment) + $2::interval)
+               and {unleased}
                and unsettled = 0
                and id <> all(array(select id from in_front))
              order by next_fire_at
              limit slot.free - (select count(*) from in_front where in_front.target = slot.target)
                for update skip locked) as due))
     returning *),
-noted as (
-    insert into {t}claim_tokens (claimer, token, at, alarm_ids, numbers)
-    select $6::uuid,
-           $7::uuid,
-           (select now from moment),
-           array_agg(id),
-           array_agg(claim)
-      from leased
-    having count(*) > 0
-        on conflict (claimer) do update
-       set token = excluded.token,
-           at = excluded.at,
-           alarm_ids = excluded.alarm_ids,
-           numbers = excluded.numbers)
+{noted}
 select moment.now,
        coalesce((select is_ahead from suspect), false),
        case row_number() over in_order when 1 then array(select target from stood order by target) end, -- said once
@@ -316,31 +296,10 @@ with moment as materialized (
            set_config('synchronous_commit', 'on', true)),
 applied as (
     update {t}alarms as alarm
-       set status = change.status,
-           next_fire_at = change.next_fire_at,
-           occurrence_at = change.occurrence_at,
-           failure_count = change.failure_count,
-           last_error = change.last_error,
-           claimed_at = change.claimed_at,
-           claim = change.claim,
-           version = change.version,
-           unsettled = change.unsettled,
-           awaiting = change.awaiting,
-           fire_count = change.fire_count,
-           failed_in_a_row = change.failed_in_a_row,
-           paused_reason = change.paused_reason,
-           cancelled_at = change.cancelled_at,
-           last_fired_at = change.last_fired_at,
-           updated_at = change.updated_at
+       set {dispatch columns from change}
       from moment
-     cross join unnest(
-        $4::uuid[], $5::integer[], $6::integer[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::integer[],
-        $11::text[], $12::timestamptz[], $13::integer[], $14::integer[], $15::integer[], $16::timestamptz[],
-        $17::integer[], $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[])
-        as change (
-            id, held_claim, held_version, status, next_fire_at, occurrence_at, failure_count, last_error, claimed_at,
-            claim, version, unsettled, awaiting, fire_count, failed_in_a_row, paused_reason, cancelled_at,
-            last_fired_at, updated_at)
+     cross join unnest($4::uuid[], $5::integer[], $6::integer[], {dispatch arrays from $8})
+        as change (id, held_claim, held_version, {dispatch columns})
      where alarm.id = change.id
        and alarm.claim = change.held_claim
        and alarm.version = change.held_version
@@ -349,43 +308,18 @@ applied as (
 put_fires as (
     insert into {t}fires
     select fire.*
-      from unnest(
-        $23::uuid[], $24::timestamptz[], $25::text[], $26::text[], $27::text[], $28::text[], $29::integer[],
-        $30::integer[], $31::timestamptz[], $32::timestamptz[], $33::timestamptz[], $34::timestamptz[], $35::bigint[],
-        $36::text[], $37::text[], $38::json[], $39::timestamptz[], $40::integer[], $41::timestamptz[])
-        as fire (
-            alarm_id, scheduled_for, owner_did, target, status, reason, attempts, failures, started_at, delivered_at,
-            report_by, completed_at, duration_ms, result, last_error, log, through, count, updated_at)
+      from unnest({fire arrays}) as fire ({fire columns})
       join applied on applied.id = fire.alarm_id
         on conflict (alarm_id, scheduled_for) do update
-       set owner_did = excluded.owner_did,
-           target = excluded.target,
-           status = excluded.status,
-           reason = excluded.reason,
-           attempts = excluded.attempts,
-           failures = excluded.failures,
-           started_at = excluded.started_at,
-           delivered_at = excluded.delivered_at,
-           report_by = excluded.report_by,
-           completed_at = excluded.completed_at,
-           duration_ms = excluded.duration_ms,
-           result = excluded.result,
-           last_error = excluded.last_error,
-           log = excluded.log,
-           through = excluded.through,
-           count = excluded.count,
-           updated_at = excluded.updated_at),
+       set {fire columns but alarm_id, scheduled_for from excluded}),
 turn as materialized (
     select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
-     where cardinality($43::timestamptz[]) > 0),
+     where cardinality($7::uuid[]) > 0),
 add_events as (
-    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
-    select event.at, event.what, event.alarm_id, event.owner_did, event.fire_id, event.by, event.reason
+    insert into {t}events ({event columns})
+    select {event columns of event}
       from turn
-     cross join unnest(
-        $42::uuid[], $43::timestamptz[], $44::text[], $45::text[], $46::text[], $47::text[], $48::text[], $49::text[])
-           with ordinality
-        as event (change_id, at, what, alarm_id, owner_did, fire_id, by, reason, nr)
+     cross join unnest($7::uuid[], {event arrays}) with ordinality as event (change_id, {event columns}, nr)
       join applied on applied.id = event.change_id
      order by event.nr)
 select id,
@@ -399,31 +333,10 @@ with moment as materialized (
     select set_config('lock_timeout', $1, true),
            set_config('synchronous_commit', 'on', true))
 update {t}alarms as alarm
-   set label = change.label,
-       kind = change.kind,
-       fire_at = change.fire_at,
-       cron_expr = change.cron_expr,
-       timezone = change.timezone,
-       conversation_id = change.conversation_id,
-       wake_message = change.wake_message,
-       payload = change.payload,
-       max_failures = change.max_failures,
-       target = change.target,
-       created_by = change.created_by,
-       created_via = change.created_via,
-       isolated = change.isolated,
-       parent_fire = change.parent_fire,
-       root_id = change.root_id,
-       generation = change.generation,
-       policy = change.policy
+   set {intent columns from change}
   from moment
- cross join unnest(
-    $2::uuid[], $3::integer[], $4::integer[], $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::text[],
-    $10::text[], $11::text[], $12::json[], $13::integer[], $14::text[], $15::text[], $16::text[], $17::boolean[],
-    $18::text[], $19::text[], $20::integer[], $21::json[])
-    as change (
-        id, held_claim, held_version, label, kind, fire_at, cron_expr, timezone, conversation_id, wake_message, payload,
-        max_failures, target, created_by, created_via, isolated, parent_fire, root_id, generation, policy)
+ cross join unnest($2::uuid[], $3::integer[], $4::integer[], {intent arrays from $5})
+    as change (id, held_claim, held_version, {intent columns})
  where alarm.id = change.id
    and alarm.claim = change.held_claim
    and alarm.version = change.held_version;
@@ -509,9 +422,7 @@ select served.target,
      where status = 'active'
        and target = served.target
        and next_fire_at <= (select now from moment)
-       and (claimed_at is null
-         or claimed_at <= (select now from moment) - $2::interval
-         or claimed_at > (select now from moment) + $2::interval)
+       and {unleased}
      order by next_fire_at
      limit $3) as due
  group by served.target;
@@ -697,18 +608,11 @@ with moment as materialized (
 forgotten as (
     delete from {t}claim_tokens
      where at < (select now from moment) - interval '1 day')
-insert into {t}workers
-select $3::text, $4::text, $5::integer, $6::text, $7::timestamptz, moment.now, $8::timestamptz, $9::json, $10::json
+insert into {t}workers (seen_at, {worker columns but seen_at})
+select moment.now, {worker values but seen_at from $3}
   from moment
     on conflict (id) do update
-   set host = excluded.host,
-       pid = excluded.pid,
-       version = excluded.version,
-       started_at = excluded.started_at,
-       seen_at = excluded.seen_at,
-       stopped_at = excluded.stopped_at,
-       targets = excluded.targets,
-       handlers = excluded.handlers;
+   set {worker columns but id from excluded};
 
 -- name: workers
 select *
@@ -727,23 +631,17 @@ with moment as materialized (
 turn as materialized (
     select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
       from moment
-     where cardinality($9::timestamptz[]) > 0),
+     where cardinality($2::timestamptz[]) > 0),
 add_events as (
-    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+    insert into {t}events ({event columns})
     select event.*
       from turn
-     cross join unnest(
-        $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[]) as event)
+     cross join unnest({event arrays from $2}) as event)
 insert into {t}target_states
-select $2::text, $3::timestamptz, $4::text, $5::text, $6::timestamptz, $7::text, $8::timestamptz
+select {state values}
   from moment
     on conflict (target) do update
-   set paused_at = excluded.paused_at,
-       paused_by = excluded.paused_by,
-       paused_reason = excluded.paused_reason,
-       breaker_opened_at = excluded.breaker_opened_at,
-       last_error = excluded.last_error,
-       updated_at = excluded.updated_at;
+   set {state columns but target from excluded};
 
 -- name: new_report_key
 with moment as materialized (
@@ -774,11 +672,10 @@ select secret.name
 with turn as materialized (
     select pg_advisory_xact_lock(hashtextextended('{t}events', 0))),
 add_events as (
-    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+    insert into {t}events ({event columns})
     select event.*
       from turn
-     cross join unnest(
-        $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) as event)
+     cross join unnest({event arrays from $3}) as event)
 insert into {t}secrets (name, value)
 select *
   from unnest($1::text[], $2::bytea[])
@@ -798,11 +695,10 @@ turn as materialized (
     select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
       from moment),
 add_events as (
-    insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+    insert into {t}events ({event columns})
     select event.*
       from turn
-     cross join unnest(
-        $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) as event)
+     cross join unnest({event arrays from $2}) as event)
 insert into {t}secrets (name, value)
 select 'door',
        'open'::bytea
@@ -815,8 +711,7 @@ with moment as materialized (
     select set_config('lock_timeout', $1, true),
            set_config('synchronous_commit', 'on', true))
 insert into {t}tokens
-select $2::text, $3::text, $4::bytea, $5::text, $6::text, $7::timestamptz, $8::timestamptz, $9::timestamptz,
-       $10::timestamptz
+select {token values from $2}
   from moment
     on conflict do nothing;
 

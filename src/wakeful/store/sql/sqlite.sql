@@ -3,6 +3,12 @@
 -- {rows} becomes `(?, …), (?, …)`, one group per row. One statement writes many rows because between statements the driver
 -- lets go of Python's interpreter lock, and a busy event loop may keep it for milliseconds each time.
 -- A line marked `-- when x` counts only where x is given: an `or` instead would keep SQLite from using the index.
+-- {… columns}, {… as json}: the columns of a table or some of them, as store/columns.py has them. A `part` stands where
+-- its name does.
+
+-- part: unleased
+-- Nobody has it: it was never leased, the lease has ended, or it is from a clock that was set back since.
+(claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease);
 
 -- name: add
 -- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
@@ -37,7 +43,7 @@ select rowid,
      where status = 'active'
        and target = :target
        and next_fire_at <= :now
-       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+       and {unleased}
      order by next_fire_at
      limit :slots)
  where unsettled > 0
@@ -55,7 +61,7 @@ select json_group_array(rowid)
      where status = 'active'
        and target = :target
        and next_fire_at <= :now
-       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+       and {unleased}
        and (unsettled = 0 or rowid = :suspect)
      order by next_fire_at
      limit :slots);
@@ -80,7 +86,7 @@ with recursive walk (step, owner, due, served) as materialized (
                    and target = :target
                    and owner_did = next.owner_did
                    and next_fire_at <= :now
-                   and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+                   and {unleased}
                    and unsettled = 0
                  order by next_fire_at
                  limit :each)),
@@ -126,71 +132,15 @@ update {t}alarms
 -- name: claimed
 -- All of them as one text: a row at a time, the writer would hand the interpreter lock back and forth for each.
 select json_group_array(
-    json_object(
-        'id', id,
-        'owner_did', owner_did,
-        'user_id', user_id,
-        'label', label,
-        'kind', kind,
-        'fire_at', fire_at / 1000.0,
-        'cron_expr', cron_expr,
-        'timezone', timezone,
-        'next_fire_at', next_fire_at / 1000.0,
-        'conversation_id', conversation_id,
-        'wake_message', wake_message,
-        'payload', payload,
-        'status', status,
-        'idempotency_key', idempotency_key,
-        'max_failures', max_failures,
-        'failure_count', failure_count,
-        'last_error', last_error,
-        'claimed_at', claimed_at / 1000.0,
-        'created_at', created_at / 1000.0,
-        'updated_at', updated_at / 1000.0,
-        'last_fired_at', last_fired_at / 1000.0,
-        'target', target,
-        'occurrence_at', occurrence_at / 1000.0,
-        'claim', claim,
-        'unsettled', unsettled,
-        'version', version,
-        'awaiting', awaiting / 1000.0,
-        'policy', json(iif(json_valid(policy), policy, '{}')),
-        'fire_count', fire_count,
-        'failed_in_a_row', failed_in_a_row,
-        'created_by', created_by,
-        'created_via', created_via,
-        'paused_reason', paused_reason,
-        'cancelled_at', cancelled_at / 1000.0,
-        'isolated', isolated,
-        'parent_fire', parent_fire,
-        'root_id', root_id,
-        'generation', generation))
+    json_object({alarm as json}))
   from {t}alarms
  where rowid in (select value from json_each(:rowids));
 
 -- name: settle
 -- Dispatch columns only: what an owner edited meanwhile is not overwritten.
-with change (
-    id, held_claim, held_version, next_fire_at, status, failure_count, last_error, claimed_at, updated_at, last_fired_at,
-    occurrence_at, claim, unsettled, version, awaiting, fire_count, failed_in_a_row, paused_reason, cancelled_at)
-  as (values {rows})
+with change (id, held_claim, held_version, {dispatch columns}) as (values {rows})
 update {t}alarms as alarm
-   set next_fire_at = change.next_fire_at,
-       status = change.status,
-       failure_count = change.failure_count,
-       last_error = change.last_error,
-       claimed_at = change.claimed_at,
-       updated_at = change.updated_at,
-       last_fired_at = change.last_fired_at,
-       occurrence_at = change.occurrence_at,
-       claim = change.claim,
-       unsettled = change.unsettled,
-       version = change.version,
-       awaiting = change.awaiting,
-       fire_count = change.fire_count,
-       failed_in_a_row = change.failed_in_a_row,
-       paused_reason = change.paused_reason,
-       cancelled_at = change.cancelled_at
+   set {dispatch columns from change}
   from change
  where alarm.id = change.id
    and alarm.claim = change.held_claim
@@ -198,46 +148,9 @@ update {t}alarms as alarm
 
 -- name: settle_edited
 -- Everything but whose it is, its key, and when it was created.
-with change (
-    held_claim, held_version, id, owner_did, user_id, label, kind, fire_at, cron_expr, timezone, next_fire_at,
-    conversation_id, wake_message, payload, status, idempotency_key, max_failures, failure_count, last_error, claimed_at,
-    created_at, updated_at, last_fired_at, target, occurrence_at, claim, unsettled, version, awaiting, policy, fire_count,
-    failed_in_a_row, created_by, created_via, paused_reason, cancelled_at, isolated, parent_fire, root_id, generation)
-  as (values {rows})
+with change (held_claim, held_version, {alarm columns}) as (values {rows})
 update {t}alarms as alarm
-   set label = change.label,
-       kind = change.kind,
-       fire_at = change.fire_at,
-       cron_expr = change.cron_expr,
-       timezone = change.timezone,
-       next_fire_at = change.next_fire_at,
-       conversation_id = change.conversation_id,
-       wake_message = change.wake_message,
-       payload = change.payload,
-       status = change.status,
-       max_failures = change.max_failures,
-       failure_count = change.failure_count,
-       last_error = change.last_error,
-       claimed_at = change.claimed_at,
-       updated_at = change.updated_at,
-       last_fired_at = change.last_fired_at,
-       target = change.target,
-       occurrence_at = change.occurrence_at,
-       claim = change.claim,
-       unsettled = change.unsettled,
-       version = change.version,
-       awaiting = change.awaiting,
-       policy = change.policy,
-       fire_count = change.fire_count,
-       failed_in_a_row = change.failed_in_a_row,
-       created_by = change.created_by,
-       created_via = change.created_via,
-       paused_reason = change.paused_reason,
-       cancelled_at = change.cancelled_at,
-       isolated = change.isolated,
-       parent_fire = change.parent_fire,
-       root_id = change.root_id,
-       generation = change.generation
+   set {edited columns from change}
   from change
  where alarm.id = change.id
    and alarm.claim = change.held_claim
@@ -252,26 +165,10 @@ select claim
 insert into {t}fires
 values {rows}
     on conflict (alarm_id, scheduled_for) do update
-   set owner_did = excluded.owner_did,
-       target = excluded.target,
-       status = excluded.status,
-       reason = excluded.reason,
-       attempts = excluded.attempts,
-       failures = excluded.failures,
-       started_at = excluded.started_at,
-       delivered_at = excluded.delivered_at,
-       report_by = excluded.report_by,
-       completed_at = excluded.completed_at,
-       duration_ms = excluded.duration_ms,
-       result = excluded.result,
-       last_error = excluded.last_error,
-       log = excluded.log,
-       through = excluded.through,
-       count = excluded.count,
-       updated_at = excluded.updated_at;
+   set {fire columns but alarm_id, scheduled_for from excluded};
 
 -- name: add_events
-insert into {t}events (at, what, alarm_id, owner_did, fire_id, by, reason)
+insert into {t}events ({event columns})
 values {rows};
 
 -- name: renew
@@ -322,7 +219,7 @@ select served.target,
      where status = 'active'
        and target = served.target
        and next_fire_at <= :now
-       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+       and {unleased}
      order by next_fire_at
      limit :most)
  group by served.target;
@@ -504,14 +401,7 @@ select alarm_id, scheduled_for, owner_did, target, status,
 insert into {t}workers
 values {rows}
     on conflict (id) do update
-   set host = excluded.host,
-       pid = excluded.pid,
-       version = excluded.version,
-       started_at = excluded.started_at,
-       seen_at = excluded.seen_at,
-       stopped_at = excluded.stopped_at,
-       targets = excluded.targets,
-       handlers = excluded.handlers;
+   set {worker columns but id from excluded};
 
 -- name: workers
 select *
@@ -527,12 +417,7 @@ select *
 insert into {t}target_states
 values {rows}
     on conflict (target) do update
-   set paused_at = excluded.paused_at,
-       paused_by = excluded.paused_by,
-       paused_reason = excluded.paused_reason,
-       breaker_opened_at = excluded.breaker_opened_at,
-       last_error = excluded.last_error,
-       updated_at = excluded.updated_at;
+   set {state columns but target from excluded};
 
 -- name: new_report_key
 insert into {t}secrets (name, value)

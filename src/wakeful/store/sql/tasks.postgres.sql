@@ -17,7 +17,7 @@ create table if not exists {tasks} (
 select name from {t}task_tables;
 
 -- name: disconnect
-delete from {t}task_tables where name <> $1 returning name;
+delete from {t}task_tables where name <> :name returning name;
 
 -- name: disconnect_all
 -- What is queued still would be planned by a process that has not noticed yet.
@@ -25,7 +25,7 @@ delete from {t}task_changes;
 delete from {t}task_tables;
 
 -- name: connect
-insert into {t}task_tables (name, connected_at) values ($1, coalesce($2::timestamptz, now())) on conflict do nothing;
+insert into {t}task_tables (name, connected_at) values (:name, coalesce(:now::timestamptz, now())) on conflict do nothing;
 
 -- name: watch
 -- Only the id is queued: whoever writes a task needs no more than the right to write here, and waits for nobody.
@@ -39,9 +39,9 @@ drop trigger if exists {p}task_changed on {tasks};
 drop trigger if exists {p}tasks_emptied on {tasks};
 
 -- name: watching
-select count(*)
+select count(*) = 2
   from pg_trigger
- where tgrelid = to_regclass($1)
+ where tgrelid = to_regclass(:quoted)
    and tgname in ('{p}task_changed', '{p}tasks_emptied');
 
 -- name: queue_all
@@ -54,7 +54,7 @@ select task_id from {t}task_links;
 -- name: news
 with changed as (
     select task_id, max(seq) as upto
-      from (select task_id, seq from {t}task_changes where seq > $2 order by seq limit $1) as first
+      from (select task_id, seq from {t}task_changes where seq > :after order by seq limit :limit) as first
      group by task_id)
 select changed.task_id,
        changed.upto,
@@ -77,18 +77,18 @@ select link.task_id,
        {columns}
   from {t}task_links as link
   left join {tasks} as task on task.id = link.task_id::{id_type}
- where link.alarm_id = any($1);
+ where link.alarm_id = any(:alarm_ids);
 
 -- name: links_of
-select alarm_id from {t}task_links where alarm_id = any($1);
+select alarm_id from {t}task_links where alarm_id = any(:alarm_ids);
 
 -- name: hold_alarms
 -- Alarms before rows, everywhere: two that change both then wait for each other instead of blocking each other.
-with patience as materialized (select set_config('lock_timeout', $1, true))
+with patience as materialized (select set_config('lock_timeout', :wait, true))
 select alarm.id
   from patience
  cross join {t}alarms as alarm
- where alarm.id = any($2::uuid[])
+ where alarm.id = any(:alarm_ids::uuid[])
  order by alarm.id
    for no key update of alarm;
 
@@ -97,84 +97,87 @@ select alarm.id
 -- row is being changed. A row that is only referred to (a run log's foreign key) is not in use.
 select task.id::text
   from {tasks} as task
- where task.id in (select link.task_id::{id_type} from {t}task_links as link where link.alarm_id = any($1))
+ where task.id in (select link.task_id::{id_type} from {t}task_links as link where link.alarm_id = any(:alarm_ids))
  order by task.id
    for no key update skip locked;
 
 -- name: read
 -- Locked: whoever changes this task now waits until it is planned, a few milliseconds. Who was faster is not waited for.
-select {columns} from {tasks} as task where task.id = $1::text::{id_type} for no key update skip locked;
+select {columns} from {tasks} as task where task.id = :id::text::{id_type} for no key update skip locked;
 
 -- name: linked
-select alarm_id, seen from {t}task_links where task_id = $1;
+select task_id, alarm_id, seen, note from {t}task_links where task_id = :id;
 
 -- name: write
 -- Quiet until the transaction ends: what we write ourselves is not queued.
 with quiet as materialized (select set_config('wakeful.quiet', 'on', true))
 update {tasks} as task
-   set status = $2, next_run = $3::text::{next_run_type}{error}
+   set status = :status, next_run = :next_run::text::{next_run_type}{error}
   from quiet
- where task.id = $1::text::{id_type}
+ where task.id = :id::text::{id_type}
 returning {columns};
 
 -- name: write_back
 -- Only where the row still stands as wakeful left it: what another program wrote since is news, and comes first.
 with quiet as materialized (select set_config('wakeful.quiet', 'on', true))
 update {tasks} as task
-   set status = $2, next_run = $3::text::{next_run_type}
+   set status = :status, next_run = :next_run::text::{next_run_type}
   from quiet
- where task.id = $1::text::{id_type}
-   and task.status::text is not distinct from $4
-   and {next_run} is not distinct from $5
-   and task.cron::text is not distinct from $6
+ where task.id = :id::text::{id_type}
+   and task.status::text is not distinct from :seen_status
+   and {next_run} is not distinct from :seen_next_run
+   and task.cron::text is not distinct from :seen_cron
 returning {columns};
 
 -- name: link
 insert into {t}task_links (task_id, alarm_id, seen, note)
-values ($1, $2, $3, $4)
+values (:id, :alarm_id, :seen, :note)
     on conflict (task_id) do update
    set alarm_id = excluded.alarm_id,
        seen = excluded.seen,
        note = excluded.note;
 
 -- name: unlink
-delete from {t}task_links where task_id = $1;
+delete from {t}task_links where task_id = :id;
 
 -- name: done
-delete from {t}task_changes where task_id = $1 and seq <= $2;
+delete from {t}task_changes where task_id = :id and seq <= :upto;
 
 -- name: link_of
-select task_id, seen, note from {t}task_links where alarm_id = $1;
+select task_id, alarm_id, seen, note from {t}task_links where alarm_id = :alarm_id;
 
 -- name: links
-select task_id, alarm_id from {t}task_links order by task_id limit $1;
+select task_id, alarm_id from {t}task_links order by task_id limit :limit;
 
 -- name: notes
-select task_id, note from {t}task_links where note <> '' order by task_id limit $1;
+select task_id, note from {t}task_links where note <> '' order by task_id limit :limit;
 
 -- name: list
 select {columns}
   from {tasks} as task
- where ($1 = '' or task.owner = $1)
-   and ($2 = '' or task.id::text = $2)
+ where (:owner = '' or task.owner = :owner)
+   and (:id = '' or task.id::text = :id)
  order by task.created_at desc, task.id desc
- limit $3;
+ limit :limit;
 
 -- name: insert
 insert into {tasks} (id, owner, chat_jid, prompt, cron, next_run, status, created_at{name_mode})
-values ($1::text::{id_type}, $2, $3, $4, $5, $6::text::{next_run_type}, $7, $8::text::{created_at_type}{give_mode})
-    on conflict do nothing;
+values (:id::text::{id_type}, :owner, :chat_jid, :prompt, :cron, :next_run::text::{next_run_type}, :status, :created_at::text::{created_at_type}{give_mode})
+    on conflict do nothing
+returning 1;
 
 -- name: update
 -- Only where it still is what it was read as: it may have fired meanwhile, and an older next_run would fire it again.
 update {tasks} as task
-   set chat_jid = $3, prompt = $4, cron = $5, next_run = $6::text::{next_run_type}, status = $7{set_mode}
- where task.id = $1::text::{id_type}
-   and task.owner is not distinct from $2
-   and task.prompt::text is not distinct from $8
-   and task.cron::text is not distinct from $9
-   and {next_run} is not distinct from $10
-   and task.status::text is not distinct from $11;
+   set chat_jid = :chat_jid, prompt = :prompt, cron = :cron, next_run = :next_run::text::{next_run_type}, status = :status{set_mode}
+ where task.id = :id::text::{id_type}
+   and task.owner is not distinct from :owner
+   and task.prompt::text is not distinct from :was_prompt
+   and task.cron::text is not distinct from :was_cron
+   and {next_run} is not distinct from :was_next_run
+   and task.status::text is not distinct from :was_status
+returning 1;
 
 -- name: delete
-delete from {tasks} where id = $1::text::{id_type} and owner is not distinct from $2;
+delete from {tasks} where id = :id::text::{id_type} and owner is not distinct from :owner
+returning 1;

@@ -29,15 +29,19 @@ insert into {t}task_tables (name, connected_at) values (:name, :now) on conflict
 
 -- name: watch
 -- Only the id is queued: whoever writes a task needs no more than the right to write here, and waits for nobody.
--- As text, whatever it is: an id that is none must not fail the other program's own statement.
-create trigger if not exists {p}task_inserted after insert on {tasks} when new.id is not null begin
+-- As text, whatever it is: an id that is none must not fail the other program's own statement. Triggers follow a table
+-- that is renamed, and their names are taken then: they are made anew.
+drop trigger if exists {p}task_inserted;
+drop trigger if exists {p}task_updated;
+drop trigger if exists {p}task_deleted;
+create trigger {p}task_inserted after insert on {tasks} when new.id is not null begin
     insert into {t}task_changes (task_id) values (cast(new.id as text));
 end;
-create trigger if not exists {p}task_updated after update on {tasks} begin
+create trigger {p}task_updated after update on {tasks} begin
     insert into {t}task_changes (task_id) select cast(old.id as text) where old.id is not null;
     insert into {t}task_changes (task_id) select cast(new.id as text) where new.id is not null and new.id is not old.id;
 end;
-create trigger if not exists {p}task_deleted after delete on {tasks} when old.id is not null begin
+create trigger {p}task_deleted after delete on {tasks} when old.id is not null begin
     insert into {t}task_changes (task_id) values (cast(old.id as text));
 end;
 
@@ -47,10 +51,10 @@ drop trigger if exists {p}task_updated;
 drop trigger if exists {p}task_deleted;
 
 -- name: watching
-select count(*)
+select count(*) = 3
   from sqlite_master
  where type = 'trigger'
-   and tbl_name = :table collate nocase
+   and tbl_name = :name collate nocase
    and name in ('{p}task_inserted', '{p}task_updated', '{p}task_deleted');
 
 -- name: queue_all
@@ -93,7 +97,7 @@ select link.task_id,
 select {columns} from {tasks} as task where task.id = :id;
 
 -- name: linked
-select alarm_id, seen from {t}task_links where task_id = :id;
+select task_id, alarm_id, seen, note from {t}task_links where task_id = :id;
 
 -- name: last_change
 select coalesce(max(seq), 0) from {t}task_changes;
@@ -133,7 +137,7 @@ delete from {t}task_links where task_id = :id;
 delete from {t}task_changes where task_id = :id and seq <= :upto;
 
 -- name: link_of
-select task_id, seen, note from {t}task_links where alarm_id = :alarm_id;
+select task_id, alarm_id, seen, note from {t}task_links where alarm_id = :alarm_id;
 
 -- name: links
 select task_id, alarm_id from {t}task_links order by task_id limit :limit;
@@ -152,7 +156,8 @@ select {columns}
 -- name: insert
 insert into {tasks} (id, owner, chat_jid, prompt, cron, next_run, status, created_at{name_mode})
 values (:id, :owner, :chat_jid, :prompt, :cron, :next_run, :status, :created_at{give_mode})
-    on conflict do nothing;
+    on conflict do nothing
+returning 1;
 
 -- name: update
 -- Only where it still is what it was read as: it may have fired meanwhile, and an older next_run would fire it again.
@@ -163,7 +168,9 @@ update {tasks}
    and cast(prompt as text) is :was_prompt
    and cast(cron as text) is :was_cron
    and cast(next_run as text) is :was_next_run
-   and cast(status as text) is :was_status;
+   and cast(status as text) is :was_status
+returning 1;
 
 -- name: delete
-delete from {tasks} where id = :id and owner is :owner;
+delete from {tasks} where id = :id and owner is :owner
+returning 1;

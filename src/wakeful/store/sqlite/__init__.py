@@ -21,7 +21,7 @@ import apsw
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import StoreUnavailable
-from wakeful.moments import stamp, whole_ms
+from wakeful.moments import from_unix_ms, stamp, unix_ms, whole_ms
 from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
@@ -55,9 +55,7 @@ from wakeful.store.rows import (
     to_alarms,
     to_event,
     to_fire,
-    to_moment,
     to_moved_fire,
-    to_ms,
     to_new_alarm,
     to_target_state,
     to_worker,
@@ -133,7 +131,7 @@ class SqliteStore(SqliteTokens):
         return whole_ms(self._clock.now())
 
     async def inspect(self, *, thorough: bool = False) -> Inspection:
-        ahead = to_ms(self._clock.now() + AHEAD)
+        ahead = unix_ms(self._clock.now() + AHEAD)
         look = partial(inspected, naming=self._naming, sql=self._sql, ahead=ahead, thorough=thorough)
         return await self._lookers.read(look, within=math.inf if thorough else self._within)
 
@@ -167,7 +165,7 @@ class SqliteStore(SqliteTokens):
         free = {target: count for target, count in slots.items() if count > 0}
 
         def work(db: apsw.Connection) -> tuple[str, dict[str, str], bool, int]:
-            now = to_ms(self._clock.now())
+            now = unix_ms(self._clock.now())
             times = {"now": now, "lease": length_ms(lease)}
             suspect, ahead = writes.suspect(db, self._sql, free, times) if suspects else (None, False)
             return *writes.claim(db, self._sql, free, times | {"suspect": suspect}, turns), ahead, now
@@ -175,7 +173,7 @@ class SqliteStore(SqliteTokens):
         # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
         text, stood, ahead, now = await self._writer.submit(work, lax=True)
         alarms = sorted(to_alarms(text), key=lambda alarm: (alarm.target, alarm.next_fire_at, alarm.id))
-        return Claimed(alarms, to_moment(now), ahead, stood)
+        return Claimed(alarms, from_unix_ms(now), ahead, stood)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         hint = self._hint(change.after for change in changes)
@@ -208,7 +206,7 @@ class SqliteStore(SqliteTokens):
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         def work(db: apsw.Connection) -> set[tuple[str, int]]:
-            return writes.renew(db, self._sql, claims, now=to_ms(self._clock.now()))
+            return writes.renew(db, self._sql, claims, now=unix_ms(self._clock.now()))
 
         held = await self._write(work)
         return [claim for claim in claims if (claim.id, claim.claim) not in held]
@@ -218,12 +216,12 @@ class SqliteStore(SqliteTokens):
             return [db.execute(self._sql["next_due"], {"target": target}).get for target in targets]
 
         moments = [moment for moment in await self._read(work) if moment is not None]
-        return to_moment(min(moments)) if moments else None
+        return from_unix_ms(min(moments)) if moments else None
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        now = to_ms(self._clock.now())
+        now = unix_ms(self._clock.now())
         rows = await self._rows("backlog", now=now, lease=length_ms(lease), most=BACKLOG_LIMIT)
-        return {target: (count, to_moment(first)) for target, count, first in rows}
+        return {target: (count, from_unix_ms(first)) for target, count, first in rows}
 
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         if not _storable(id, owner):
@@ -251,7 +249,7 @@ class SqliteStore(SqliteTokens):
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
         names = ("id", "target", "kind", "cron_expr", "timezone", "wake_message")
         values = {name: getattr(alarm, name) for name in names}
-        at = None if alarm.fire_at is None else to_ms(alarm.fire_at)
+        at = None if alarm.fire_at is None else unix_ms(alarm.fire_at)
         rows = await self._looked("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
         return to_alarm(rows[0]) if rows else None
 
@@ -270,7 +268,7 @@ class SqliteStore(SqliteTokens):
         return await self._look(work, values["owner"])
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
-        asked = [(id, to_ms(at)) for id, at in keys if _storable(id)]
+        asked = [(id, unix_ms(at)) for id, at in keys if _storable(id)]
 
         def work(db: apsw.Connection) -> list[Row]:
             return [row for key in asked for row in db.execute(self._sql["fire_at"], key)]
@@ -279,7 +277,7 @@ class SqliteStore(SqliteTokens):
         return {(fire.alarm_id, fire.scheduled_for): fire for fire in found}
 
     async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        rows = await self._rows("overdue", now=to_ms(self._clock.now()), limit=limit)
+        rows = await self._rows("overdue", now=unix_ms(self._clock.now()), limit=limit)
         return [to_alarm_and_fire(row) for row in rows]
 
     async def waiting(
@@ -289,7 +287,7 @@ class SqliteStore(SqliteTokens):
         return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:
-        page = await self._page("agenda", {"owner": owner, "until": to_ms(until), "limit": limit}, most=most)
+        page = await self._page("agenda", {"owner": owner, "until": unix_ms(until), "limit": limit}, most=most)
         return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
 
     async def stats(self, owner: str = "") -> Stats:
@@ -307,9 +305,9 @@ class SqliteStore(SqliteTokens):
         return [to_event(row) for row in (await self._page("events", asked, most=most)).rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
-        moment = to_ms(since)
+        moment = unix_ms(since)
         last = await self._rows("last_event")
-        ids = {"first_id": first_id(moment), "last_id": first_id(to_ms(self._clock.now() + AHEAD))}
+        ids = {"first_id": first_id(moment), "last_id": first_id(unix_ms(self._clock.now() + AHEAD))}
         alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
         fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
         events = await self.events(owner=owner, after=after_event, limit=limit)
@@ -339,18 +337,18 @@ class SqliteStore(SqliteTokens):
         await self._write(work)
 
     async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
-        values = {"before": to_ms(before), "owner": owner}
+        values = {"before": unix_ms(before), "owner": owner}
         [counts] = await self._lookers.read(partial(_fetched, self._sql["count_old"], values))
         return dict(zip(("alarms", "fires", "events", "tokens"), counts, strict=True))
 
     async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
         gone = 0
         for what in ("fires", "alarms", "events", "tokens"):  # fires first: an alarm goes after the last of its fires
-            sql, values = self._sql[f"old_{what}"], {"before": to_ms(before), "owner": owner, "limit": limit}
+            sql, values = self._sql[f"old_{what}"], {"before": unix_ms(before), "owner": owner, "limit": limit}
             found = await self._lookers.read(partial(_fetched, sql, values))  # nobody waits for this
             for at in range(0, len(found), _CHUNK):
                 rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]
-                gone += await self._write(self._purge(what, rowids, to_ms(before)))
+                gone += await self._write(self._purge(what, rowids, unix_ms(before)))
         return gone
 
     def _purge(self, what: str, rowids: list[int], before: int) -> Work[int]:

@@ -13,8 +13,8 @@ import apsw
 from msgspec import Struct
 
 from wakeful.errors import InvalidConfig
+from wakeful.moments import unix_ms
 from wakeful.store.queries import OURS, Migration, Naming
-from wakeful.store.rows import to_ms
 
 _SHAPE: Final = ("service", "version", "applied_at")
 
@@ -36,7 +36,7 @@ class _Ledger(Struct, frozen=True):
                 f'create table if not exists "{self.table}" (service text not null, version integer not null,'
                 " applied_at text not null, primary key (service, version)) strict"
             )
-        applied_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.as_text else to_ms(now)
+        applied_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.as_text else unix_ms(now)
         db.execute(
             f'insert into "{self.table}" (service, version, applied_at) values (?, ?, ?)',
             (service, version, applied_at),

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
+from wakeful.moments import unix_ms
 from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.rows import to_ms
 
 _WHEN: Final = re.compile(r"\n[^\n]* -- when (\w+)(?=\n|$)")
 
@@ -26,9 +26,9 @@ def narrowed(sql: str, values: Mapping[str, Any]) -> str:
 def search_values(query: AlarmQuery | FireQuery) -> dict[str, Any]:
     values = asdict(query)
     values["statuses"] = msgspec.json.encode(query.statuses).decode() if query.statuses else ""
-    values["since"] = None if query.since is None else to_ms(query.since)
-    values["until"] = None if query.until is None else to_ms(query.until)
+    values["since"] = None if query.since is None else unix_ms(query.since)
+    values["until"] = None if query.until is None else unix_ms(query.until)
     values["cursor"], values["cursor_id"] = (None, "") if query.cursor is None else query.cursor
     if query.cursor is not None:
-        values["cursor"] = to_ms(query.cursor[0])
+        values["cursor"] = unix_ms(query.cursor[0])
     return values

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Task, TaskNews
 from wakeful.store.rows import Row
-from wakeful.store.tasks import news_of, task_of
+from wakeful.store.tasks import news_of
 
 
 class FoundTask(Struct, frozen=True):
@@ -25,16 +25,6 @@ class FoundTask(Struct, frozen=True):
     id: bytes
     is_text: bool  # the id, as it was queued
     nameless: bool  # it may be no text in the table: then no link and no alarm could name it
-
-
-def read_task(db: apsw.Connection, sql: str, id: str) -> Task | None:
-    row = db.execute(sql, {"id": id}).fetchone()
-    return None if row is None else task_of(texts(db, row))
-
-
-def read_tasks(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[Task]:
-    rows = db.execute(sql, values).fetchall()
-    return [task for row in rows if (task := task_of(texts(db, row))) is not None]
 
 
 def texts(db: apsw.Connection, row: Row) -> Row:

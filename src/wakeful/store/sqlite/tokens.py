@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import apsw
 
 from wakeful.alarm import Event
+from wakeful.moments import unix_ms
 from wakeful.store import Door, Token, door_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.rows import Row, from_event, from_token, to_ms, to_token
+from wakeful.store.rows import Row, from_event, from_token, to_token
 from wakeful.store.sqlite.writer import Work
 from wakeful.store.sqlite.writes import write_rows
 
@@ -77,7 +78,7 @@ class SqliteTokens:
 
     async def revoke_token(self: _Host, id: str, now: datetime) -> bool:
         def work(db: apsw.Connection) -> bool:
-            db.execute(self._sql["revoke_token"], {"id": id, "now": to_ms(now)})
+            db.execute(self._sql["revoke_token"], {"id": id, "now": unix_ms(now)})
             return db.changes() == 1
 
         found: bool = await self._write(work)
@@ -85,7 +86,7 @@ class SqliteTokens:
 
     async def touch_token(self: _Host, id: str, at: datetime) -> None:
         def work(db: apsw.Connection) -> None:
-            db.execute(self._sql["touch_token"], {"id": id, "at": to_ms(at)})
+            db.execute(self._sql["touch_token"], {"id": id, "at": unix_ms(at)})
 
         await self._write(work)
 

@@ -19,6 +19,7 @@ A test module imports the classes, and a conftest supplies three fixtures:
     @pytest.fixture
     async def outbox(store) -> Outbox:              # a table of some other program in the same database:
         ...                                         # outbox(fire_id text primary key, body text not null)
+                                                    # `run` is that program's own SQL: it makes tables beside it
 
     # test_my_store.py
     from wakeful.testing.conformance import *       # noqa: F403
@@ -43,6 +44,13 @@ from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
+from wakeful.testing.conformance.tasking import (
+    TestTaskNews,
+    TestTaskPlans,
+    TestTaskRows,
+    TestTasksAndTheirAlarms,
+    TestTaskTables,
+)
 from wakeful.testing.conformance.turning import TestOwnersInTurn
 from wakeful.testing.conformance.upkeep import (
     TestClosing,
@@ -86,6 +94,11 @@ __all__ = [
     "TestStats",
     "TestSuspects",
     "TestTargets",
+    "TestTaskNews",
+    "TestTaskPlans",
+    "TestTaskRows",
+    "TestTaskTables",
+    "TestTasksAndTheirAlarms",
     "TestTokens",
     "TestUsage",
     "TestWhatIsKept",

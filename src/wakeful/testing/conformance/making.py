@@ -28,6 +28,10 @@ class Outbox(Protocol):
 
     async def rows(self) -> list[tuple[str, str]]: ...
 
+    async def run(self, sql: str) -> None:
+        """That program's own SQL: it also has tables of tasks."""
+        ...
+
 
 def new_id() -> str:
     """A UUIDv7 that is later than the ones before it."""
