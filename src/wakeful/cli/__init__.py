@@ -53,6 +53,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "token": ("tokens", "Make, list and revoke tokens, and change keys."),
         "db": ("admin", "Look after the database."),
         "purge": ("admin", "Delete what was finished long ago."),
+        "backup": ("backup", "Back up the whole database into one file, while it is in use."),
+        "restore": ("backup", "Restore a backup."),
     },
     "Move": {
         "import": ("importing", "Take over alarms from another system."),

@@ -13,6 +13,7 @@ import msgspec
 
 from wakeful.app import Wakeful, build, build_store
 from wakeful.cli.context import Command, asked
+from wakeful.cli.moving import move_command
 from wakeful.cli.output import utc
 from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import exposed
@@ -120,7 +121,7 @@ def _state(state: TargetState, word: str) -> None:
 
 @click.group("db")
 def db_command() -> None:
-    """Look after the database."""
+    """Look after the database: its tables, tasks of other programs, moving it. See also `backup` and `restore`."""
 
 
 @db_command.command("migrate", cls=Command)
@@ -143,6 +144,7 @@ def db_migrate() -> None:
 
 
 db_command.add_command(scheduled_tasks)
+db_command.add_command(move_command)
 
 
 @click.command("purge", cls=Command)
