@@ -95,12 +95,22 @@ def build_copy_end(settings: Settings) -> CopyEnd:
         from wakeful.store.copying.postgres import PostgresTables
 
         pgbouncer = settings.pgbouncer
-        return CopyEnd(shown(settings.db), store, lambda: PostgresTables(settings.db, naming, pgbouncer=pgbouncer))
+        return CopyEnd(
+            shown(settings.db) + _where(naming),
+            store,
+            lambda: PostgresTables(settings.db, naming, pgbouncer=pgbouncer),
+        )
     from wakeful.store.copying.sqlite import SqliteTables
     from wakeful.store.sqlite.file import check_path
 
     file = check_path(settings.db)
-    return CopyEnd(file, store, lambda: SqliteTables(file, naming, now=SystemClock().now()), file=file)
+    name = file + _where(naming)
+    return CopyEnd(name, store, lambda: SqliteTables(file, naming, now=SystemClock().now()), file=file)
+
+
+def _where(naming: Naming) -> str:
+    """One database may hold several wakefuls."""
+    return "".join(f", {what} {name}" for what, name in (("schema", naming.schema), ("prefix", naming.prefix)) if name)
 
 
 def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, ServedTarget]:

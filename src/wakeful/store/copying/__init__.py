@@ -6,7 +6,7 @@ of store can be compared. A backup is a SQLite file of wakeful's own schema, whi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from importlib.resources import files
@@ -74,6 +74,10 @@ class Tables(Protocol):
 
     def fit(self, rows: list[Row]) -> list[Row]:
         """Rows as they will be here: PostgreSQL cannot keep every character in a text."""
+        ...
+
+    def check_ids(self, ids: Iterable[str]) -> None:
+        """InvalidRequest for an alarm whose id cannot be kept here."""
         ...
 
     async def put(self, table: CopiedTable, columns: Sequence[str], rows: list[Row]) -> None: ...

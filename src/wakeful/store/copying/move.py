@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.store.copying import TABLES, TableSum, Watch, copy_table, total, verified
-from wakeful.store.copying.ends import CopyEnd
+from wakeful.store.copying.ends import CopyEnd, table
 from wakeful.store.transfer import Transfer, refused
 
 
@@ -41,12 +41,13 @@ async def move(source: CopyEnd, target: CopyEnd, *, by: str, now: datetime, watc
     if leaving is None:
         leaving = Transfer(id=secrets.token_hex(8), state="leaving", other=target.name, at=_text(now))
         await source.check_nobody_dispatches()
+        await _check_ids(source, target)
         await _fence(source, leaving)
     if not resumed:
         await _close_target(target, Transfer(id=leaving.id, state="arriving", other=source.name, at=_text(now)))
     seen = watch(2 * await total(source.tables))
-    for table in TABLES:
-        await copy_table(source.tables, target.tables, table, seen)
+    for one in TABLES:
+        await copy_table(source.tables, target.tables, one, seen)
     sums = await verified(source.tables, target.tables, seen)
     return await _hand_over(source, target, leaving, Moved(sums=sums, resumed=resumed), by=by)
 
@@ -82,6 +83,13 @@ async def _check_target(source: CopyEnd, target: CopyEnd, arriving: Transfer | N
         raise Conflict(f"{target.name} is not empty ({counts})", fix="Move into an empty database.")
 
 
+async def _check_ids(source: CopyEnd, target: CopyEnd) -> None:
+    """Before anything is closed: another program may have given its own ids to alarms in a SQLite file."""
+    for name, column in (("alarms", "id"), ("fires", "alarm_id")):
+        async for rows in source.tables.rows(table(name), (column,)):
+            target.tables.check_ids(id for (id,) in rows)
+
+
 async def _fence(source: CopyEnd, leaving: Transfer) -> None:
     tables = source.tables
     async with tables.transaction():
@@ -92,8 +100,8 @@ async def _fence(source: CopyEnd, leaving: Transfer) -> None:
 async def _close_target(target: CopyEnd, arriving: Transfer) -> None:
     tables = target.tables
     async with tables.transaction():
-        for table in TABLES:
-            await tables.clear(table)
+        for one in TABLES:
+            await tables.clear(one)
         await tables.run("set_transfer", value=arriving.encoded())
         await tables.refuse_to_open()
 

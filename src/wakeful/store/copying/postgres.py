@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +76,10 @@ class PostgresTables:
 
     def fit(self, rows: list[Row]) -> list[Row]:
         return [row if not _has_nul(row) else tuple(map(_without_nul, row)) for row in rows]
+
+    def check_ids(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            _uuid(id)
 
     async def put(self, table: CopiedTable, columns: Sequence[str], rows: list[Row]) -> None:
         converts = await self._converts(table, columns, _TO)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from itertools import islice
@@ -47,6 +47,9 @@ class SqliteTables:
 
     def fit(self, rows: list[Row]) -> list[Row]:
         return rows
+
+    def check_ids(self, ids: Iterable[str]) -> None:
+        """Any text is kept."""
 
     async def put(self, table: CopiedTable, columns: Sequence[str], rows: list[Row]) -> None:
         with self._told(), self.db:  # a savepoint, or a transaction of its own
