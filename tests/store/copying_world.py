@@ -34,6 +34,10 @@ def unwatched(total: int) -> Seen:
     return lambda count: None
 
 
+def files_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 class Databases:
     """Settings for new databases of either kind."""
 

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from wakeful.config import Settings
 from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.copying.ends import CopyEnd
 from wakeful.testing.receiver import Receiver
 
-from .copying_world import Databases, end_of
+from .copying_world import Databases, end_of, files_in
 from .test_backup import pairs
 
 WAKEFUL = (sys.executable, "-m", "wakeful.cli")
@@ -95,11 +96,8 @@ async def test_backup_kill_restore_serve_loses_nothing_and_repeats_nothing_that_
         try:
             await receiver.wait_for(seen + 2 * SERIES, timeout=60)
             async with end_of(new) as end:
-                while any(
-                    one.kind == "once" and one.status == "active"
-                    for one in await end.store.find(AlarmQuery(limit=1000))
-                ):
-                    await asyncio.sleep(0.1)
+                while not await _all_once_fired(end):
+                    await receiver.wait_for(len(receiver.wakes) + 1, timeout=60)
         finally:
             server.terminate()
             await server.wait()
@@ -109,6 +107,11 @@ async def test_backup_kill_restore_serve_loses_nothing_and_repeats_nothing_that_
         pending = {alarm.fire_id for alarm in alarms.values() if alarm.status == "active"}
         assert pending <= set(after)  # later ones come under the ids they had
         assert max(after.values()) == 1
+
+
+async def _all_once_fired(end: CopyEnd) -> bool:
+    found = await end.store.find(AlarmQuery(limit=1000))
+    return not any(alarm.kind == "once" and alarm.status == "active" for alarm in found)
 
 
 async def _load(settings: Settings, cwd: Path) -> None:
@@ -127,7 +130,7 @@ async def test_the_commands_refuse_in_plain_words_and_tell_what_they_did(tmp_pat
     settings = Settings(db="wakeful.db")
     missing = await wakeful(settings, "backup", "b.db", cwd=tmp_path, code=2)
     assert "there is no file" in missing
-    assert list(tmp_path.iterdir()) == []
+    assert files_in(tmp_path) == []
     await wakeful(settings, "at", "2099-01-01T00:00:00Z", "x", cwd=tmp_path)
     made = await wakeful(settings, "backup", "b.db", cwd=tmp_path)
     assert made["rows"]["alarms"] == 1

@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -67,10 +69,8 @@ async def test_everything_arrives_and_the_old_database_says_where_it_is(
         alarms = await fill(before.store)
         had = await content(before.store)
         answer = await moved(before, after)
-        assert {name: one.rows for name, one in answer.sums.items()} == {
-            **{"alarms": 4, "fires": 1, "events": 1, "tokens": 1, "secrets": 2, "target_states": 1},
-            **{"task_tables": 0, "task_links": 0},
-        }
+        rows = {"alarms": 4, "fires": 1, "events": 1, "tokens": 1, "secrets": 2, "target_states": 1}
+        assert {name: one.rows for name, one in answer.sums.items() if one.rows} == rows
         assert await content(after.store) == had
         [claimed] = (await after.store.claim({"held": 9}, lease=LEASE)).alarms
         assert claimed.fire_id == alarms["leased"].fire_id
@@ -96,10 +96,9 @@ async def test_whoever_still_has_the_old_one_open_can_do_nothing_there(databases
             await running.store.add([an_alarm(LONG_AGO)])
         with pytest.raises(StoreUnavailable, match="this database was moved to"):
             await running.store.claim({"desk": 1}, lease=LEASE)
-        try:
+        with suppress(StoreUnavailable):  # or it is this change that is refused, as any that the database does not take
             assert [answer.what for answer in await running.store.settle([fired(claimed)])] == ["refused"]
-        except StoreUnavailable as error:
-            assert "this database was moved to" in str(error)
+        assert (await running.store.stats()).completed == 0
         assert len((await after.store.claim({"desk": 9}, lease=LEASE)).alarms) == 2
     assert migrations("sqlite", Naming())[-1].version < CLOSED
 
@@ -190,7 +189,7 @@ async def test_a_copy_that_differs_is_never_opened(databases: Databases, source:
         await before.store.add([an_alarm(LONG_AGO) for _ in range(2500)])
     await asyncio.to_thread(killed, old, new, at=1)
     async with end_of(old, migrated=False) as before, end_of(new, migrated=False) as after:
-        [claimed, *_] = (await after.store.claim({"desk": 1}, lease=LEASE)).alarms  # nobody should, and somebody did
+        assert (await after.store.claim({"desk": 1}, lease=LEASE)).alarms  # nobody should, and somebody did
         with pytest.raises(StoreUnavailable, match="the copy of alarms is not what was copied: 2504 rows of 2504"):
             await moved(before, after)
         with pytest.raises(InvalidConfig, match="is being moved to"):
@@ -208,9 +207,8 @@ async def test_a_move_can_be_called_off_and_begun_anew(databases: Databases, sou
             await abandon(before)
     await asyncio.to_thread(killed, old, new, at=1)
     async with end_of(old, migrated=False) as before, end_of(new, migrated=False) as after:
-        with pytest.raises(Conflict, match=re.escape(f"is being moved to {after.name}")):
-            async with end_of(databases.new(target, "elsewhere")) as elsewhere:
-                elsewhere.name = "elsewhere"
+        async with end_of(databases.new("sqlite", "elsewhere")) as elsewhere:
+            with pytest.raises(Conflict, match=re.escape(f"is being moved to {after.name}")):
                 await moved(before, elsewhere)
         await abandon(before)
         await before.store.migrate()
@@ -290,7 +288,7 @@ async def test_tasks_of_another_program_keep_their_alarms(databases: Databases, 
         assert alarm.id == links["task-1"]
 
 
-def _schema(settings: Settings) -> dict[str, str]:
+def _schema(settings: Settings) -> dict[str, Any]:
     return {"schema": settings.schema} if settings.schema else {}
 
 

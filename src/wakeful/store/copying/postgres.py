@@ -57,7 +57,7 @@ class PostgresTables:
     async def columns(self, table: CopiedTable) -> tuple[str, ...]:
         if table.name not in self._types:
             rows = await self._fetch(filled(self._sql["columns"], table, (), ()))
-            self._types[table.name] = dict(rows)  # type: ignore[arg-type]
+            self._types[table.name] = dict(rows)
         return tuple(self._types[table.name])
 
     async def rows(
@@ -72,7 +72,7 @@ class PostgresTables:
             async with connection.transaction():
                 found = await connection.cursor(sql, *_converted(keys, after or ()), timeout=_PATIENCE)
                 while rows := await found.fetch(BATCH, timeout=_PATIENCE):
-                    yield [_converted(converts, row) for row in rows]
+                    yield [_converted(converts, tuple(row)) for row in rows]
 
     def fit(self, rows: list[Row]) -> list[Row]:
         return [row if not _has_nul(row) else tuple(map(_without_nul, row)) for row in rows]

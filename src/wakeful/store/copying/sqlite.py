@@ -67,17 +67,14 @@ class SqliteTables:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        if self.db.in_transaction:
-            with self._told(), self.db:
-                yield
-            return
-        self._fetch("begin immediate")
+        outermost = not self.db.in_transaction
+        self._fetch("begin immediate" if outermost else "savepoint copying")
         try:
             yield
-            self._fetch("commit")
+            self._fetch("commit" if outermost else "release copying")
         except BaseException:
             if self.db.in_transaction:
-                self._fetch("rollback")
+                self._fetch("rollback" if outermost else "rollback to copying; release copying")
             raise
 
     @asynccontextmanager
