@@ -144,7 +144,11 @@ async def _restore(settings: Settings, file: str, *, missed: Missed, replace: bo
 
 def _tell(restored: Restored, file: str, missed: str) -> None:
     rows = {f"rows of {name}": str(count) for name, count in restored.rows.items() if count}
-    then = f"{restored.skipped} recorded as missed" if missed == "skip" else "they fire now, under the ids they had"
+    then = (
+        f"{restored.skipped} recorded as missed"
+        if missed == "skip"
+        else "they fire as each policy says, under the ids they had"
+    )
     fields = {"file": file, "made at": utc(restored.at), **rows, "due by now": str(restored.due)}
     fields |= {"due since the backup": str(restored.since), "what happens": then if restored.due else ""}
     document = {"file": file, "made_at": restored.at, "rows": restored.rows, "due": restored.due}

@@ -201,15 +201,16 @@ async def _due(tables: Tables, since: datetime, now: datetime) -> tuple[int, int
 
 async def pass_over_due(store: Store, now: datetime) -> int:
     """Put every due instant on record as missed, undelivered; how many alarms that was."""
-    done = 0
+    done: set[str] = set()  # a series that its policy moves to an instant of just now comes twice
     while alarms := await store.agenda(owner="", until=now + _MS, limit=_AT_A_TIME):
         fires = await store.fires_at([(alarm.id, alarm.occurrence_at) for alarm in alarms])
         changes = [pass_over(alarm, fires.get((alarm.id, alarm.occurrence_at)), now=now) for alarm in alarms]
-        written = sum(answer.what == "applied" for answer in await store.settle(changes))
+        answers = await store.settle(changes)
+        written = {alarm.id for alarm, one in zip(alarms, answers, strict=True) if one.what == "applied"}
         if not written:
             raise Conflict(f"{len(alarms)} due alarms could not be passed over", fix="Run the command again.")
-        done += written
-    return done
+        done |= written
+    return len(done)
 
 
 def _reason(backup: Backup, since: int, missed: Missed) -> str:
