@@ -16,8 +16,10 @@ from wakeful.config import TARGET_KINDS, Settings, load
 from wakeful.config_sources import make_folder, nearest
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.logs import shown
 from wakeful.schedule import duration
 from wakeful.store import Store
+from wakeful.store.copying.ends import CopyEnd
 from wakeful.store.queries import Naming
 from wakeful.sync import SyncWakeful
 from wakeful.targets import Target
@@ -128,6 +130,32 @@ def _store(settings: Settings, clock: Clock | None) -> Store:
 
     make_folder(settings.db)
     return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick, **reading)
+
+
+def build_copy_end(settings: Settings) -> CopyEnd:
+    """A database to back up, to restore into, or to move."""
+    naming = Naming(schema=settings.schema, prefix=settings.prefix)
+    store = build_store(settings)
+    if "://" in settings.db:
+        from wakeful.store.copying.postgres import PostgresTables
+
+        pgbouncer = settings.pgbouncer
+        return CopyEnd(
+            shown(settings.db) + _where(naming),
+            store,
+            lambda: PostgresTables(settings.db, naming, pgbouncer=pgbouncer),
+        )
+    from wakeful.store.copying.sqlite import SqliteTables
+    from wakeful.store.sqlite.file import check_path
+
+    file = check_path(settings.db)
+    name = file + _where(naming)
+    return CopyEnd(name, store, lambda: SqliteTables(file, naming, now=SystemClock().now()), file=file)
+
+
+def _where(naming: Naming) -> str:
+    """One database may hold several wakefuls."""
+    return "".join(f", {what} {name}" for what, name in (("schema", naming.schema), ("prefix", naming.prefix)) if name)
 
 
 def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, ServedTarget]:

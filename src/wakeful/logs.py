@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from copy import copy
 from datetime import UTC, datetime
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -259,3 +260,11 @@ def _escaped(sign: str) -> str:
     if code < 0x100:
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(sign) or f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def shown(db: str) -> str:
+    """A database for people to read: never with a password."""
+    if "://" not in db:
+        return db
+    parts = urlsplit(db)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 import uvicorn
 from msgspec.structs import replace
@@ -38,7 +37,7 @@ from wakeful.http.live.rpc import MESSAGE_LIMIT
 from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection
 from wakeful.http.security.connection_limiter import ConnectionLimiter, raise_limit, room
-from wakeful.logs import log_to_stderr
+from wakeful.logs import log_to_stderr, shown
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.store.sqlite.original import begin_anew, expect
 
@@ -385,14 +384,6 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def shown(db: str) -> str:
-    """A database for people to read: never with a password."""
-    if "://" not in db:
-        return db
-    parts = urlsplit(db)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _announce(line: str) -> None:

@@ -23,6 +23,7 @@ from wakeful.alarm.model import (
 )
 from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
 from wakeful.alarm.pace import HELD_BACK, hold_back
+from wakeful.alarm.passing import pass_over
 from wakeful.alarm.plan import coming, first_due, following, missed_before
 from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import fetch, report, retry, sweep
@@ -81,6 +82,7 @@ __all__ = [
     "missed_before",
     "note",
     "parse_fire_id",
+    "pass_over",
     "pause",
     "put_on_trial",
     "quarantine",

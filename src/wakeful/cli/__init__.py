@@ -62,6 +62,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "db": ("admin", "Look after the database."),
         "completion": ("completion", "Print the script with which a shell completes commands."),
         "purge": ("admin", "Delete what was finished long ago."),
+        "backup": ("backup", "Back up the whole database into one file, while it is in use."),
+        "restore": ("backup", "Restore a backup."),
     },
     "Move": {
         "import": ("importing", "Take over alarms from another system."),

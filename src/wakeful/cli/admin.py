@@ -16,6 +16,7 @@ from wakeful.app import Wakeful, build, build_store
 from wakeful.cli.check import db_check
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
+from wakeful.cli.moving import move_command
 from wakeful.cli.output import clean, utc
 from wakeful.cli.target_test import target_test
 from wakeful.cli.tasks import scheduled_tasks
@@ -128,7 +129,7 @@ target_command.add_command(target_test)
 
 @click.group("db")
 def db_command() -> None:
-    """Look after the database."""
+    """Look after the database: its tables, tasks of other programs, moving it. See also `backup` and `restore`."""
 
 
 @db_command.command("migrate", cls=Command)
@@ -153,6 +154,7 @@ def db_migrate() -> None:
 
 db_command.add_command(scheduled_tasks)
 db_command.add_command(db_check)
+db_command.add_command(move_command)
 
 
 @click.command("purge", cls=Command)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeful.errors import InvalidConfig
 from wakeful.store.queries import OURS, Migration, Naming, migrations, queries
+from wakeful.store.transfer import CLOSED, refused, why_closed
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection
@@ -60,6 +61,10 @@ class Migrator:
             await connection.fetch(_LOCK, timeout=_PATIENCE)
             await self._create_schema(connection)
             ledger, applied = await self._ledger(connection)
+            if CLOSED in applied:
+                secrets = f"{self._naming.qualifier}secrets"
+                why = await connection.fetchval(f"select value from {secrets} where name = 'transfer'")
+                raise refused(why_closed(why))
             if applied and max(applied) > newest:
                 raise InvalidConfig(
                     f"the database has wakeful's schema {max(applied)}, this wakeful knows {newest}",
@@ -69,13 +74,33 @@ class Migrator:
             if step.version in applied:
                 return False
             await connection.execute(step.sql, timeout=_PATIENCE)
-            moment = await connection.fetchval(_NOW)
-            await connection.execute(
-                # Literals without a type: in somebody else's ledger a version may be a number or a text, a moment too.
-                f"insert into {ledger} (service, version, applied_at)"
-                f" values ('{self._service}', '{step.version}', '{moment}')"
-            )
+            await self._note(connection, ledger, step.version)
             return True
+
+    async def _note(self, connection: Connection, ledger: str, version: int) -> None:
+        moment = await connection.fetchval(_NOW)
+        await connection.execute(
+            # Literals without a type: in somebody else's ledger a version may be a number or a text, a moment too.
+            f"insert into {ledger} (service, version, applied_at) values ('{self._service}', '{version}', '{moment}')"
+        )
+
+    async def refuse_to_open(self, connection: Connection) -> None:
+        """From now on no wakeful opens this database, not an older one either: it takes it for a newer one's."""
+        ledger, applied = await self._ledger(connection)
+        if CLOSED not in applied:
+            await self._note(connection, ledger, CLOSED)
+
+    async def lift_refusal(self, connection: Connection) -> None:
+        ledger, _ = await self._ledger(connection)
+        await connection.execute(f"delete from {ledger} where service = '{self._service}' and version = '{CLOSED}'")
+
+    async def is_closed(self, connection: Connection) -> bool:
+        """Reads only: where there are no tables of ours, none are made."""
+        tables = await self._tables(connection)
+        if f"{self._naming.prefix}secrets" not in tables:
+            return False
+        _, applied = await self._ledger(connection)
+        return CLOSED in applied
 
     async def _create_schema(self, connection: Connection) -> None:
         schema = self._naming.schema

@@ -15,6 +15,7 @@ from msgspec import Struct
 from wakeful.errors import InvalidConfig
 from wakeful.moments import unix_ms
 from wakeful.store.queries import OURS, Migration, Naming
+from wakeful.store.transfer import CLOSED, refused, why_closed
 
 _SHAPE: Final = ("service", "version", "applied_at")
 
@@ -50,7 +51,7 @@ def version(db: apsw.Connection, naming: Naming) -> int:
 
 def bring_up_to_date(db: apsw.Connection, naming: Naming, steps: list[Migration], now: datetime) -> list[str]:
     """Apply the steps that are missing; their names."""
-    service = f"wakeful:{naming.prefix}" if naming.prefix else "wakeful"
+    service = _service(naming)
     applied = []
     for step in steps:
         # Looked at anew under each lock: another process may have come first.
@@ -71,7 +72,39 @@ def bring_up_to_date(db: apsw.Connection, naming: Naming, steps: list[Migration]
     return applied
 
 
+def refuse_to_open(db: apsw.Connection, naming: Naming, now: datetime) -> None:
+    """From now on no wakeful opens this database, not an older one either: it takes it for a newer one's."""
+    ledger, service = _ledger(db, naming), _service(naming)
+    if ledger.applied(db, service) < CLOSED:
+        ledger.note(db, service, CLOSED, now)
+
+
+def lift_refusal(db: apsw.Connection, naming: Naming) -> None:
+    db.execute(
+        f'delete from "{_ledger(db, naming).table}" where service = ? and version = ?', (_service(naming), CLOSED)
+    )
+
+
+def is_closed(db: apsw.Connection, naming: Naming) -> bool:
+    return _ledger(db, naming).applied(db, _service(naming)) == CLOSED
+
+
+def prefixes(db: apsw.Connection) -> list[str]:
+    """The prefixes under which the file has tables of wakeful's."""
+    own = [name.removesuffix("wakeful_migrations") for name in _tables(db) if name.endswith("wakeful_migrations")]
+    if tuple(sorted(_columns(db, "migrations"))) != tuple(sorted(_SHAPE)):
+        return sorted(own)
+    rows = db.execute("select distinct service from migrations where service = 'wakeful' or service like 'wakeful:%'")
+    return sorted({*own, *(str(service).partition(":")[2] for (service,) in rows)})
+
+
+def _service(naming: Naming) -> str:
+    return f"wakeful:{naming.prefix}" if naming.prefix else "wakeful"
+
+
 def _refuse(db: apsw.Connection, naming: Naming, have: int, known: int) -> None:
+    if have == CLOSED:
+        raise refused(why_closed(db.execute(f"select value from {naming.prefix}secrets where name = 'transfer'").get))
     if have > known:
         raise InvalidConfig(
             f"the tables were made by a newer wakeful (schema {have}, this one knows {known})",

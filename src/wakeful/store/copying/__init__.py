@@ -1,0 +1,184 @@
+"""wakeful's tables as plain rows, from one database into another: what backing up, restoring and moving share.
+
+Values travel as SQLite keeps them (moments as unix milliseconds, ids and JSON as text), so that the rows of both kinds
+of store can be compared. A backup is a SQLite file of wakeful's own schema, whichever store it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from wakeful.errors import StoreUnavailable
+from wakeful.store.queries import Dialect, Naming, named
+from wakeful.store.transfer import Transfer
+
+Row = tuple[Any, ...]
+Seen = Callable[[int], None]  # so many more are done
+Watch = Callable[[int], Seen]  # there are so many in all
+BATCH: Final = 2000
+_SQL: Final = files("wakeful.store") / "sql"
+
+
+class CopiedTable(Struct, frozen=True):
+    """`in_pieces`: copied in the order of its key, and continued after the last one where it was interrupted."""
+
+    name: str
+    key: tuple[str, ...]
+    which: str = "true"
+    in_pieces: bool = False
+
+
+TABLES: Final = (
+    CopiedTable("alarms", ("id",), in_pieces=True),
+    CopiedTable("fires", ("alarm_id", "scheduled_for"), in_pieces=True),
+    CopiedTable("events", ("seq",), in_pieces=True),
+    CopiedTable("target_states", ("target",)),
+    CopiedTable("task_tables", ("name",)),
+    CopiedTable("task_links", ("task_id",)),
+    CopiedTable("tokens", ("id",)),
+    CopiedTable("secrets", ("name",), which="name <> 'transfer'"),  # last: a new token writes here too
+)
+LEFT_OUT: Final = {
+    "workers": "which processes run is true of the database they run on",
+    "claim_tokens": "leases end with the database they were given by",
+    "task_changes": "every task is looked at anew",
+}
+
+
+class TableSum(Struct, frozen=True):
+    """How many rows, and a sum of their contents that does not depend on their order."""
+
+    rows: int = 0
+    checksum: int = 0
+
+    def plus(self, rows: Sequence[Row]) -> TableSum:
+        sums = (int.from_bytes(blake2b(msgspec.msgpack.encode(row), digest_size=8).digest()) for row in rows)
+        return TableSum(self.rows + len(rows), (self.checksum + sum(sums)) % (1 << 64))
+
+
+class Tables(Protocol):
+    """wakeful's tables in one database, over one connection."""
+
+    async def columns(self, table: CopiedTable) -> tuple[str, ...]: ...
+
+    def rows(
+        self, table: CopiedTable, columns: Sequence[str], *, after: Row | None = None
+    ) -> AsyncIterator[list[Row]]: ...
+
+    def fit(self, rows: list[Row]) -> list[Row]:
+        """Rows as they will be here: PostgreSQL cannot keep every character in a text."""
+        ...
+
+    def check_ids(self, ids: Iterable[str]) -> None:
+        """InvalidRequest for an alarm whose id cannot be kept here."""
+        ...
+
+    async def put(self, table: CopiedTable, columns: Sequence[str], rows: list[Row]) -> None: ...
+
+    async def last_key(self, table: CopiedTable) -> Row | None: ...
+
+    async def count(self, table: CopiedTable) -> int: ...
+
+    async def clear(self, table: CopiedTable) -> None: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """All or nothing; nobody else writes wakeful's rows meanwhile."""
+        ...
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """Everything read inside is of one moment, whoever writes meanwhile."""
+        ...
+
+    async def run(self, name: str, **values: Any) -> list[Row]:
+        """A named statement of store/sql/copying.*.sql; values in the order that it takes them."""
+        ...
+
+    async def fence(self, words: str) -> None:
+        """Let nobody write here any more who has it open, and refuse whoever opens it."""
+        ...
+
+    async def refuse_to_open(self) -> None: ...
+
+    async def lift_fence(self) -> None: ...
+
+    async def closed(self) -> Transfer | None:
+        """Why nobody may open this database; None where everybody may. InvalidConfig where it does not say why."""
+        ...
+
+    async def go_on_numbering(self) -> None:
+        """After rows that brought their numbers along, the next number is a new one."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def copying_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
+    return named((_SQL / f"copying.{dialect}.sql").read_text(), naming)
+
+
+def filled(sql: str, table: CopiedTable, columns: Sequence[str], marks: Sequence[str]) -> str:
+    parts: Mapping[str, str] = {
+        "table": table.name,
+        "which": table.which,
+        "columns": ", ".join(columns),
+        "marks": ", ".join(marks),
+        "key": ", ".join(table.key),
+        "last": ", ".join(f"{name} desc" for name in table.key),
+    }
+    for name, part in parts.items():
+        sql = sql.replace("{" + name + "}", part)
+    return sql
+
+
+async def copy_table(source: Tables, target: Tables, table: CopiedTable, seen: Seen) -> None:
+    """What the target does not have yet; a table that is small is copied anew as a whole."""
+    columns = await _shared_columns(source, target, table)
+    if table.in_pieces:
+        after = await target.last_key(table)
+        async for rows in source.rows(table, columns, after=after):
+            await target.put(table, columns, target.fit(rows))
+            seen(len(rows))
+        return
+    async with target.transaction():
+        await target.clear(table)
+        async for rows in source.rows(table, columns):
+            await target.put(table, columns, target.fit(rows))
+            seen(len(rows))
+
+
+async def _shared_columns(source: Tables, target: Tables, table: CopiedTable) -> tuple[str, ...]:
+    there = set(await target.columns(table))
+    return tuple(name for name in await source.columns(table) if name in there)
+
+
+async def verified(source: Tables, target: Tables, seen: Seen) -> dict[str, TableSum]:
+    """Rows and checksums by table, which are the same in both; StoreUnavailable where they are not."""
+    sums = {}
+    for table in TABLES:
+        columns = await _shared_columns(source, target, table)
+        here, there = TableSum(), TableSum()
+        async for rows in source.rows(table, columns):
+            here = here.plus(target.fit(rows))
+            seen(len(rows))
+        async for rows in target.rows(table, columns):
+            there = there.plus(rows)
+        if here != there:
+            raise StoreUnavailable(
+                f"the copy of {table.name} is not what was copied: {there.rows} rows of {here.rows},"
+                f" checksum {there.checksum:016x} instead of {here.checksum:016x}",
+                fix="Nothing was begun with the copy. Is somebody writing to it? Then stop that, and try again.",
+                passing=False,
+            )
+        sums[table.name] = here
+    return sums
+
+
+async def total(tables: Tables) -> int:
+    return sum([await tables.count(table) for table in TABLES])
