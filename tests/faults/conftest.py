@@ -17,7 +17,8 @@ import msgspec
 import psutil
 import pytest
 
-from wakeful.alarm import Alarm, Draft, Fire, create
+from tests.acting import Draft
+from wakeful.alarm import Alarm, Fire
 from wakeful.app import build_store
 from wakeful.config import load
 from wakeful.ids import Ids
@@ -119,7 +120,7 @@ class Scene:
             Draft(owner_did="local", wake_message=message, target=target, delay=timedelta(seconds=delay))
             for message in messages
         ]
-        alarms = [create(draft, id=_ids.new(now), now=now) for draft in drafts]
+        alarms = [draft.alarm(id=_ids.new(now), now=now) for draft in drafts]
         return [added.alarm for added in await self.store.add(alarms)]
 
     def lines(self) -> list[list[str]]:

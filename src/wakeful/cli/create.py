@@ -12,7 +12,7 @@ import click
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from wakeful import views
-from wakeful.alarm.request import CreateRequest, PolicyRequest
+from wakeful.alarm.request import EDITABLE, CreateRequest, OnConflict, PolicyRequest
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc, words
@@ -20,12 +20,15 @@ from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import parse
 from wakeful.service import Created, Service
 
+# Fields of a request that are an argument, an option of their own, or an option for each of their parts.
+_NAMED_OTHERWISE: Final = ("wake_message", "payload", "target", "conversation_id", "policy")
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     for name in reversed(PolicyRequest.__struct_fields__):
-        command = click.option(f"--{name.replace('_', '-')}", help=_words(PolicyRequest, name), **_form(name))(command)
+        option = click.option(_flag(name), help=_words(PolicyRequest, name), **_form(PolicyRequest, name))
+        command = option(command)
     for option in reversed(
         (
             click.option(
@@ -34,26 +37,36 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--key", "idempotency_key", help=_words(CreateRequest, "idempotency_key")),
             click.option(
                 "--on-conflict",
-                type=click.Choice(["return", "replace", "error"]),
+                type=click.Choice(get_args(OnConflict)),
                 help=_words(CreateRequest, "on_conflict"),
             ),
             click.option("--payload", metavar="JSON|@FILE|-", help="State to hand back with the wake; - reads stdin."),
             click.option(
                 "--tz", "timezone", metavar="ZONE", help="The time's IANA zone. Default: the setting `timezone`."
             ),
-            click.option("--label", help=_words(CreateRequest, "label")),
             click.option("--conversation", "conversation_id", help=_words(CreateRequest, "conversation_id")),
-            click.option("--isolated", is_flag=True, help=_words(CreateRequest, "isolated")),
-            click.option("--max-failures", type=int, metavar="N", help=_words(CreateRequest, "max_failures")),
+            *(
+                click.option(_flag(name), help=_words(CreateRequest, name), **_form(CreateRequest, name))
+                for name in EDITABLE
+                if name not in _NAMED_OTHERWISE
+            ),
         )
     ):
         command = option(command)
     return command
 
 
-def _form(name: str) -> dict[str, Any]:
-    """What a field of a policy takes, on the command line."""
-    kind = get_args(get_type_hints(PolicyRequest)[name])
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _form(request: type[Struct], name: str) -> dict[str, Any]:
+    """What a field of a request takes, on the command line."""
+    kind = get_args(get_type_hints(request)[name])
+    if bool in kind:
+        return {"is_flag": True}
+    if request is CreateRequest:
+        return {"type": int, "metavar": "N"} if int in kind else {}
     if all(isinstance(one, str) for one in get_args(kind[0])) and get_args(kind[0]):
         return {"type": click.Choice(get_args(kind[0]))}
     if int in kind:
