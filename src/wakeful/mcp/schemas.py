@@ -41,11 +41,12 @@ Policy = arguments(
 EDITABLE: Final = offered(EditRequest)
 RENAMED: Final = {"idempotency_key": "key"}  # of a request, as an agent knows it
 _FOR_AGENTS: Final = {"payload": Payload, "target": TargetName, "max_failures": Failures, "policy": Policy}
+_FIRST: Final = ("when", "wake_message", "idempotency_key", "on_conflict")  # what an agent should read first
 SetArguments = arguments(
     "SetArguments",
     CreateRequest,
-    offered(CreateRequest),
-    required=("when", "wake_message"),
+    (*_FIRST, *(name for name in offered(CreateRequest) if name not in _FIRST)),
+    required=_FIRST[:2],
     renamed=RENAMED,
     other=_FOR_AGENTS,
 )
