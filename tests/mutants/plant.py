@@ -156,7 +156,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.dispatcher", "now=now, refused=refused)", "now=now)"
     ),
     "a task may name any chat": Source(
-        "wakeful.alarm.task", 'self.users.check_chat(owner, task.chat_jid or "", via=TASKS)', "pass"
+        "wakeful.alarm.task", 'self.users.check_chat(owner, chat, via=TASKS)', "pass"
     ),
     "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm) else", "if False else"),
     "a retry that may delay the series": Source(
