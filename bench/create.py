@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from statistics import median
 from typing import Any
 
-from tests.acting import keep_many
+from tests.acting import Draft, keep_many
 
 import wakeful
 from bench import bare
 from bench.worlds import World
-from wakeful.alarm import Draft
 from wakeful.server import tune_interpreter
 
 ROUNDS = 5  # alone and together in turn: the machine's speed changes from one second to the next

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import Raw
+from msgspec.structs import replace
 
-from wakeful.alarm import Draft
-from wakeful.alarm.request import CreateRequest, OnConflict, request_of
+from wakeful.alarm import DEFAULT_POLICY, INBOX, Alarm, Defaults, Origin, Wanted, create
+from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, wanted_alarm, wanted_change
 from wakeful.service import Alarms, Caller, Created, Service
+
+USUAL = Defaults(timezone="UTC", target=INBOX, max_failures=5, policy=DEFAULT_POLICY)
+
+
+class Draft:
+    """A request with who makes it, in Python's own types: `delay` is a timedelta, `payload` is JSON as text."""
+
+    def __init__(self, **given: Any) -> None:
+        of_origin = {name: given.pop(name) for name in Origin.__struct_fields__ if name in given}
+        self.origin = Origin(**of_origin)
+        self.asked = CreateRequest(**_in_json_terms(given))
+
+    @property
+    def wanted(self) -> Wanted:
+        return wanted_alarm(self.asked, USUAL)
+
+    def alarm(self, *, id: str, now: datetime) -> Alarm:
+        return create(self.wanted, self.origin, id=id, now=now)
+
+
+def edit(**asked: Any) -> Wanted:
+    """A change somebody asks for, in the same terms."""
+    return wanted_change(EditRequest(**_in_json_terms(asked)), DEFAULT_POLICY)
+
+
+def _in_json_terms(asked: dict[str, Any]) -> dict[str, Any]:
+    given = {("delay_seconds" if name == "delay" else name): value for name, value in asked.items()}
+    if "payload" in given:
+        given["payload"] = Raw(given["payload"].encode(errors="surrogatepass"))
+    return given
 
 
 def acting(service: Service, owner: str, *, limited: bool = False, by: str = "", via: str = "test") -> Alarms:
     return service.of(Caller(owner=owner, via=via, by=by, limited=limited, remote=limited))
 
 
-def asked_for(draft: Draft) -> CreateRequest:
-    """The request that makes this draft."""
-    fields: dict[str, Any] = asdict(draft)
-    fields["delay_seconds"] = fields.pop("delay")
-    known = {name: value for name, value in fields.items() if name in CreateRequest.__struct_fields__ and value != ""}
-    payload = known.pop("payload")
-    request = request_of(CreateRequest, {"wake_message": "", **known})
-    return type(request)(**(_fields(request) | {"payload": payload.encode(errors="surrogatepass")}))
-
-
-def _fields(request: CreateRequest) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in CreateRequest.__struct_fields__}
-
-
 async def keep_many(service: Service, drafts: Sequence[Draft], *, limited: bool = False) -> list[Created]:
-    [owner] = {draft.owner_did for draft in drafts}
-    return await acting(service, owner, limited=limited).create_many([asked_for(draft) for draft in drafts])
+    [owner] = {draft.origin.owner_did for draft in drafts}
+    return await acting(service, owner, limited=limited).create_many([draft.asked for draft in drafts])
 
 
 async def keep(
@@ -44,8 +62,7 @@ async def keep(
     by: str = "",
     connection: Any = None,
 ) -> Created:
-    fields = _fields(asked_for(draft)) | {"on_conflict": on_conflict}
-    alarms = acting(service, draft.owner_did, limited=limited, by=by)
-    return await alarms.create(
-        CreateRequest(**fields), origin=(draft.created_by, draft.created_via), connection=connection
-    )
+    origin = draft.origin
+    asked = replace(draft.asked, on_conflict=on_conflict)
+    alarms = acting(service, origin.owner_did, limited=limited, by=by)
+    return await alarms.create(asked, origin=(origin.created_by, origin.created_via), connection=connection)

@@ -184,7 +184,7 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     if not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidConfig(f"{concurrency!r} is not a number from 1 up", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
-    module, _, cls = TARGET_KINDS[kind].partition(":")
+    module, _, cls = TARGET_KINDS[kind].place.partition(":")
     try:
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()

@@ -20,12 +20,21 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
 
 FILE: Final = "wakeful.toml"
-TARGET_KINDS: Final = {  # imported only when configured: some bring heavy libraries along
-    "webhook": "wakeful.targets.webhook:Webhook",
-    "router": "wakeful.targets.router:Router",
-    "table": "wakeful.targets.table:TableTarget",
-    "notify": "wakeful.targets.notify:Notify",
-    "inbox": "wakeful.targets.inbox:Inbox",
+
+
+class TargetKind(Struct, frozen=True):
+    """A kind of target. `read_as_words`: by people, and by other people's agents (see alarm/users.py)."""
+
+    place: str  # imported only when configured: some bring heavy libraries along
+    read_as_words: bool = False
+
+
+TARGET_KINDS: Final = {
+    "webhook": TargetKind("wakeful.targets.webhook:Webhook"),
+    "router": TargetKind("wakeful.targets.router:Router"),
+    "table": TargetKind("wakeful.targets.table:TableTarget", read_as_words=True),
+    "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
+    "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
 }
 Seconds = timedelta
 FOREVER: Final = timedelta.max

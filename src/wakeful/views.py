@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -53,6 +53,22 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nothing but what is named here."""
 
 
+# A policy as it is shown: what is as usual is left out, and so is `anchor`, which is wakeful's own.
+PolicyView = msgspec.defstruct(
+    "PolicyView",
+    [
+        (field.name, (int | float if field.type is float else field.type) | UnsetType, UNSET)
+        for field in msgspec.structs.fields(Policy)
+        if field.name != "anchor"
+    ],
+    bases=(Shape,),
+    namespace={"__doc__": Policy.__doc__},
+    module=__name__,
+    frozen=True,
+    kw_only=True,
+)
+
+
 class AlarmView(Shape, frozen=True, kw_only=True):
     """An alarm. Empty fields are left out: `next_fire_at` where it is not active, `fire_at` where it is a series."""
 
@@ -76,7 +92,7 @@ class AlarmView(Shape, frozen=True, kw_only=True):
     target: str
     version: int
     fire_count: int
-    policy: Policy | UnsetType = UNSET
+    policy: PolicyView | UnsetType = UNSET  # type: ignore[valid-type]  # made above
     paused_reason: Text = UNSET
     cancelled_at: Instant = UNSET
     isolated: bool | UnsetType = UNSET
@@ -86,6 +102,11 @@ class AlarmView(Shape, frozen=True, kw_only=True):
     root_id: Text = UNSET
     parent_fire: Text = UNSET
     generation: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, alarm: Alarm, **more: Any) -> Self:
+        """An alarm, and what an answer says of it besides."""
+        return cls(**view(alarm), **more)
 
 
 class FireView(Shape, frozen=True, kw_only=True):
@@ -107,31 +128,54 @@ class FireView(Shape, frozen=True, kw_only=True):
     duration_ms: int | UnsetType = UNSET
     result: Text = UNSET
     last_error: Text = UNSET
-    log: list[Attempt] | UnsetType = UNSET
+    log: tuple[Attempt, ...] | UnsetType = UNSET
     through: Instant = UNSET
     count: int | UnsetType = UNSET
     updated_at: datetime
 
+    @classmethod
+    def of(cls, fire: Fire, **more: Any) -> Self:
+        """A fire, and what an answer says of it besides."""
+        return cls(**fire_view(fire), **more)
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """RFC 9457: what was wrong, with a stable `code`, the `field` at fault, and what to do instead."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    field: Text = UNSET
+    fix: Text = UNSET
+
 
 _SHOWN: Final = AlarmView.__struct_fields__  # what is declared is what is sent
-_ALWAYS: Final = frozenset(field.name for field in msgspec.structs.fields(AlarmView) if field.required)
+_OPTIONAL: Final = tuple(field.name for field in msgspec.structs.fields(AlarmView) if not field.required)
 _shown: Final = attrgetter(*_SHOWN)
 
 
 def view(alarm: Alarm) -> dict[str, Any]:
-    """An alarm as every door shows it: empty fields left out, `next_fire_at` only while it is active."""
+    """The fields of an AlarmView that are there: empty ones left out, `next_fire_at` only while it is active."""
     shown: dict[str, Any] = dict(zip(_SHOWN, _shown(alarm), strict=True))
     shown["payload"] = Raw(alarm.payload.encode())
-    shown["policy"] = None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy) or None
+    shown["policy"] = None if alarm.policy is DEFAULT_POLICY else _policy_view(alarm.policy)
     if alarm.status != "active":
         shown["next_fire_at"] = None
-    return {name: value for name, value in shown.items() if value or name in _ALWAYS}
+    for name in _OPTIONAL:
+        if not shown[name]:
+            del shown[name]
+    return shown
 
 
-def _policy_view(policy: Policy) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(policy)
-    shown.pop("anchor", None)
-    return {name: _whole(value) for name, value in shown.items()}
+def _policy_view(policy: Policy) -> Struct | None:
+    """What was said; None where nothing was. The usual value is shown too where somebody said it, as it is kept."""
+    if policy == DEFAULT_POLICY:
+        return None
+    all_of_it = {name: getattr(policy, name) for name in PolicyView.__struct_fields__}
+    said = {name: _whole(value) for name, value in all_of_it.items() if value is not getattr(DEFAULT_POLICY, name)}
+    return PolicyView(**said) if said else None
 
 
 def _whole(value: Any) -> Any:
@@ -140,6 +184,7 @@ def _whole(value: Any) -> Any:
 
 
 def fire_view(fire: Fire) -> dict[str, Any]:
+    """The fields of a FireView that are there."""
     shown = {"id": fire.id} | msgspec.structs.asdict(fire)
     if fire.status != "skipped":
         del shown["through"], shown["count"]
@@ -156,17 +201,17 @@ def handed_out(taken: TakenWake) -> dict[str, Any]:
     }
 
 
-def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
-    """An error as RFC 9457 wants it; `status` is for refusals that only HTTP knows."""
-    status = status or DOORS[error.code][0]
-    shown: dict[str, Any] = {
-        "type": f"urn:wakeful:{error.code}",
-        "title": _title(error),
-        "status": status,
-        "code": error.code,
-        "detail": str(error),
-    }
-    return shown | ({"field": error.field} if error.field else {}) | ({"fix": error.fix} if error.fix else {})
+def problem(error: WakefulError, status: int | None = None, title: str = "") -> Problem:
+    """An error as RFC 9457 wants it; `status` and `title` are for refusals that only HTTP knows."""
+    return Problem(
+        type=f"urn:wakeful:{error.code}",
+        title=title or _title(error),
+        status=status or DOORS[error.code][0],
+        code=error.code,
+        detail=str(error),
+        field=error.field or UNSET,
+        fix=error.fix or UNSET,
+    )
 
 
 def _title(error: WakefulError) -> str:

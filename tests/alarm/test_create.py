@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Draft, Policy, create, understand, user_of
+from tests.acting import Draft
+from wakeful.alarm import GivenTime, Policy, understand, user_of
 from wakeful.errors import InvalidRequest, InvalidSchedule
 
 from .world import DAY, HOUR, MINUTE, MONDAY, SECOND, alarm, at
@@ -20,9 +21,9 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
     ("this very moment", "fire_at", {"fire_at": MONDAY}),
     ("no offset", "fire_at", {"fire_at": at(9).replace(tzinfo=None)}),
     ("the end of all time", "fire_at", {"fire_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=12)))}),
-    ("no wait", "delay", {"delay": timedelta(0)}),
-    ("a wait back", "delay", {"delay": -HOUR}),
-    ("a wait of ages", "delay", {"delay": timedelta.max}),
+    ("no wait", "delay_seconds", {"delay": timedelta(0)}),
+    ("a wait back", "delay_seconds", {"delay": -HOUR}),
+    ("a wait of ages", "delay_seconds", {"delay": timedelta.max}),
     ("no such zone", "timezone", {"delay": HOUR, "timezone": "Mars/Olympus"}),
     ("no such zone for a series", "timezone", {"cron_expr": "@daily", "timezone": "Europe/Atlantis"}),
     ("no cron", "cron_expr", {"cron_expr": "every now and then"}),
@@ -97,7 +98,7 @@ def test_a_delay_counts_from_now() -> None:
 
 def test_a_moment_between_two_milliseconds_is_never_early() -> None:
     assert alarm(fire_at=at(9) + timedelta(microseconds=1)).next_fire_at == at(9) + timedelta(milliseconds=1)
-    assert alarm(delay=timedelta(microseconds=10)).next_fire_at == MONDAY + timedelta(milliseconds=1)
+    assert alarm(delay=timedelta(microseconds=1010)).next_fire_at == MONDAY + timedelta(milliseconds=2)
 
 
 def test_a_moment_of_any_zone_is_kept_in_utc() -> None:
@@ -184,12 +185,12 @@ def test_the_user_is_the_label_of_a_did_or_the_owner_itself(owner: str, user: st
     assert alarm(delay=HOUR, owner_did=owner).user_id == user
 
 
-def test_understanding_a_draft_plans_nothing() -> None:
-    timing = understand(Draft(owner_did="ada", wake_message="x", delay=HOUR), now=MONDAY)
+def test_understanding_a_time_plans_nothing() -> None:
+    timing = understand(GivenTime(delay=HOUR, timezone="UTC"), now=MONDAY)
     assert (timing.kind, timing.fire_at, timing.timezone) == ("once", at(9), "UTC")
 
 
 def test_now_is_cut_to_the_millisecond() -> None:
     now = MONDAY + timedelta(microseconds=1999)
-    made = create(Draft(owner_did="ada", wake_message="x", delay=HOUR), id="a", now=now)
+    made = Draft(owner_did="ada", wake_message="x", delay=HOUR).alarm(id="a", now=now)
     assert made.created_at == MONDAY + timedelta(milliseconds=1)

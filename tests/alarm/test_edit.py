@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Edit, Policy, create, fire_now, replace_with, resume, update
-from wakeful.alarm.create import Draft
+from tests.acting import Draft, edit
+from wakeful.alarm import Policy, fire_now, replace_with, resume, update
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, StaleVersion
 
 from .world import (
@@ -238,7 +238,7 @@ def new(**asked: Any) -> Draft:
 def test_a_replaced_alarm_keeps_its_id_and_starts_anew(make: Callable[[], World]) -> None:
     world = make()
     before = world.alarm
-    world.write(replace_with(before, world.fire, create(new(delay=DAY), id="a2", now=at(10)), now=at(10), by="ada"))
+    world.write(replace_with(before, world.fire, new(delay=DAY).alarm(id="a2", now=at(10)), now=at(10), by="ada"))
     after = world.alarm
     assert (after.id, after.created_at, after.wake_message) == ("a1", before.created_at, "new")
     assert (after.status, after.occurrence_at, after.fire_count) == ("active", at(34), 0)
@@ -249,7 +249,7 @@ def test_a_replaced_alarm_keeps_its_id_and_starts_anew(make: Callable[[], World]
 def test_a_replaced_series_may_fire_as_often_as_it_says_anew() -> None:
     world = hourly(policy=Policy(max_fires=2))
     world.attempt(DONE)
-    fresh = create(new(cron_expr="0 * * * *", policy=Policy(max_fires=2)), id="a2", now=at(9, 30))
+    fresh = new(cron_expr="0 * * * *", policy=Policy(max_fires=2)).alarm(id="a2", now=at(9, 30))
     world.write(replace_with(world.alarm, world.fire, fresh, now=at(9, 30)))
     world.attempt(DONE)
     assert world.alarm.status == "active"
@@ -257,7 +257,7 @@ def test_a_replaced_series_may_fire_as_often_as_it_says_anew() -> None:
 
 def test_what_was_due_when_it_was_replaced_is_on_record() -> None:
     world = hourly()
-    world.write(replace_with(world.alarm, None, create(new(delay=DAY), id="a2", now=at(10)), now=at(10)))
+    world.write(replace_with(world.alarm, None, new(delay=DAY).alarm(id="a2", now=at(10)), now=at(10)))
     assert world.rows == [(at(9), "skipped", "superseded")]
     assert world.fires[at(9)].count == 2
 
@@ -295,7 +295,7 @@ def test_a_copy_has_no_bounds_of_its_own() -> None:
 def test_an_edit_decided_before_a_settlement_is_not_written_over_it() -> None:
     world = hourly()
     held = world.claim(at(9))
-    stale = update(held, None, Edit(label="new"), now=at(9, 0, 1))
+    stale = update(held, None, edit(label="new"), now=at(9, 0, 1))
     world.settle(AWAITED, at(9), at(9, 0, 2))
     assert not world.write(stale)
     slept = hourly()

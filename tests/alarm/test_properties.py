@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import Struct
 
+from tests.acting import edit
 from wakeful.alarm import (
     Alarm,
     Completed,
     Delivered,
-    Edit,
     Failed,
     Outcome,
     Policy,
@@ -227,7 +227,7 @@ class Life(RuleBasedStateMachine):
                 fresh = alarm(now=self.now, policy=Policy(overlap=world.alarm.policy.overlap), **when)
                 change = replace_with(world.alarm, world.fire, fresh, now=self.now, inbox=inbox)
             else:
-                change = update(world.alarm, world.fire, Edit(**when), now=self.now, inbox=inbox)
+                change = update(world.alarm, world.fire, edit(**when), now=self.now, inbox=inbox)
         except (Conflict, InvalidRequest):
             return
         if self.spans[-1].until is None:

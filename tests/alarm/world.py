@@ -7,13 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.acting import Draft, edit
 from wakeful.alarm import (
     Alarm,
     Change,
     Completed,
     Delivered,
-    Draft,
-    Edit,
     Event,
     Failed,
     Fire,
@@ -23,7 +22,6 @@ from wakeful.alarm import (
     Try,
     begin,
     cancel,
-    create,
     fetch,
     note,
     pause,
@@ -50,7 +48,7 @@ def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
 
 def alarm(*, now: datetime = MONDAY, **asked: Any) -> Alarm:
     usual = {"owner_did": "ada", "wake_message": "Look at the grants", "target": "ops"}
-    return create(Draft(**(usual | asked)), id="a1", now=now)
+    return Draft(**(usual | asked)).alarm(id="a1", now=now)
 
 
 class World:
@@ -135,8 +133,8 @@ class World:
         assert self.write(snooze(self.alarm, self.fire, wait, now=now, by="ada"))
 
     def update(self, now: datetime, *, version: int | None = None, **fields: Any) -> None:
-        edit, inbox = Edit(**fields), tuple(self.fires.values())
-        assert self.write(update(self.alarm, self.fire, edit, now=now, version=version, by="ada", inbox=inbox))
+        wanted, inbox = edit(**fields), tuple(self.fires.values())
+        assert self.write(update(self.alarm, self.fire, wanted, now=now, version=version, by="ada", inbox=inbox))
 
 
 def once(**asked: Any) -> World:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.acting import keep
+from tests.acting import Draft, keep
 from tests.store.conftest import clock, outbox, place, store
-from wakeful.alarm import Alarm, Draft, Fire, Policy
+from wakeful.alarm import Alarm, Fire, Policy
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, ServedTarget

@@ -165,11 +165,11 @@ async def test_the_token_in_a_wake_reports_at_the_address_in_it_whoever_owns_the
     visit: Visitor,
 ) -> None:
     wake = await visit.fired(owner="somebody")
-    report = wake.fields["report"]
-    assert report["url"] == f"{visit.url}/v1/fires/{wake.fire_id}/report"
-    path = report["url"].removeprefix(visit.url)
+    report = wake.content.report
+    assert report.url == f"{visit.url}/v1/fires/{wake.fire_id}/report"
+    path = report.url.removeprefix(visit.url)
     assert (await visit("POST", path, {"outcome": "completed"})).told == (404, "not_found", "id")
-    headers = {"authorization": f"Bearer {report['token']}"}
+    headers = {"authorization": f"Bearer {report.token}"}
     answer = await visit("POST", path, {"outcome": "working", "result": "half"}, headers=headers)
     assert (answer.status, answer.json["status"]) == (200, "delivered")
     answer = await visit("POST", path, {"outcome": "snooze", "for": "15m"}, headers=headers)

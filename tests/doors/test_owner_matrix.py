@@ -19,11 +19,10 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tests.acting import acting, keep
+from tests.acting import Draft, acting, keep
 from tests.databases import database_of
-from wakeful.alarm import Alarm, Draft, users_of
+from wakeful.alarm import Alarm, users_of
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.operations import next_cursor
 from wakeful.service.why import kind_of
@@ -115,9 +114,9 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         targets_of(visit.clock)[PRIVATE] = ServedTarget(Agent(), 8, users=users)
         await store_of(visit.clock).tasks.connect("scheduled_tasks")
         task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
-        draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour")
         named = {"label": NAMED, "conversation_id": NAMED, "idempotency_key": "k"}
-        pending = (await keep(service, replace(draft, **named))).alarm
+        draft = Draft(owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour", **named)
+        pending = (await keep(service, draft)).alarm
         await acting(service, "ada", by="ada").pause(pending.id, reason=SECRET)
         pending = await acting(service, "ada", by="ada").resume(pending.id)
         fired = (await visit.fired("ada")).fire_id

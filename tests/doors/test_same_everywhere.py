@@ -1,6 +1,6 @@
 """The same things asked through every door: the rows they leave and the refusals they get are the same.
 
-What a door does not have is left out by name. The WebSocket only looks.
+What a door does not have is left out by name. The WebSocket only looks: what it tells is what HTTP and Python tell.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from click.testing import CliRunner
 from mcp import Client
@@ -20,7 +21,9 @@ from msgspec import Struct
 
 import wakeful
 from tests.doors.mcp_world import door as mcp_door
-from tests.doors.world import serving
+from tests.doors.world import Visitor, serving
+from tests.seeds.alarm_world import Desk
+from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import CreateRequest, EditRequest, request_of
 from wakeful.app import build
@@ -289,3 +292,79 @@ async def test_the_same_call_means_the_same(name: str, tmp_path: Path, monkeypat
             assert said(one.message) in said(str(got[wish])), wish
         else:
             assert got[wish] == one, wish
+
+
+# The WebSocket: list, count, history, stats, failed, get
+
+
+@pytest.fixture
+async def looked_at(tmp_path: Path) -> AsyncIterator[tuple[Visitor, aiohttp.ClientWebSocketResponse]]:
+    """A server with one alarm of each fate, and a socket to it."""
+    async with serving(str(tmp_path / "wakeful.db")) as visit:
+        desk, clock = Desk(visit.clock), visit.clock
+        policy = {"max_fires": 3}
+        await clock.set("every day at 9am", "brief", label="b", conversation_id="c", payload=[1], policy=policy)
+        await clock.pause((await clock.set("in 2 hours", "paused")).id, reason="holiday")
+        await clock.cancel((await clock.set("in 3 hours", "cancelled")).id)
+        await clock.set(delay=0.01, wake_message="done", target="good")
+        await clock.set(delay=0.01, wake_message="failed", target="bad", max_failures=0)
+        await desk.settled(2)
+        async with visit._session.ws_connect(f"{visit.url}/v1/ws") as socket:
+            yield visit, socket
+
+
+async def asked(socket: aiohttp.ClientWebSocketResponse, method: str, **params: Any) -> Any:
+    await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    answer = await socket.receive_json(timeout=10)
+    if "error" in answer:
+        raise Refused(answer["error"]["message"])
+    return answer["result"]
+
+
+def plain(value: Any) -> Any:
+    return json.loads(views.encode(value))
+
+
+async def test_the_websocket_tells_what_http_and_python_tell(
+    looked_at: tuple[Visitor, aiohttp.ClientWebSocketResponse],
+) -> None:
+    visit, socket = looked_at
+    clock = visit.clock
+    stats = plain(await clock.stats())
+    assert await asked(socket, "stats") == stats
+    assert (await visit("GET", "/v1/stats")).json.items() > stats.items()
+    assert await asked(socket, "count") == stats["pending"] == 1
+    for status in ("", "pending", "completed", "failed", "cancelled"):
+        history = plain(await clock.history(status=status))
+        assert history, status
+        assert await asked(socket, "history", status=status) == history
+        assert (await visit("GET", f"/v1/history?status={status}")).json["history"] == history
+    failed = plain(await clock.failed())
+    assert await asked(socket, "failed") == (await visit("GET", "/v1/failed")).json["failed"] == failed != []
+    for alarm in await clock.find():
+        told = await asked(socket, "get", id=alarm.id)
+        over_http = (await visit("GET", f"/v1/alarms/{alarm.id}")).json
+        fires = (await visit("GET", f"/v1/alarms/{alarm.id}/fires?limit=5")).json["fires"]
+        assert told.pop("fires") == fires == plain([views.FireView.of(fire) for fire in await clock.fires(alarm.id)])
+        assert told | {"now": over_http["now"]} == over_http
+        assert told == plain(views.AlarmView.of(alarm)) == plain(views.view(alarm))
+    shown = [plain(views.AlarmView.of(alarm)) for alarm in await clock.active()]
+    listed = await asked(socket, "list")
+    assert [one.pop("set_at") > one.pop("time_offset") > 0 for one in listed] == [True] * len(shown)
+    assert listed == shown != []
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "path"),
+    [
+        ("get", {"id": NOBODY}, f"/v1/alarms/{NOBODY}"),
+        ("history", {"since": "soon"}, "/v1/history?since=soon"),
+    ],
+)
+async def test_the_websocket_refuses_in_the_words_of_http(
+    looked_at: tuple[Visitor, aiohttp.ClientWebSocketResponse], method: str, params: dict[str, Any], path: str
+) -> None:
+    visit, socket = looked_at
+    with pytest.raises(Refused) as refusal:
+        await asked(socket, method, **params)
+    assert str(refusal.value) == (await visit("GET", path)).json["detail"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
@@ -37,7 +38,7 @@ def test_every_error_has_a_status_at_every_door_and_is_documented(kind: type[Wak
     status, exit_code = views.DOORS[kind.code]
     assert f"| `{kind.code}` | {status} | {exit_code} |" in page("errors.md")
     problem = views.problem(kind("it broke", field="f", fix="Mend it."))
-    assert problem == {
+    assert msgspec.to_builtins(problem) == {
         "type": f"urn:wakeful:{kind.code}",
         "title": kind.__name__,
         "status": status,

@@ -17,8 +17,9 @@ import msgspec
 import psutil
 import pytest
 
+from tests.acting import Draft
 from tests.databases import database_of
-from wakeful.alarm import Alarm, Draft, Fire, create
+from wakeful.alarm import Alarm, Fire
 from wakeful.app import build_store
 from wakeful.config import load
 from wakeful.ids import Ids
@@ -120,7 +121,7 @@ class Scene:
             Draft(owner_did="local", wake_message=message, target=target, delay=timedelta(seconds=delay))
             for message in messages
         ]
-        alarms = [create(draft, id=_ids.new(now), now=now) for draft in drafts]
+        alarms = [draft.alarm(id=_ids.new(now), now=now) for draft in drafts]
         return [added.alarm for added in await self.store.add(alarms)]
 
     def lines(self) -> list[list[str]]:

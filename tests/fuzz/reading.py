@@ -18,8 +18,10 @@ from wakeful import views
 from wakeful.alarm import (
     DEFAULT_POLICY,
     Alarm,
+    Defaults,
     Delivered,
     Failed,
+    Origin,
     Task,
     TaskNews,
     Try,
@@ -28,7 +30,7 @@ from wakeful.alarm import (
     create,
     settle,
 )
-from wakeful.alarm.request import Asker, CreateRequest, decode, draft, moment, span
+from wakeful.alarm.request import CreateRequest, decode, moment, span, wanted_alarm
 from wakeful.alarm.task import Planner
 from wakeful.app import build_targets
 from wakeful.config import Settings, load
@@ -113,13 +115,12 @@ def _life(alarm: Alarm, now: datetime) -> None:
             alarm = settle(alarm, None, outcome, Try(due, due + timedelta(milliseconds=5))).after
 
 
-ASKER: Final = Asker(
-    owner="ada", by="", via="http", timezone="UTC", target="inbox", max_failures=3, policy=DEFAULT_POLICY
-)
+USUAL: Final = Defaults(timezone="UTC", target="inbox", max_failures=3, policy=DEFAULT_POLICY)
+ORIGIN: Final = Origin(owner_did="ada", created_via="http")
 
 
 def _draft(said: bytes) -> None:
-    alarm = create(draft(decode(said, CreateRequest), ASKER), id=ID, now=NOW)
+    alarm = create(wanted_alarm(decode(said, CreateRequest), USUAL), ORIGIN, id=ID, now=NOW)
     views.encode(views.view(alarm))
     _life(alarm, NOW)
 

@@ -13,18 +13,16 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from tests.acting import Draft, edit
 from wakeful.alarm import (
     INBOX,
     Alarm,
     Change,
-    Draft,
-    Edit,
     Fire,
     Outcome,
     Try,
     Waiting,
     begin,
-    create,
     put_on_trial,
     settle,
     update,
@@ -68,9 +66,8 @@ class Acting(RuleBasedStateMachine):
         target = INBOX if int(id[-1], 16) % 4 == 0 else DESK
         when: dict[str, Any] = {"cron_expr": cron} if cron else {"delay": wait}
         try:
-            return create(
-                Draft(owner_did=OWNER, wake_message="up", target=target, **when, **asked), id=id, now=self.now
-            )
+            draft = Draft(owner_did=OWNER, wake_message="up", target=target, **when, **asked)
+            return draft.alarm(id=id, now=self.now)
         except InvalidRequest:  # after its end already
             return None
 
@@ -182,7 +179,7 @@ class Acting(RuleBasedStateMachine):
         return change
 
     def relabel(self, known: Known) -> None:
-        self.change(known, lambda alarm, fire, now: update(alarm, fire, Edit(label="other"), now=now))
+        self.change(known, lambda alarm, fire, now: update(alarm, fire, edit(label="other"), now=now))
 
     def owned(self, known: Known, decide: Decision) -> Change | None:
         change = self.change(known, decide)

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
+from tests.acting import edit
 from wakeful.alarm import (
     Alarm,
     Change,
     Completed,
     Delivered,
-    Edit,
     Failed,
     Fire,
     Outcome,
@@ -253,10 +253,10 @@ class Alarms(Acting):
     @precondition(lambda self: self.known)
     @rule(cron=times, wait=waits, nr=which)
     def given_another_time(self, cron: str, wait: timedelta, nr: int) -> None:
-        edit = Edit(cron_expr=cron) if cron else Edit(delay=wait)
+        wanted = edit(cron_expr=cron) if cron else edit(delay=wait)
         known = self.pick(nr)
         rows = tuple(known.fires.values())
-        self.planned_anew(known, lambda alarm, fire, now: update(alarm, fire, edit, now=now, inbox=rows))
+        self.planned_anew(known, lambda alarm, fire, now: update(alarm, fire, wanted, now=now, inbox=rows))
 
     @precondition(lambda self: self.known)
     @rule(nr=which)

@@ -155,9 +155,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "who may use a target is not asked at delivery": Source(
         "wakeful.dispatcher", "now=now, refused=refused)", "now=now)"
     ),
-    "a task may name any chat": Source(
-        "wakeful.alarm.task", 'self.users.check_chat(owner, task.chat_jid or "", via=TASKS)', "pass"
-    ),
+    "a task may name any chat": Source("wakeful.alarm.task", "self.users.check_chat(owner, chat, via=TASKS)", "pass"),
     "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm) else", "if False else"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"

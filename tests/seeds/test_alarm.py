@@ -132,7 +132,7 @@ async def test_who_set_it_and_through_what_is_kept_shown_and_delivered(
     [entry] = await clock.history(status="completed")
     assert (entry.created_by, entry.created_via, entry.max_failures) == ("1", "web", 5)
     [wake] = desk.wakes
-    assert (wake.fields["created_by"], wake.fields["created_via"]) == ("1", "web")
+    assert (wake.content.created_by, wake.content.created_via) == ("1", "web")
     assert (await clock.set("in 1 minute", "go")).created_via == "python"
 
 

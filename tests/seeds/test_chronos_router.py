@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.acting import keep
+from tests.acting import Draft, keep
 from tests.dispatcher.conftest import World
-from wakeful.alarm import Alarm, Draft, fire_id
+from wakeful.alarm import Alarm, fire_id
 from wakeful.clock import SystemClock
 from wakeful.targets.router import Router as Target
 from wakeful.testing import ManualClock

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.acting import acting, keep
+from tests.acting import Draft, acting, keep
 from tests.dispatcher.conftest import OWNER
-from wakeful.alarm import Alarm, Draft
+from wakeful.alarm import Alarm
 from wakeful.config import Settings
 from wakeful.service import Service
 from wakeful.store import Store, Worker

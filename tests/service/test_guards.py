@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.acting import acting, keep, keep_many
-from wakeful.alarm import Alarm, Draft
+from tests.acting import Draft, acting, keep, keep_many
+from wakeful.alarm import Alarm
 from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.acting import acting, keep, keep_many
-from wakeful.alarm import Alarm, Delivered, Draft, Failed, Outcome, Wake, sweep
+from tests.acting import Draft, acting, keep, keep_many
+from wakeful.alarm import Alarm, Delivered, Failed, Outcome, Wake, sweep
 from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import turn
 from wakeful.config import Settings

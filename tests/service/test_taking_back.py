@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.acting import acting, keep
-from wakeful.alarm import Draft, Policy
+from tests.acting import Draft, acting, keep
+from wakeful.alarm import Policy
 from wakeful.alarm.request import EditRequest
 from wakeful.client import Wakeful
 from wakeful.store import Store

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.acting import acting, keep, keep_many
-from wakeful.alarm import Alarm, Draft, users_of
+from tests.acting import Draft, acting, keep, keep_many
+from wakeful.alarm import Alarm, users_of
 from wakeful.alarm.request import EditRequest
 from wakeful.app import build_targets
 from wakeful.client import Wakeful

@@ -188,7 +188,7 @@ async def test_what_cannot_be_reached_is_named(world: World, servers: tuple[Serv
         with pytest.raises(StoreUnavailable) as told:
             await world.store(dsn=dsn).now()
         assert said in told.value.message
-        assert views.problem(told.value)["title"] == "StoreUnavailable"
+        assert views.problem(told.value).title == "StoreUnavailable"
 
 
 async def test_a_pool_that_is_used_up_is_told_from_a_server_that_is_away(
@@ -210,7 +210,7 @@ async def test_a_pool_that_is_used_up_is_told_from_a_server_that_is_away(
     ],
 )
 def test_titles_are_names_that_are_documented(error: StoreUnavailable, title: str) -> None:
-    assert views.problem(error)["title"] == title
+    assert views.problem(error).title == title
 
 
 @pytest.mark.parametrize(

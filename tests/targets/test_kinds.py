@@ -11,5 +11,5 @@ from wakeful.config import TARGET_KINDS
 
 @pytest.mark.parametrize("kind", TARGET_KINDS)
 def test_a_kind_leads_to_a_target(kind: str) -> None:
-    module, _, name = TARGET_KINDS[kind].partition(":")
+    module, _, name = TARGET_KINDS[kind].place.partition(":")
     assert callable(getattr(import_module(module), name).deliver)

@@ -1,9 +1,9 @@
 """An alarm and every decision about it. Pure: no clock, no database, no network."""
 
 from wakeful.alarm.attempts import attempt_number
-from wakeful.alarm.create import Draft, Timing, create, differences, understand, user_of
-from wakeful.alarm.defaults import default_policy
-from wakeful.alarm.edit import Edit, cancel, fire_now, pause, replace_with, resume, snooze, update
+from wakeful.alarm.create import GivenTime, Origin, Timing, Wanted, create, differences, understand, user_of
+from wakeful.alarm.defaults import Defaults, default_policy
+from wakeful.alarm.edit import cancel, fire_now, pause, replace_with, resume, snooze, update
 from wakeful.alarm.inbox import in_hand
 from wakeful.alarm.model import (
     ALARM_STATUSES,
@@ -45,12 +45,13 @@ __all__ = [
     "Attempt",
     "Change",
     "Completed",
+    "Defaults",
     "Delivered",
-    "Draft",
-    "Edit",
     "Event",
     "Failed",
     "Fire",
+    "GivenTime",
+    "Origin",
     "Outcome",
     "Planner",
     "Policy",
@@ -65,6 +66,7 @@ __all__ = [
     "Users",
     "Waiting",
     "Wake",
+    "Wanted",
     "attempt_number",
     "begin",
     "cancel",

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.model import INBOX, LOG_LIMIT, Alarm, Attempt, Fire
+from wakeful.alarm.model import INBOX, LOG_LIMIT, STEPPED_OVER, Alarm, Attempt, Fire
 from wakeful.alarm.outcome import (
     SHORTEST_SNOOZE,
     Completed,
@@ -23,7 +23,6 @@ from wakeful.moments import whole_ms
 NO_ANSWER: Final = "no answer: its worker died"
 NOTED: Final = " (no longer ours)"
 PUT_INTO_INBOX: Final = "put into the inbox"
-_OVERTAKEN: Final = ("skipped", "snoozed")  # a row that only said this instant would be passed over
 
 
 def open_fire(alarm: Alarm, now: datetime) -> Fire:
@@ -40,7 +39,7 @@ def open_fire(alarm: Alarm, now: datetime) -> Fire:
 
 def attempt_number(alarm: Alarm, fire: Fire | None) -> int:
     """Which attempt a claimed alarm is at: at least so many, this one included, may have reached the target."""
-    known = None if fire is None or fire.status in _OVERTAKEN else fire
+    known = None if fire is None or fire.status in STEPPED_OVER else fire
     return (known.attempts if known else 0) + _unanswered(alarm, known) + 1
 
 
@@ -54,7 +53,7 @@ def _unanswered(alarm: Alarm, fire: Fire | None) -> int:
 
 def taken_up(alarm: Alarm, fire: Fire | None, now: datetime) -> Fire:
     """The fire being worked on, with the attempts on record that nobody came back from."""
-    known = open_fire(alarm, now) if fire is None or fire.status in _OVERTAKEN else fire
+    known = open_fire(alarm, now) if fire is None or fire.status in STEPPED_OVER else fire
     lost = _unanswered(alarm, known)
     for _ in range(lost):
         known = _with_line(known, Attempt(whole_ms(now), 0, NO_ANSWER))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
-from wakeful.alarm.model import DEFAULT_POLICY, INBOX, Alarm, Kind, Policy
+from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
@@ -24,45 +25,46 @@ FAILURES_LIMIT: Final = 1000
 LONGEST_WAIT: Final = timedelta(days=36_525)
 _ALMOST_MS: Final = timedelta(microseconds=999)
 _NO_WAIT: Final = timedelta(0)
-_NAMES: Final = (
-    "owner_did",
-    "label",
-    "conversation_id",
-    "target",
-    "idempotency_key",
-    "created_by",
-    "created_via",
-    "parent_fire",
-    "root_id",
+# Texts of an alarm that have a limit of their own, or are not their caller's.
+_OTHER_TEXTS: Final = frozenset(
+    {"id", "user_id", "cron_expr", "timezone", "wake_message", "payload", "last_error", "paused_reason"}
 )
-# Beside time, payload and policy. Who asked, through which door and because of which wake is not part of a request.
-_ASKED: Final = ("wake_message", "target", "label", "conversation_id", "isolated", "max_failures")
+_NAMES: Final = tuple(field.name for field in fields(Alarm) if field.type is str and field.name not in _OTHER_TEXTS)
+# Compared on their own, or not part of a request: which key, and because of which wake.
+_NOT_COMPARED: Final = frozenset({"payload", "policy", "idempotency_key", "parent_fire"})
+_POLICY: Final = {field.name: field.type for field in fields(Policy)}
+_OPTIONAL_LENGTHS: Final = tuple(name for name, kind in _POLICY.items() if kind == float | None)  # nothing, or more
+POLICY_LENGTHS: Final = tuple(name for name, kind in _POLICY.items() if kind is float or name in _OPTIONAL_LENGTHS)
+POLICY_MOMENTS: Final = tuple(name for name, kind in _POLICY.items() if kind == datetime | None)
+_POLICY_COUNTS: Final = tuple(name for name, kind in _POLICY.items() if kind == int | None)
 _DID: Final = re.compile(r"did:matrix:([^:]+):[0-9a-fA-F]{16}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
-class Draft(Struct, frozen=True, kw_only=True):
-    """An alarm somebody asks for. Exactly one of when, fire_at, delay and cron_expr says the time."""
+class GivenTime(Struct, frozen=True, kw_only=True):
+    """When, as somebody said it: exactly one of these, and the zone it is meant in."""
 
-    owner_did: str
-    wake_message: str
     when: str = ""
     fire_at: datetime | None = None
     delay: timedelta | None = None
     cron_expr: str = ""
-    timezone: str = "UTC"
-    label: str = ""
-    conversation_id: str = ""
-    payload: str = "{}"
-    target: str = INBOX
-    isolated: bool = False
-    idempotency_key: str = ""
-    max_failures: int = 5
-    policy: Policy = DEFAULT_POLICY
+    timezone: str = ""
+
+
+class Wanted(Struct, frozen=True):
+    """What a request asks for, in an alarm's own terms: its fields by name, and its time as it was said."""
+
+    fields: Mapping[str, Any]
+    time: GivenTime
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """What an alarm has from who sets it: whose it is, by whom, through what, and in which chain."""
+
+    owner_did: str
     created_by: str = ""
     created_via: str = ""
-    parent_fire: str = ""
     root_id: str = ""
     generation: int = 0
 
@@ -79,30 +81,36 @@ class Timing(Struct, frozen=True):
 _names: Final = attrgetter(*_NAMES)
 
 
-def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
-    """The alarm a draft describes, waiting for its first occurrence."""
+def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
+    """The alarm that is wanted, waiting for its first occurrence."""
     now = whole_ms(now)
-    draft = _trimmed(draft)
-    check(draft)
-    timing = understand(draft, now=now)
-    # The first occurrence of a series is found by `planned`.
-    return planned(drafted(draft, timing, id=id, now=now, first=timing.fire_at or now), now=now)
+    alarm = Alarm(
+        id=id,
+        owner_did=origin.owner_did,
+        user_id=user_of(origin.owner_did),
+        created_by=origin.created_by,
+        created_via=origin.created_via,
+        root_id=origin.root_id,
+        generation=origin.generation,
+        next_fire_at=now,
+        occurrence_at=now,
+        created_at=now,
+        updated_at=now,
+        **wanted.fields,
+    )
+    check(alarm)
+    return planned(timed(alarm, understand(wanted.time, now=now)), now=now)
 
 
-def _trimmed(draft: Draft) -> Draft:
-    """With the key as it is compared: the same one whichever door it came through."""
-    key = draft.idempotency_key.strip()
-    return draft if key == draft.idempotency_key else replace(draft, idempotency_key=key)
-
-
-def differences(draft: Draft, asked: Alarm, known: Alarm) -> list[str]:
+def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     """What a request asks for otherwise than the alarm that has its key; empty where it is the same request again.
 
-    `asked` is the alarm the draft would make now. A time that counts from now is compared as it was understood when the
-    known alarm was made: "in 5 minutes" is the same request a minute later.
+    `asked` is the alarm the request would make now. A time that counts from now is compared as it was understood when
+    the known alarm was made: "in 5 minutes" is the same request a minute later.
     """
-    found = [] if _same_time(draft, asked, known) else ["when"]
-    found += [name for name in _ASKED if getattr(asked, name) != getattr(known, name)]
+    found = [] if _same_time(wanted.time, asked, known) else ["when"]
+    compared = (name for name in wanted.fields if name not in _NOT_COMPARED)
+    found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
     if not _same_json(asked.payload, known.payload):
         found.append("payload")
     if replace(asked.policy, anchor=None) != replace(known.policy, anchor=None):
@@ -110,7 +118,7 @@ def differences(draft: Draft, asked: Alarm, known: Alarm) -> list[str]:
     return found
 
 
-def _same_time(draft: Draft, asked: Alarm, known: Alarm) -> bool:
+def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
     if asked.kind != known.kind:
         return False
     if asked.kind == "cron":
@@ -118,7 +126,7 @@ def _same_time(draft: Draft, asked: Alarm, known: Alarm) -> bool:
     if asked.fire_at == known.fire_at:
         return True
     try:
-        then = understand(draft, now=known.created_at).fire_at
+        then = understand(time, now=known.created_at).fire_at
     except InvalidSchedule:  # it made no sense at that time
         return False
     # Changed since, or put in the place of an older one: when its time was understood is not on record any more.
@@ -137,34 +145,10 @@ def _canonical(payload: str) -> bytes | str:
         return payload
 
 
-def drafted(draft: Draft, timing: Timing, *, id: str, now: datetime, first: datetime) -> Alarm:
-    """The alarm of a checked draft, standing at a moment."""
-    return Alarm(
-        id=id,
-        owner_did=draft.owner_did,
-        user_id=user_of(draft.owner_did),
-        kind=timing.kind,
-        fire_at=timing.fire_at,
-        cron_expr=timing.cron_expr,
-        timezone=timing.timezone,
-        next_fire_at=first,
-        occurrence_at=first,
-        created_at=now,
-        updated_at=now,
-        label=draft.label,
-        conversation_id=draft.conversation_id,
-        wake_message=draft.wake_message,
-        payload=draft.payload,
-        max_failures=draft.max_failures,
-        target=draft.target,
-        isolated=draft.isolated,
-        policy=draft.policy,
-        idempotency_key=draft.idempotency_key,
-        created_by=draft.created_by,
-        created_via=draft.created_via,
-        parent_fire=draft.parent_fire,
-        root_id=draft.root_id,
-        generation=draft.generation,
+def timed(alarm: Alarm, timing: Timing) -> Alarm:
+    """With its time as it was understood."""
+    return replace(
+        alarm, kind=timing.kind, fire_at=timing.fire_at, cron_expr=timing.cron_expr, timezone=timing.timezone
     )
 
 
@@ -186,32 +170,34 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
     return at_occurrence(alarm, first)
 
 
-def understand(draft: Draft, *, now: datetime) -> Timing:
-    """What a draft says about time, with exactly one way of saying it."""
-    if bool(draft.when) + bool(draft.cron_expr) + (draft.fire_at is not None) + (draft.delay is not None) != 1:
-        given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(draft, name) not in (None, "")]
+def understand(time: GivenTime, *, now: datetime) -> Timing:
+    """What somebody says about time, with exactly one way of saying it."""
+    if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
+        given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(time, name) not in (None, "")]
         what = "nothing says when" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay and cron_expr.")
-    if draft.when:
-        understood = parse(draft.when, timezone=draft.timezone, now=now)
+    if time.when:
+        understood = parse(time.when, timezone=time.timezone, now=now)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing("cron" if at is None else "once", at, understood.cron_expr, understood.timezone)
-    zone(draft.timezone)
-    if draft.cron_expr:
-        schedule(draft.cron_expr, draft.timezone, anchor=now)
-        return Timing("cron", None, draft.cron_expr, draft.timezone)
-    return Timing("once", _moment(draft, now), "", draft.timezone)
+    zone(time.timezone)
+    if time.cron_expr:
+        schedule(time.cron_expr, time.timezone, anchor=now)
+        return Timing("cron", None, time.cron_expr, time.timezone)
+    return Timing("once", _moment(time, now), "", time.timezone)
 
 
-def _moment(draft: Draft, now: datetime) -> datetime:
-    if draft.delay is not None:
-        if not _NO_WAIT < draft.delay <= LONGEST_WAIT:
+def _moment(time: GivenTime, now: datetime) -> datetime:
+    if time.delay is not None:
+        if not _NO_WAIT < time.delay <= LONGEST_WAIT:
             raise InvalidSchedule(
-                f"{draft.delay} is not a wait", field="delay", fix="Give more than 0 seconds and less than 100 years."
+                f"{time.delay} is not a wait",
+                field="delay_seconds",
+                fix="Give more than 0 seconds and less than 100 years.",
             )
-        return _up_to_ms(now + draft.delay)
-    assert draft.fire_at is not None
-    return _future(draft.fire_at, "fire_at", now)
+        return _up_to_ms(now + time.delay)
+    assert time.fire_at is not None
+    return _future(time.fire_at, "fire_at", now)
 
 
 def _future(moment: datetime, field: str, now: datetime) -> datetime:
@@ -235,30 +221,30 @@ def _up_to_ms(moment: datetime) -> datetime:
     return whole_ms(moment + _ALMOST_MS)
 
 
-def check(draft: Draft) -> None:
-    """Everything about a draft but its time."""
-    check_texts(draft)
-    check_payload(draft.payload)
-    check_policy(draft.policy)
-    if not 0 <= draft.max_failures <= FAILURES_LIMIT:
+def check(alarm: Alarm) -> None:
+    """Everything about an alarm but its time."""
+    check_texts(alarm)
+    check_payload(alarm.payload)
+    check_policy(alarm.policy)
+    if not 0 <= alarm.max_failures <= FAILURES_LIMIT:
         raise InvalidRequest(
-            f"{draft.max_failures} retries are not possible",
+            f"{alarm.max_failures} retries are not possible",
             field="max_failures",
             fix=f"Give a number from 0 to {FAILURES_LIMIT}.",
         )
 
 
-def check_texts(draft: Draft) -> None:
-    if not draft.wake_message.strip():
+def check_texts(alarm: Alarm) -> None:
+    if not alarm.wake_message.strip():
         raise InvalidRequest("it is empty", field="wake_message", fix="Say what the wake should tell its reader.")
-    check_text("wake_message", draft.wake_message, MESSAGE_LIMIT)
-    if not draft.owner_did.strip():
+    check_text("wake_message", alarm.wake_message, MESSAGE_LIMIT)
+    if not alarm.owner_did.strip():
         raise InvalidRequest("it is empty", field="owner_did", fix="Name whose alarm this is.")
-    together = "".join(_names(draft))
+    together = "".join(_names(alarm))
     if len(together) <= TEXT_LIMIT and together.isascii() and "\x00" not in together:
         return  # nearly always: all of them at one look
     for name in _NAMES:
-        check_text(name, getattr(draft, name), TEXT_LIMIT)
+        check_text(name, getattr(alarm, name), TEXT_LIMIT)
 
 
 def check_text(field: str, text: str, limit: int) -> None:
@@ -286,18 +272,18 @@ def check_payload(payload: str) -> None:
 def check_policy(policy: Policy) -> None:
     if policy is DEFAULT_POLICY:
         return
-    for name in ("backoff_base", "backoff_cap", "grace", "jitter", "expires", "report_within"):
+    for name in POLICY_LENGTHS:
         value = getattr(policy, name)
-        least = 0.001 if name in ("expires", "report_within") else 0
+        least = 0.001 if name in _OPTIONAL_LENGTHS else 0
         if value is not None and not least <= value <= LONGEST_WAIT.total_seconds():
             raise InvalidRequest(
                 f"{value} is not a length", field=f"policy.{name}", fix=f"Give seconds from {least} up to 100 years."
             )
-    for name in ("max_fires", "auto_pause_after"):
+    for name in _POLICY_COUNTS:
         value = getattr(policy, name)
         if value is not None and value < 1:
             raise InvalidRequest(f"{value} is too few", field=f"policy.{name}", fix="Give 1 or more, or leave it out.")
-    for name in ("starts_at", "ends_at", "anchor"):
+    for name in POLICY_MOMENTS:
         _check_bound(f"policy.{name}", getattr(policy, name))
 
 

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
+
 from wakeful.alarm.model import DEFAULT_POLICY, Policy
 from wakeful.config import Settings
 
 
+class Defaults(Struct, frozen=True, kw_only=True):
+    """What an alarm has where its caller does not say."""
+
+    timezone: str
+    target: str
+    max_failures: int
+    policy: Policy
+
+    @classmethod
+    def of(cls, settings: Settings) -> Defaults:
+        return cls(
+            timezone=settings.timezone,
+            target=settings.default_target,
+            max_failures=settings.max_failures,
+            policy=default_policy(settings),
+        )
+
+
 def default_policy(settings: Settings) -> Policy:
-    found = Policy(
-        backoff_base=settings.backoff_base.total_seconds(),
-        backoff_cap=settings.backoff_cap.total_seconds(),
-        catch_up="skip" if settings.catch_up == "skip" else "one",
-        grace=settings.grace.total_seconds(),
-        overlap="allow" if settings.overlap == "allow" else "skip",
-        auto_pause_after=settings.auto_pause_after or None,
-    )
+    """Every field of a policy that is a setting too; 0 stands for none where there may be none."""
+    said: dict[str, Any] = {
+        field.name: getattr(settings, field.name) for field in fields(Policy) if hasattr(settings, field.name)
+    }
+    plain: dict[str, Any] = {
+        name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in said.items()
+    }
+    may_be_none = {field.name for field in fields(Policy) if field.default is None}
+    found = Policy(**{name: value for name, value in plain.items() if value or name not in may_be_none})
     return DEFAULT_POLICY if found == DEFAULT_POLICY else found  # the very one is stored as nothing at all

@@ -9,40 +9,23 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.create import Draft, check, planned, understand
+from wakeful.alarm.create import GivenTime, Wanted, check, planned, timed, understand
 from wakeful.alarm.inbox import no_longer_awaited, retract
-from wakeful.alarm.model import Alarm, Change, Event, Fire, Policy, SkipReason
+from wakeful.alarm.model import STEPPED_OVER, Alarm, Change, Event, Fire, Policy, SkipReason
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone
+from wakeful.alarm.request import EDITABLE
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion
 from wakeful.moments import whole_ms
 from wakeful.schedule import zone
 
 _MS: Final = timedelta(milliseconds=1)
 _MOMENT: Final = ("when", "fire_at", "delay", "cron_expr")
-_TIMING: Final = (*_MOMENT, "timezone")
-
-
-class Edit(Struct, frozen=True, kw_only=True):
-    """The fields an owner wants changed; None leaves a field as it is."""
-
-    when: str | None = None
-    fire_at: datetime | None = None
-    delay: timedelta | None = None
-    cron_expr: str | None = None
-    timezone: str | None = None
-    label: str | None = None
-    wake_message: str | None = None
-    payload: str | None = None
-    conversation_id: str | None = None
-    target: str | None = None
-    isolated: bool | None = None
-    max_failures: int | None = None
-    policy: Policy | None = None
+# What a copy says and where it goes is as in the alarm it is a copy of; its policy is its own.
+_COPIED: Final = tuple(name for name in EDITABLE if name != "policy")
 
 
 def cancel(
@@ -117,7 +100,7 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
 def update(
     alarm: Alarm,
     fire: Fire | None,
-    edit: Edit,
+    wanted: Wanted,
     *,
     now: datetime,
     version: int | None = None,
@@ -131,15 +114,16 @@ def update(
         )
     _refuse_finished(alarm)
     now = whole_ms(now)
-    given = {name: value for name in Edit.__struct_fields__ if (value := getattr(edit, name)) is not None}
-    after = replace(alarm, **{name: value for name, value in given.items() if name not in _MOMENT})
-    check(_draft(after, {}))
+    named = [name for name in GivenTime.__struct_fields__ if getattr(wanted.time, name) not in (None, "")]
+    named += list(wanted.fields)
+    after = replace(alarm, **wanted.fields, timezone=wanted.time.timezone or alarm.timezone)
+    check(after)
     zone(after.timezone)
-    if _moves(alarm, after, given):
-        return _emptied(_replan(alarm, fire, after, given, now=now, by=by), inbox)
+    if _moves(alarm, after, wanted.time):
+        return _emptied(_replan(alarm, fire, after, wanted.time, named, now=now, by=by), inbox)
     # The anchor is wakeful's own: an edited policy keeps it.
     after = replace(after, policy=replace(after.policy, anchor=alarm.policy.anchor), updated_at=now)
-    return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(given))
+    return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(named))
 
 
 def replace_with(
@@ -171,18 +155,12 @@ def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "
         id=id,
         owner_did=alarm.owner_did,
         user_id=alarm.user_id,
-        label=alarm.label,
         kind="once",
         fire_at=now,
         timezone=alarm.timezone,
         next_fire_at=now,
-        conversation_id=alarm.conversation_id,
-        wake_message=alarm.wake_message,
-        payload=alarm.payload,
-        max_failures=alarm.max_failures,
         created_at=now,
         updated_at=now,
-        target=alarm.target,
         occurrence_at=now,
         policy=Policy(
             backoff_base=alarm.policy.backoff_base,
@@ -191,16 +169,18 @@ def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "
         ),
         created_by=by,
         created_via=via,
-        isolated=alarm.isolated,
         root_id=alarm.root_id or alarm.id,
+        **{name: getattr(alarm, name) for name in _COPIED},
     )
 
 
-def _moves(alarm: Alarm, after: Alarm, given: dict[str, Any]) -> bool:
+def _moves(alarm: Alarm, after: Alarm, said: GivenTime) -> bool:
     """Whether an edit changes when the alarm fires. The bounds and the zone of a one-shot do not."""
-    if any(name in given for name in _MOMENT):
-        return True
-    return alarm.kind == "cron" and _bounds(alarm) != _bounds(after)
+    return _names_a_moment(said) or (alarm.kind == "cron" and _bounds(alarm) != _bounds(after))
+
+
+def _names_a_moment(said: GivenTime) -> bool:
+    return any(getattr(said, name) not in (None, "") for name in _MOMENT)
 
 
 def _bounds(alarm: Alarm) -> tuple[Any, ...]:
@@ -208,15 +188,19 @@ def _bounds(alarm: Alarm) -> tuple[Any, ...]:
     return alarm.timezone, policy.starts_at, policy.ends_at, policy.max_fires, policy.jitter
 
 
-def _replan(alarm: Alarm, fire: Fire | None, after: Alarm, given: dict[str, Any], *, now: datetime, by: str) -> Change:
+def _replan(
+    alarm: Alarm, fire: Fire | None, after: Alarm, said: GivenTime, named: Sequence[str], *, now: datetime, by: str
+) -> Change:
     anchor = alarm.policy.anchor
-    if any(name in given for name in _TIMING):
-        timing = understand(_draft(alarm, given), now=now)
-        after = replace(after, **asdict(timing))
+    if said != GivenTime():
+        # A zone alone: the same expression, read in another zone.
+        expression = said.cron_expr if _names_a_moment(said) else alarm.cron_expr
+        said = replace(said, cron_expr=expression, timezone=after.timezone)
+        after = timed(after, understand(said, now=now))
         anchor = None
     after = replace(after, policy=replace(after.policy, anchor=anchor))
     after = planned(_taken_back(after, now), now=now)
-    return _change(alarm, after, "updated", by, ", ".join(given), *_left_behind(alarm, fire, "superseded", now))
+    return _change(alarm, after, "updated", by, ", ".join(named), *_left_behind(alarm, fire, "superseded", now))
 
 
 def _emptied(change: Change, inbox: Sequence[Fire]) -> Change:
@@ -229,7 +213,7 @@ def _left_behind(
     alarm: Alarm, fire: Fire | None, reason: SkipReason, now: datetime, *, closed: str = ""
 ) -> tuple[Fire, ...]:
     """What was due but not done when its owner moved the alarm on stays on record."""
-    if fire is not None and fire.status not in ("skipped", "snoozed"):
+    if fire is not None and fire.status not in STEPPED_OVER:
         rows = _closed(fire, closed or reason, now)
     elif alarm.claimed_at is not None:
         # Under way just now: a row of its own, which the worker's word will correct.
@@ -244,17 +228,8 @@ def _some(fire: Fire | None) -> tuple[Fire, ...]:
     return () if fire is None else (fire,)
 
 
-def _draft(alarm: Alarm, given: dict[str, Any]) -> Draft:
-    """The alarm as a draft again, with what the owner now says of its time."""
-    timing = {name: given[name] for name in _TIMING if name in given}
-    if set(timing) == {"timezone"}:
-        timing["cron_expr"] = alarm.cron_expr  # the same expression, read in another zone
-    shared = {name: getattr(alarm, name) for name in Draft.__struct_fields__ if name in Alarm.__struct_fields__}
-    return Draft(**(shared | {"fire_at": None, "cron_expr": ""} | timing))
-
-
 def _slept(alarm: Alarm, fire: Fire | None, until: datetime, now: datetime) -> tuple[Fire, ...]:
-    if fire is not None and fire.status not in ("retrying", "skipped", "snoozed"):
+    if fire is not None and fire.status not in ("retrying", *STEPPED_OVER):
         return ()  # a worker that lost it brought its end back: that stays
     known = fire if fire is not None and fire.status == "retrying" else open_fire(alarm, now)
     return (replace(known, status="snoozed", result=f"snoozed until {until.isoformat()}", updated_at=now),)

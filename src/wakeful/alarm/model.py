@@ -17,11 +17,16 @@ from wakeful.moments import from_unix_ms, unix_ms
 Kind = Literal["once", "cron"]
 AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
 FireStatus = Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
+CatchUp = Literal["one", "skip"]
+Overlap = Literal["skip", "allow"]
 SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled"]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
 FINISHED: Final = frozenset({"fired", "failed", "cancelled"})
+PENDING: Final = tuple(status for status in ALARM_STATUSES if status not in FINISHED)
+STEPPED_OVER: Final = ("skipped", "snoozed")  # statuses of a fire whose instant something later stands in for
+UNSUCCESSFUL: Final = ("failed", "timed_out")  # statuses of a fire that is told as failed, and may be retried
 INBOX: Final = "inbox"
 TASKS: Final = "sql"  # `created_via` of an alarm that stands for a task of `scheduled_tasks`
 REPORT_WITHIN: Final = timedelta(seconds=300)  # where a report is awaited and the alarm does not say for how long
@@ -36,10 +41,10 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 
     backoff_base: float = 30.0
     backoff_cap: float = 900.0
-    catch_up: Literal["one", "skip"] = "one"
+    catch_up: CatchUp = "one"
     grace: float = 60.0  # with catch_up="skip": how late a fire may still be
     expires: float | None = None  # no attempt starts later than this after the scheduled moment
-    overlap: Literal["skip", "allow"] = "skip"
+    overlap: Overlap = "skip"
     report_within: float | None = None
     starts_at: datetime | None = None
     ends_at: datetime | None = None

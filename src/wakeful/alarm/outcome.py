@@ -10,6 +10,7 @@ from msgspec import Struct
 from wakeful.alarm.model import RESULT_LIMIT, Row
 
 _MS: Final = timedelta(milliseconds=1)
+ReportOutcome = Literal["completed", "failed", "working", "snooze"]
 SHORTEST_SNOOZE: Final = timedelta(seconds=1)  # what a receiver may ask for: it must not have the same wake in a loop
 
 
@@ -56,7 +57,7 @@ Outcome = Delivered | Completed | Failed | Snoozed | Waiting
 class Report(Struct, frozen=True):
     """The target's later word on a fire."""
 
-    outcome: Literal["completed", "failed", "working", "snooze"]
+    outcome: ReportOutcome
     text: str = ""
     wait: timedelta | None = None
 

@@ -9,7 +9,16 @@ from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
 from wakeful.alarm.inbox import is_in_inbox
-from wakeful.alarm.model import ERROR_LIMIT, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire
+from wakeful.alarm.model import (
+    ERROR_LIMIT,
+    REPORT_WITHIN,
+    RESULT_LIMIT,
+    UNSUCCESSFUL,
+    Alarm,
+    Change,
+    Event,
+    Fire,
+)
 from wakeful.alarm.outcome import SHORTEST_SNOOZE, Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
 from wakeful.alarm.settle import REPORTED, foreseen, is_foreseen, pause_if_hopeless
@@ -88,7 +97,7 @@ def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
 def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
     """Open a failed or timed-out fire again, its ladder at the bottom."""
     now = whole_ms(now)
-    if fire.status not in ("failed", "timed_out"):
+    if fire.status not in UNSUCCESSFUL:
         raise Conflict(f"the fire is {fire.status}; only failed and timed-out ones are retried", field="fire_id")
     # Only by hand is an alarm that has failed taken up again.
     after = _reopened(replace(alarm, status="fired") if alarm.status == "failed" else alarm, fire, now, failures=0)
@@ -104,7 +113,7 @@ def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
 
 
 def _completed(alarm: Alarm, fire: Fire, result: str, *, in_flight: bool, now: datetime) -> Change:
-    late = fire.status in ("timed_out", "failed")
+    late = fire.status in UNSUCCESSFUL
     started = fire.started_at or fire.delivered_at or now
     done = replace(
         fire,

@@ -7,36 +7,44 @@ HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
-from wakeful.alarm.create import Draft, check_text
-from wakeful.alarm.edit import Edit
-from wakeful.alarm.model import Policy
-from wakeful.alarm.outcome import Report
+from wakeful.alarm.create import POLICY_LENGTHS, POLICY_MOMENTS, GivenTime, Wanted, check_text
+from wakeful.alarm.defaults import Defaults
+from wakeful.alarm.model import Alarm, CatchUp, Kind, Overlap, Policy
+from wakeful.alarm.outcome import Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration
 
 Span = float | str  # seconds, or "15m"
 Moment = str | float  # RFC 3339 with an offset, or unix seconds
 OnConflict = Literal["return", "replace", "error"]
+AGENTS: Final = "agents"
 REPORT_LIMIT: Final = 128 * 1024
 # A day from the ends of the calendar: whatever is reckoned from a moment, in whatever zone, is still a date.
 _FIRST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 _LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _NAMED: Final = re.compile(r"(?:required|unknown) field `(.*)`$")
 _CHECKED_LATER: Final = ("fire_at", "delay_seconds", "payload", "policy")  # they have more forms in Python than in JSON
-_AS_GIVEN: Final = ("catch_up", "overlap", "max_fires", "auto_pause_after")
 
 
-def about(text: str, *examples: Any, **schema: Any) -> Meta:
-    """A field's words. What its schema says besides is for documents only: our refusals have better words."""
-    return Meta(description=text, examples=list(examples) or None, extra_json_schema=schema or None)
+def about(text: str, *examples: Any, agents: bool = True, **schema: Any) -> Meta:
+    """A field's words. What its schema says besides is for documents only: our refusals have better words.
+
+    `agents`: whether the tools of agents offer it; what they do without costs them no words to read.
+    """
+    return Meta(
+        description=text,
+        examples=list(examples) or None,
+        extra_json_schema=schema or None,
+        extra=None if agents else {AGENTS: False},
+    )
 
 
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -45,23 +53,27 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How an alarm behaves when things do not go to plan. What is left out is as the settings say."""
 
-    backoff_base: Annotated[Span | None, about("The wait before the first retry; it doubles from there.", "30s")] = None
-    backoff_cap: Annotated[Span | None, about("The longest wait between two retries.", "1h")] = None
-    catch_up: Annotated[
-        Literal["one", "skip"] | None, about("After downtime: fire once for what was missed, or skip it.")
+    backoff_base: Annotated[
+        Span | None, about("The wait before the first retry; it doubles from there.", "30s", agents=False)
     ] = None
-    grace: Annotated[Span | None, about("With catch_up skip: how late a fire may still be.", "10m")] = None
+    backoff_cap: Annotated[Span | None, about("The longest wait between two retries.", "1h", agents=False)] = None
+    catch_up: Annotated[CatchUp | None, about("After downtime: fire once for what was missed, or skip it.")] = None
+    grace: Annotated[Span | None, about("With catch_up skip: how late a fire may still be.", "10m", agents=False)] = (
+        None
+    )
     expires: Annotated[Span | None, about("Start no attempt later than this after the scheduled moment.", "2h")] = None
     overlap: Annotated[
-        Literal["skip", "allow"] | None,
-        about("While the report of the fire before is awaited: skip, or fire all the same."),
+        Overlap | None,
+        about("While the report of the fire before is awaited: skip, or fire all the same.", agents=False),
     ] = None
     report_within: Annotated[Span | None, about("Await a report for so long after delivery.", "15m")] = None
     starts_at: Annotated[Moment | None, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = None
     ends_at: Annotated[Moment | None, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = None
     max_fires: Annotated[Count | None, about("End after so many fires.", 10)] = None
-    jitter: Annotated[Span | None, about("Spread fires by up to so much.", "30s")] = None
-    auto_pause_after: Annotated[Count | None, about("Pause after so many failed fires in a row.", 5)] = None
+    jitter: Annotated[Span | None, about("Spread fires by up to so much.", "30s", agents=False)] = None
+    auto_pause_after: Annotated[Count | None, about("Pause after so many failed fires in a row.", 5, agents=False)] = (
+        None
+    )
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -83,12 +95,12 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             minLength=1,
         ),
     ] = None
-    kind: Annotated[
-        Literal["once", "cron"] | None, about("Refuse the request where its time is of the other kind.")
+    kind: Annotated[Kind | None, about("Refuse the request where its time is of the other kind.", agents=False)] = None
+    delay_seconds: Annotated[float | None, about("Once, so many seconds from now.", 90, agents=False)] = None
+    fire_at: Annotated[Moment | None, about("Once, at this moment.", "2030-01-31T09:00:00Z", agents=False)] = None
+    cron_expr: Annotated[
+        str | None, about("Again and again: cron, @daily and its kin, or @every 90m.", agents=False)
     ] = None
-    delay_seconds: Annotated[float | None, about("Once, so many seconds from now.", 90)] = None
-    fire_at: Annotated[Moment | None, about("Once, at this moment.", "2030-01-31T09:00:00Z")] = None
-    cron_expr: Annotated[str | None, about("Again and again: cron, @daily and its kin, or @every 90m.")] = None
     timezone: Annotated[str | None, about("The IANA zone in which the time is understood.", "Europe/Berlin")] = None
     label: Annotated[str | None, about("A short name for people.", "grant portal")] = None
     conversation_id: Annotated[str | None, about("The conversation the wake belongs to; it comes back with it.")] = None
@@ -96,7 +108,9 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Raw | UnsetType, about("State that comes back with the wake, unchanged; at most 128 KiB of JSON.", {"page": 3})
     ] = UNSET
     target: Annotated[str | None, about("The name of a configured target, never a URL.", "inbox")] = None
-    isolated: Annotated[bool | None, about("Ask the receiver for a run apart from the conversation.")] = None
+    isolated: Annotated[bool | None, about("Ask the receiver for a run apart from the conversation.", agents=False)] = (
+        None
+    )
     max_failures: Annotated[int | None, about("How often a failed delivery is tried again.", 5)] = None
     policy: PolicyRequest | None = None
 
@@ -123,63 +137,71 @@ class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    outcome: Literal["completed", "failed", "working", "snooze"]
+    outcome: ReportOutcome
     result: str = ""
     reason: str = ""
     wait: Span | None = msgspec.field(default=None, name="for")
 
 
-class Asker(Struct, frozen=True, kw_only=True):
-    """What an alarm gets from its caller and from the settings, where the request does not say."""
-
-    owner: str
-    by: str
-    via: str
-    timezone: str
-    target: str
-    max_failures: int
-    policy: Policy
+# From a request to what is wanted, in an alarm's own terms
 
 
-def draft(asked: CreateRequest, asker: Asker) -> Draft:
-    """The alarm a request asks for."""
+_TIME: Final = frozenset({"kind", "fire_at", "cron_expr", "timezone"})  # an alarm has them as its time was understood
+SETTABLE: Final = tuple(
+    name for name in CreateRequest.__struct_fields__ if name in Alarm.__struct_fields__ and name not in _TIME
+)
+EDITABLE: Final = tuple(name for name in SETTABLE if name in EditRequest.__struct_fields__)
+_AS_THEY_ARE: Final = frozenset({"wake_message", "target", "parent_fire"})  # texts that keep the space around them
+_KINDS: Final = {field.name: field.type for field in fields(Alarm)}
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **{name: str.strip for name in SETTABLE if _KINDS[name] is str and name not in _AS_THEY_ARE},
+    **{name: bool for name in SETTABLE if _KINDS[name] is bool},
+    "payload": lambda raw: raw_text(raw),
+}
+
+
+def wanted_alarm(asked: CreateRequest, usual: Defaults) -> Wanted:
+    """The alarm a request asks for, as is usual where it does not say."""
     _check_kind(asked)
-    return Draft(
-        owner_did=asker.owner,
-        wake_message=asked.wake_message,
+    said = _said(asked, SETTABLE, usual.policy)
+    said["target"] = said.get("target") or usual.target  # an empty name says nothing
+    said.setdefault("max_failures", usual.max_failures)
+    said.setdefault("policy", usual.policy)
+    return Wanted(said, _time(asked, asked.timezone or usual.timezone))
+
+
+def wanted_change(asked: EditRequest, usual: Policy) -> Wanted:
+    """The change a request asks for."""
+    _check_kind(asked)
+    found = Wanted(_said(asked, EDITABLE, usual), _time(asked, asked.timezone or ""))
+    if not found.fields and found.time == GivenTime():
+        raise InvalidRequest("nothing is to be changed", field="body", fix="Name at least one field.")
+    return found
+
+
+def _said(asked: EditRequest, names: Sequence[str], usual: Policy) -> dict[str, Any]:
+    """The fields of an alarm that a request names, as an alarm has them."""
+    found: dict[str, Any] = {}
+    for name in names:
+        value = getattr(asked, name)
+        if value is None or value is UNSET:
+            continue
+        if name == "policy":
+            value = policy(value, usual)
+        elif name in _READ:
+            value = _READ[name](value)
+        found[name] = value
+    return found
+
+
+def _time(asked: EditRequest, timezone: str) -> GivenTime:
+    return GivenTime(
         when=asked.when or "",
         fire_at=_fire_at(asked),
         delay=None if asked.delay_seconds is None else span(asked.delay_seconds, "delay_seconds"),
         cron_expr=asked.cron_expr or "",
-        timezone=asked.timezone or asker.timezone,
-        label=(asked.label or "").strip(),
-        conversation_id=(asked.conversation_id or "").strip(),
-        payload="{}" if asked.payload is UNSET else raw_text(asked.payload),
-        target=asked.target or asker.target,
-        isolated=bool(asked.isolated),
-        idempotency_key=(asked.idempotency_key or "").strip(),
-        max_failures=asker.max_failures if asked.max_failures is None else asked.max_failures,
-        policy=policy(asked.policy, asker.policy),
-        created_by=asker.by,
-        created_via=asker.via,
-        parent_fire=asked.parent_fire or "",
+        timezone=timezone,
     )
-
-
-def edit(asked: EditRequest, default: Policy) -> Edit:
-    """The change a request asks for."""
-    _check_kind(asked)
-    shared = (name for name in Edit.__struct_fields__ if name in EditRequest.__struct_fields__)
-    said: dict[str, Any] = {name: getattr(asked, name) for name in shared}
-    for name in ("label", "conversation_id"):
-        said[name] = None if said[name] is None else said[name].strip()
-    said["payload"] = None if asked.payload is UNSET else raw_text(asked.payload)
-    said["delay"] = None if asked.delay_seconds is None else span(asked.delay_seconds, "delay_seconds")
-    said["fire_at"] = _fire_at(asked)
-    said["policy"] = None if asked.policy is None else policy(asked.policy, default)
-    if all(value is None for value in said.values()):
-        raise InvalidRequest("nothing is to be changed", field="body", fix="Name at least one field.")
-    return Edit(**said)
 
 
 def _fire_at(asked: EditRequest) -> datetime | None:
@@ -209,17 +231,17 @@ def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
     """What a request does not say is as in the default; a whole policy is as it is."""
     if asked is None or isinstance(asked, Policy):
         return asked or default
-    fields: dict[str, Any] = {}
+    said: dict[str, Any] = {}
     for name in PolicyRequest.__struct_fields__:
         value = getattr(asked, name)
         if value is None:
             continue
-        if name in ("starts_at", "ends_at"):
+        if name in POLICY_MOMENTS:
             value = moment(value, f"policy.{name}")
-        elif name not in _AS_GIVEN:
+        elif name in POLICY_LENGTHS:
             value = span(value, f"policy.{name}", least=timedelta(0)).total_seconds()
-        fields[name] = value
-    return replace(default, **fields) if fields else default
+        said[name] = value
+    return replace(default, **said) if said else default
 
 
 # Values as people write them

@@ -7,12 +7,12 @@ was changed by the other program and counts; what does not may lag behind the al
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm.create import Draft, Timing, check, drafted
+from wakeful.alarm.create import Timing, check, timed, user_of
 from wakeful.alarm.edit import cancel, taken_over
 from wakeful.alarm.model import DEFAULT_POLICY, TASKS, Alarm, Change, Fire, Policy
 from wakeful.alarm.users import Users
@@ -108,13 +108,8 @@ class Planner(Struct, frozen=True, kw_only=True):
             return TaskPlan(news=news, change=_ended(news, now, f"task {status}"), alarm_id=news.alarm_id, task=task)
         if alarm is None or alarm.finished or self._moved(news, task, alarm):
             return self._started(news, task, status, id, now)
-        check(self._draft(task))
-        after = replace(
-            alarm,
-            wake_message=task.prompt or "",
-            conversation_id=task.chat_jid or "",
-            isolated=task.context_mode == ISOLATED,
-        )
+        after = replace(alarm, **self._words(task))
+        check(after)
         after = replace(after, status="paused" if status == "paused" else "active")
         change = taken_over(alarm, after, now=now, by=TASKS)
         return TaskPlan(news=news, change=change, alarm_id=alarm.id, task=left_by(task, after))
@@ -129,11 +124,10 @@ class Planner(Struct, frozen=True, kw_only=True):
             return TaskPlan(news=news, change=change, task=replace(task, status=status), note=note)
         if timing.kind == "once":
             timing = replace(timing, fire_at=first)
-        draft = self._draft(task)
-        check(draft)
+        new = timed(self._alarm(task, id, first, now), timing)
+        check(new)
         if timing.cron_expr.startswith("@every"):
-            draft = replace(draft, policy=replace(draft.policy, anchor=first))
-        new = drafted(draft, timing, id=id, now=now, first=first)
+            new = replace(new, policy=replace(new.policy, anchor=first))
         new = replace(new, status="paused" if status == "paused" else "active")
         return TaskPlan(news=news, change=change, new=new, alarm_id=id, task=left_by(task, new))
 
@@ -170,26 +164,35 @@ class Planner(Struct, frozen=True, kw_only=True):
             or self._owner(task) != alarm.owner_did
         )
 
-    def _draft(self, task: Task) -> Draft:
-        if not (task.chat_jid or "").strip():
-            raise InvalidRequest("it is empty", field="conversation_id", fix="Name the chat.")
+    def _alarm(self, task: Task, id: str, first: datetime, now: datetime) -> Alarm:
         owner = self._owner(task)
-        if not self.users.may_use(owner, via=TASKS):
-            raise InvalidRequest("tasks of this owner are not accepted", field="owner_did")
-        self.users.check_chat(owner, task.chat_jid or "", via=TASKS)
-        return Draft(
+        return Alarm(
+            id=id,
             owner_did=owner,
-            wake_message=task.prompt or "",
-            timezone=self.timezone,
+            user_id=user_of(owner),
+            next_fire_at=first,
+            occurrence_at=first,
+            created_at=now,
+            updated_at=now,
             label=task.id,
-            conversation_id=task.chat_jid or "",
             target=self.target,
-            isolated=task.context_mode == ISOLATED,
             max_failures=self.max_failures,
             policy=self.policy,
             created_by="scheduled_tasks",
             created_via=TASKS,
+            **self._words(task),
         )
+
+    def _words(self, task: Task) -> dict[str, Any]:
+        """What a row says and to whom: all of an alarm that a change of the row may change without another time."""
+        if not (task.chat_jid or "").strip():
+            raise InvalidRequest("it is empty", field="conversation_id", fix="Name the chat.")
+        owner, chat = self._owner(task), task.chat_jid or ""
+        if not self.users.may_use(owner, via=TASKS):
+            raise InvalidRequest("tasks of this owner are not accepted", field="owner_did")
+        self.users.check_chat(owner, chat, via=TASKS)
+        isolated = task.context_mode == ISOLATED
+        return {"wake_message": task.prompt or "", "conversation_id": chat, "isolated": isolated}
 
     def _owner(self, task: Task) -> str:
         return task.owner if task.owner and task.owner.strip() else self.owner

@@ -13,11 +13,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from wakeful.alarm.model import TASKS, Alarm
-from wakeful.config import EVERYONE, Settings
+from wakeful.config import EVERYONE, TARGET_KINDS, Settings
 from wakeful.errors import InvalidConfig, InvalidRequest
 
 ANYONE: Final = frozenset({EVERYONE})
-READ_AS_WORDS: Final = ("table", "notify")
+READ_AS_WORDS: Final = frozenset(name for name, kind in TARGET_KINDS.items() if kind.read_as_words)
 NOT_YOURS: Final = "its owner may not use this target"
 
 

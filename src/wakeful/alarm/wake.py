@@ -11,12 +11,40 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw, Struct
 
 from wakeful.alarm.model import Alarm, Fire
 
 ORIGIN: Final = "wakeful"
 HEARD_WITHIN: Final = timedelta(minutes=1)  # of a new key of report tokens, by every process
 KEY_GRACE: Final = timedelta(hours=1)
+
+
+class ReportTo(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where to say what became of a wake, and with which token."""
+
+    url: str
+    token: str
+
+
+class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A wake as it is sent."""
+
+    fire_id: str
+    alarm_id: str
+    owner_did: str
+    user_id: str
+    conversation_id: str
+    label: str
+    message: str
+    payload: Raw
+    scheduled_for: datetime
+    isolated: bool
+    created_by: str
+    created_via: str
+    created_at: datetime
+    origin: str
+    report: ReportTo
 
 
 class Wake:
@@ -95,30 +123,30 @@ class Wake:
         return report_token(self._secret, self.fire_id)
 
     @cached_property
-    def fields(self) -> dict[str, Any]:
+    def content(self) -> WakeBody:
         """The body before it is encoded; `payload` stays raw."""
         alarm = self.alarm
-        return {
-            "fire_id": self.fire_id,
-            "alarm_id": alarm.id,
-            "owner_did": alarm.owner_did,
-            "user_id": alarm.user_id,
-            "conversation_id": alarm.conversation_id,
-            "label": alarm.label,
-            "message": alarm.wake_message,
-            "payload": msgspec.Raw(alarm.payload.encode()),
-            "scheduled_for": alarm.occurrence_at,
-            "isolated": alarm.isolated,
-            "created_by": alarm.created_by,
-            "created_via": alarm.created_via,
-            "created_at": alarm.created_at,
-            "origin": ORIGIN,
-            "report": {"url": self._report_url.replace("{fire_id}", self.fire_id), "token": self.report_token},
-        }
+        return WakeBody(
+            fire_id=self.fire_id,
+            alarm_id=alarm.id,
+            owner_did=alarm.owner_did,
+            user_id=alarm.user_id,
+            conversation_id=alarm.conversation_id,
+            label=alarm.label,
+            message=alarm.wake_message,
+            payload=Raw(alarm.payload.encode()),
+            scheduled_for=alarm.occurrence_at,
+            isolated=alarm.isolated,
+            created_by=alarm.created_by,
+            created_via=alarm.created_via,
+            created_at=alarm.created_at,
+            origin=ORIGIN,
+            report=ReportTo(url=self._report_url.replace("{fire_id}", self.fire_id), token=self.report_token),
+        )
 
     @cached_property
     def body(self) -> bytes:
-        return msgspec.json.encode(self.fields)
+        return msgspec.json.encode(self.content)
 
 
 def reports_under(retired_at: datetime, fire: Fire | None, *, now: datetime) -> bool:

@@ -2,79 +2,40 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_type_hints
+from typing import Any, Final, get_args
 
 import click
-from msgspec import UNSET, Raw, Struct, UnsetType
 
 from wakeful import views
 from wakeful.alarm import Fire
-from wakeful.alarm.request import CreateRequest, PolicyRequest
+from wakeful.alarm.model import Kind
+from wakeful.alarm.request import CreateRequest, OnConflict, PolicyRequest
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
+from wakeful.cli.fields import field_options, payload_of, policy_options, with_options, words_of
 from wakeful.cli.leading_time import split
 from wakeful.cli.output import local, utc
 from wakeful.cli.output import words as in_words
 from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone
 from wakeful.clock import SystemClock
-from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.errors import InvalidSchedule
 from wakeful.schedule import Understood, parse
 from wakeful.service import Created, Service
 
-Kind = Literal["once", "cron"]
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name in reversed(PolicyRequest.__struct_fields__):
-        command = click.option(f"--{name.replace('_', '-')}", help=_words(PolicyRequest, name), **_form(name))(command)
-    for option in reversed(
-        (
-            click.option(
-                "--to", "target", metavar="TARGET", help="Where wakes go; by default the setting default_target."
-            ),
-            click.option("--key", "idempotency_key", help=_words(CreateRequest, "idempotency_key")),
-            click.option(
-                "--on-conflict",
-                type=click.Choice(["return", "replace", "error"]),
-                help=_words(CreateRequest, "on_conflict"),
-            ),
-            click.option("--payload", metavar="JSON|@FILE|-", help="State to hand back with the wake; - reads stdin."),
-            click.option(
-                "--tz",
-                "timezone",
-                metavar="ZONE",
-                help="The time's IANA zone. Default: the setting `timezone`, then the shell's own.",
-            ),
-            click.option("--label", help=_words(CreateRequest, "label")),
-            click.option("--conversation", "conversation_id", help=_words(CreateRequest, "conversation_id")),
-            click.option("--isolated", is_flag=True, help=_words(CreateRequest, "isolated")),
-            click.option("--max-failures", type=int, metavar="N", help=_words(CreateRequest, "max_failures")),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def _form(name: str) -> dict[str, Any]:
-    """What a field of a policy takes, on the command line."""
-    kind = get_args(get_type_hints(PolicyRequest)[name])
-    if all(isinstance(one, str) for one in get_args(kind[0])) and get_args(kind[0]):
-        return {"type": click.Choice(get_args(kind[0]))}
-    if int in kind:
-        return {"type": click.IntRange(1, 2**31 - 1)}
-    return {"metavar": "TIME" if name.endswith("_at") else "DURATION"}
-
-
-def _words(request: type[Struct], name: str) -> str:
-    """What a field is for, as every door says it."""
-    [meta, *_] = get_type_hints(request, include_extras=True)[name].__metadata__
-    return str(meta.description)
+_options: Final = with_options(
+    click.option("--key", "idempotency_key", help=words_of(CreateRequest, "idempotency_key")),
+    click.option("--on-conflict", type=click.Choice(get_args(OnConflict)), help=words_of(CreateRequest, "on_conflict")),
+    *field_options(
+        tz="The time's IANA zone. Default: the setting `timezone`, then the shell's own.",
+        to="Where wakes go; by default the setting default_target.",
+    ),
+    *policy_options(),
+)
 
 
 @click.command("at", cls=Command)
@@ -119,7 +80,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         wake_message=message,
         when=text,
         timezone=zone.name,
-        payload=_payload(given.pop("payload")),
+        payload=payload_of(given.pop("payload")),
         policy=policy,
         **given,
     )
@@ -179,19 +140,6 @@ def _ways(kind: str, text: str) -> list[str]:
         return [text, f"in {text}"]
     explicit = text.lower().startswith(_EXPLICIT) or (len(text.split()) >= 5 and text[0].isdigit())
     return [text] if explicit else [f"every {text}", text]
-
-
-def _payload(given: str | None) -> Raw | UnsetType:
-    if given is None:
-        return UNSET
-    try:
-        if given == "-":
-            given = sys.stdin.read()
-        elif given.startswith("@"):
-            given = Path(given[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"it cannot be read ({error})", field="payload") from None
-    return Raw(given.strip().encode())
 
 
 async def _warn(service: Service, added: Created) -> None:

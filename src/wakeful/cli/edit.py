@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from pathlib import Path
 from typing import Any, Final
 
 import click
-from msgspec import Raw
 
 from wakeful import views
 from wakeful.alarm import Alarm
@@ -16,6 +13,7 @@ from wakeful.alarm.request import EditRequest, PolicyRequest, request_of
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.edit_text import changed, policy_values, text_of
+from wakeful.cli.fields import field_options, payload_of, with_options
 from wakeful.cli.output import clean, local, utc, words
 from wakeful.errors import InvalidRequest, StaleVersion
 from wakeful.service import Changed
@@ -23,17 +21,16 @@ from wakeful.service import Changed
 _MARK: Final = "# error: "
 
 
+_fields: Final = with_options(
+    *field_options(tz="The IANA zone in which its time is understood.", to="Where its wakes go.")
+)
+
+
 @click.command("edit", cls=Command)
 @click.argument("id")
 @click.option("--when", help="When it fires: a phrase, a duration, an ISO time or cron. Starts the alarm anew.")
 @click.option("--message", "wake_message", help="What the wake says.")
-@click.option("--to", "target", metavar="TARGET", help="Where its wakes go.")
-@click.option("--payload", metavar="JSON|@FILE|-", help="State to hand back with the wake; - reads stdin.")
-@click.option("--tz", "timezone", metavar="ZONE", help="The IANA zone in which its time is understood.")
-@click.option("--label", help="A short name for people.")
-@click.option("--conversation", "conversation_id", help="The conversation the wake belongs to.")
-@click.option("--isolated/--not-isolated", default=None, help="Ask the receiver for a run apart, or not.")
-@click.option("--max-failures", type=int, metavar="N", help="How often a failed delivery is tried again.")
+@_fields
 @click.option(
     "--policy", "policies", multiple=True, metavar="NAME=VALUE", help="One field of its policy; may be repeated."
 )
@@ -57,7 +54,7 @@ async def _by_flags(
 ) -> Changed:
     alarm = await clock.get(id)
     if "payload" in said:
-        said["payload"] = _payload(said["payload"])
+        said["payload"] = payload_of(said["payload"])
     if policies:
         # A policy is replaced as a whole: what is not named is sent as it was.
         kept = {name: value for name, value in policy_values(alarm.policy).items() if value is not None}
@@ -74,17 +71,6 @@ def _pair(given: str) -> tuple[str, Any]:
             f"{given!r} is not understood", field="--policy", fix=f"Give NAME=VALUE; names are: {known}."
         )
     return name, int(value) if name in ("max_fires", "auto_pause_after") and value.isdigit() else value
-
-
-def _payload(given: str) -> Raw:
-    try:
-        if given == "-":
-            given = sys.stdin.read()
-        elif given.startswith("@"):
-            given = Path(given[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"it cannot be read ({error})", field="payload") from None
-    return Raw(given.strip().encode())
 
 
 async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | Alarm:

@@ -10,22 +10,14 @@ from typing import Any, Final
 from msgspec import Raw
 
 from wakeful.alarm import Alarm, Policy
-from wakeful.alarm.request import PolicyRequest
+from wakeful.alarm.create import POLICY_LENGTHS
+from wakeful.alarm.request import EDITABLE, PolicyRequest
 from wakeful.cli.output import local
 from wakeful.errors import InvalidRequest
 
+_RENAMED: Final = {"wake_message": "message", "conversation_id": "conversation"}
 # In the file → in a request.
-FIELDS: Final = {
-    "when": "when",
-    "timezone": "timezone",
-    "message": "wake_message",
-    "label": "label",
-    "target": "target",
-    "conversation": "conversation_id",
-    "payload": "payload",
-    "isolated": "isolated",
-    "max_failures": "max_failures",
-}
+FIELDS: Final = {_RENAMED.get(name, name): name for name in ("when", "timezone", *EDITABLE) if name != "policy"}
 _ABOUT: Final = {
     "when": 'A phrase ("tomorrow at 9am"), "in 20m", an ISO time or cron. Changing it starts the alarm anew.',
     "payload": "JSON, as text. It comes back with the wake.",
@@ -39,7 +31,6 @@ _EXAMPLES: Final = {
     "max_fires": "10",
     "auto_pause_after": "5",
 }
-_DURATIONS: Final = ("backoff_base", "backoff_cap", "grace", "expires", "report_within", "jitter")
 
 
 def text_of(alarm: Alarm) -> str:
@@ -60,18 +51,8 @@ def text_of(alarm: Alarm) -> str:
 
 
 def _values(alarm: Alarm) -> dict[str, Any]:
-    at = alarm.fire_at
-    return {
-        "when": alarm.cron_expr if at is None else local(at, alarm.timezone),
-        "timezone": alarm.timezone,
-        "message": alarm.wake_message,
-        "label": alarm.label,
-        "target": alarm.target,
-        "conversation": alarm.conversation_id,
-        "payload": alarm.payload,
-        "isolated": alarm.isolated,
-        "max_failures": alarm.max_failures,
-    }
+    when = alarm.cron_expr if alarm.fire_at is None else local(alarm.fire_at, alarm.timezone)
+    return {shown: when if name == "when" else getattr(alarm, name) for shown, name in FIELDS.items()}
 
 
 def policy_values(policy: Policy) -> dict[str, Any]:
@@ -81,7 +62,7 @@ def policy_values(policy: Policy) -> dict[str, Any]:
         value = getattr(policy, name)
         if isinstance(value, datetime):
             value = value.isoformat()
-        elif value is not None and name in _DURATIONS:
+        elif value is not None and name in POLICY_LENGTHS:
             value = f"{int(value)}s" if value >= 1 and value == int(value) else value  # "0s" is not a length
         found[name] = value
     return found

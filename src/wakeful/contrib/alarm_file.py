@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Draft, Fire, Policy, user_of
+from wakeful.alarm import Alarm, Fire, Policy, user_of
 from wakeful.alarm.create import LONGEST_WAIT, MESSAGE_LIMIT, check
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT, AlarmStatus, FireStatus
 from wakeful.contrib.erlang_terms import SIZE_LIMIT, Atom, Term, as_json, entries, inspect, read, text
@@ -146,8 +147,14 @@ def taken(row: FileAlarm, *, owner: str, target: str, targets: Mapping[str, str]
     state = state_of(row)
     process = _process(row)
     message = _message(row, process, must=state in ("pending", "retrying"))
-    draft = Draft(
+    times = _Times.of(row)
+    alarm = Alarm(
+        id=id_of(times.created, *(repr(part).encode() for part in (owner, row.id, row.process, row.message))),
         owner_did=owner,
+        user_id=user_of(owner),
+        fire_at=times.due,
+        next_fire_at=times.due,
+        occurrence_at=times.due,
         wake_message=message.said,
         payload=message.payload,
         target=_target(process, target, targets),
@@ -157,12 +164,13 @@ def taken(row: FileAlarm, *, owner: str, target: str, targets: Mapping[str, str]
             backoff_base=_number("backoff_ms", row.backoff_ms, default=5000) / 1000,
             backoff_cap=LONGEST_WAIT.total_seconds(),  # Alarm's ladder has no end
         ),
+        created_at=times.created,
+        updated_at=times.updated,
         created_by=_text(row.created_by),
         created_via=_text(row.created_via) or "alarm",
     )
-    check(draft)
-    times = _Times.of(row)
-    alarm = _alarm(row, state, draft, times)
+    check(alarm)
+    alarm = _happened(row, state, alarm, times)
     return TakeoverResult(alarm, _fire(row, state, alarm, times) if state in _FIRES else None)
 
 
@@ -193,35 +201,22 @@ def _attempts(row: FileAlarm, state: State) -> int:
     return max(_number("attempts", row.attempts, default=0), int(state == "retrying"))
 
 
-def _alarm(row: FileAlarm, state: State, draft: Draft, times: _Times) -> Alarm:
+def _happened(row: FileAlarm, state: State, alarm: Alarm, times: _Times) -> Alarm:
+    """The alarm after what has become of it."""
     attempts = _attempts(row, state)
     next_fire_at = times.due
     if state == "retrying":
-        wait = backoff(attempts - 1, base=draft.policy.backoff_base, cap=draft.policy.backoff_cap)
+        wait = backoff(attempts - 1, base=alarm.policy.backoff_base, cap=alarm.policy.backoff_cap)
         next_fire_at = _later(times.updated, wait)
-    return Alarm(
-        id=id_of(times.created, *(repr(part).encode() for part in (draft.owner_did, row.id, row.process, row.message))),
-        owner_did=draft.owner_did,
-        user_id=user_of(draft.owner_did),
-        fire_at=times.due,
+    return replace(
+        alarm,
         next_fire_at=next_fire_at,
-        occurrence_at=times.due,
-        wake_message=draft.wake_message,
-        payload=draft.payload,
         status=_status(row, state),
-        idempotency_key=draft.idempotency_key,
-        max_failures=draft.max_failures,
         failure_count=attempts if state in ("retrying", "failed") else 0,
         last_error=_error(row, state),
-        created_at=times.created,
-        updated_at=times.updated,
         last_fired_at=times.started,
-        target=draft.target,
-        policy=draft.policy,
         fire_count=int(state not in ("pending", "retrying", "cancelled")),
         failed_in_a_row=int(state in ("failed", "timeout_unknown")),
-        created_by=draft.created_by,
-        created_via=draft.created_via,
         cancelled_at=times.cancelled,
     )
 

@@ -1,20 +1,21 @@
-"""The shapes of what the HTTP door takes and answers, for the OpenAPI document.
+"""The shapes of what the HTTP door takes and answers: bodies are read into these types, and answers are made of them.
 
-Bodies are validated by these very types; that answers have them is tested against every route.
+The OpenAPI document shows the same types, so nothing can be declared that is not sent.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from wakeful.alarm.model import Kind
+from wakeful.alarm.model import Alarm, Kind
 from wakeful.alarm.request import Moment, Span
+from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry
 from wakeful.store import Stats
-from wakeful.views import AlarmView, FireView, Instant, Shape, Text
+from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 
 BATCH_LIMIT: Final = 1000
 PREVIEW_LIMIT: Final = 100
@@ -62,6 +63,10 @@ class Like(Shape, frozen=True, kw_only=True):
     created_at: datetime
     next_fire_at: datetime
 
+    @classmethod
+    def of(cls, alarm: Alarm) -> Self:
+        return cls(**{name: getattr(alarm, name) for name in cls.__struct_fields__})
+
 
 class CreatedAnswer(AlarmAnswer, frozen=True, kw_only=True):
     similar: Like | UnsetType = UNSET
@@ -91,18 +96,6 @@ class AlarmsAnswer(Shape, frozen=True, kw_only=True):
 class ResetAnswer(Shape, frozen=True, kw_only=True):
     cancelled: int
     now: datetime
-
-
-class Problem(Struct, frozen=True, kw_only=True):
-    """RFC 9457: what was wrong, with a stable `code`, the `field` at fault, and what to do instead."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    field: Text = UNSET
-    fix: Text = UNSET
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
@@ -149,24 +142,19 @@ class RetriedAnswer(Shape, frozen=True, kw_only=True):
     now: datetime
 
 
-class WhyAnswer(Shape, frozen=True, kw_only=True):
-    """One paragraph in words, and the facts it rests on."""
+class Limited(Shape, frozen=True, kw_only=True):
+    """A list that ends at a number of entries or of bytes. `more`: there may be more."""
 
-    summary: str
-    facts: list[str]
     now: datetime
+    more: bool | UnsetType = UNSET
 
 
-class HistoryAnswer(Shape, frozen=True, kw_only=True):
+class HistoryAnswer(Limited, frozen=True, kw_only=True):
     history: list[HistoryEntry]
-    now: datetime
-    more: bool = False
 
 
-class FailedAnswer(Shape, frozen=True, kw_only=True):
+class FailedAnswer(Limited, frozen=True, kw_only=True):
     failed: list[HistoryEntry]
-    now: datetime
-    more: bool = False
 
 
 class Coming(Shape, frozen=True, kw_only=True):
@@ -174,45 +162,23 @@ class Coming(Shape, frozen=True, kw_only=True):
     alarm: AlarmView
 
 
-class AgendaAnswer(Shape, frozen=True, kw_only=True):
+class AgendaAnswer(Limited, frozen=True, kw_only=True):
     """The next fires of all alarms, merged, soonest first."""
 
     agenda: list[Coming]
-    now: datetime
-    more: bool = False
 
 
 class StatsAnswer(Stats, frozen=True, kw_only=True):
     now: datetime
 
 
-class ReportTo(Shape, frozen=True, kw_only=True):
-    url: str
-    token: str
-
-
-class InboxWake(Shape, frozen=True, kw_only=True):
+class InboxWake(WakeBody, frozen=True, kw_only=True):
     """A wake handed to its owner, to be reported by `report_by`; else it waits again, as often as a failure is retried.
 
     `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series passed
     meanwhile without a wake of their own. `attempt`: how often it has been handed out.
     """
 
-    fire_id: str
-    alarm_id: str
-    owner_did: str
-    user_id: str
-    conversation_id: str
-    label: str
-    message: str
-    payload: Raw
-    scheduled_for: datetime
-    isolated: bool
-    created_by: str
-    created_via: str
-    created_at: datetime
-    origin: str
-    report: ReportTo
     attempt: int
     late_ms: int
     missed: int
@@ -240,7 +206,7 @@ class PreviewAnswer(Shape, frozen=True, kw_only=True):
     timezone: str
     description: str
     next: list[Occurrence]
-    remarks: list[str]
+    remarks: tuple[str, ...]
     now: datetime
 
 

@@ -1,19 +1,20 @@
-"""What every operation of the HTTP door stands in: the service, the store, the settings, and how answers are made."""
+"""What every operation of the HTTP door stands in: the service, the store, the settings; and how answers are made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from wakeful import views
-from wakeful.alarm import Alarm
 from wakeful.config import Settings
+from wakeful.http import answers as shape
+from wakeful.http import operations
 from wakeful.http.operations import OperationRequest
 from wakeful.http.security.guard import answer
-from wakeful.service import Alarms, Changed, Service, Why
+from wakeful.service import Alarms, Changed, Service
 from wakeful.store import Store
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -28,25 +29,20 @@ class Context(Struct, frozen=True):
         """The verbs, for whoever asks."""
         return self.service.of(call.caller)
 
-    async def answer(self, shown: dict[str, Any], status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:
-        """An answer that says what time it is."""
-        shown["now"] = await self.service.now()
-        return answer(shown, status, headers)
-
-    async def alarm(
-        self,
-        alarm: Alarm,
-        shown: dict[str, Any] | None = None,
-        status: int = 200,
-        headers: Mapping[str, str] = _NONE,
-    ) -> Response:
-        """An answer about one alarm, with its version in the header that `If-Match` takes back."""
-        tagged = {"etag": f'"{alarm.version}"', **headers}
-        return await self.answer(views.view(alarm) if shown is None else shown, status, tagged)
+    async def now(self) -> datetime:
+        """What time it is, for an answer: every one says it."""
+        return await self.service.now()
 
     async def changed(self, done: Changed) -> Response:
         """An alarm as its owner's change left it, and whether an attempt was under way just then."""
-        return await self.alarm(done, views.view(done) | {"in_flight": done.in_flight})
+        return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, now=await self.now()))
 
-    async def why(self, why: Why) -> Response:
-        return answer({"summary": why.summary, "facts": why.facts, "now": why.now})
+
+def tagged(shown: shape.AlarmAnswer, status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:
+    """An answer about one alarm, with its version in the header that `If-Match` takes back."""
+    return answer(shown, status, {"etag": f'"{shown.version}"', **headers})
+
+
+def further(cursor: tuple[datetime, str] | None) -> str | UnsetType:
+    """`next_cursor` where there are more."""
+    return UNSET if cursor is None else operations.next_cursor(*cursor)

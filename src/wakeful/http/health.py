@@ -56,7 +56,7 @@ def routes(
 
 async def health(watch: ProcessHealth, _: OperationRequest) -> Response:
     await _asked(watch.store)
-    return answer({"status": "ok", "version": __version__})
+    return answer(shape.HealthAnswer(status="ok", version=__version__))
 
 
 async def metrics(watch: ProcessHealth, call: OperationRequest) -> Response:
@@ -76,12 +76,12 @@ async def metrics(watch: ProcessHealth, call: OperationRequest) -> Response:
 
 async def ready(watch: ProcessHealth, _: OperationRequest) -> Response:
     try:
-        facts = judged(watch.heartbeat()) | {"store": "ok", "now": await _asked(watch.store)}
+        facts, now = judged(watch.heartbeat()), await _asked(watch.store)
     except WakefulError as error:
         if isinstance(error, StoreUnavailable):
             watch.metrics.store_failed()
         return refused(error)
-    return answer({"status": "ready", "version": __version__, **facts})
+    return answer(shape.ReadyAnswer(status="ready", version=__version__, store="ok", now=now, **facts))
 
 
 OPERATIONS: Final = (

@@ -11,8 +11,8 @@ import msgspec
 
 from wakeful import __version__
 from wakeful.alarm.request import CreateRequest
-from wakeful.http import answers as shape
 from wakeful.http.operations import Operation, Parameter, TextParameter
+from wakeful.views import Problem
 
 _REF: Final = "#/components/schemas/{name}"
 _PLACES: Final = re.compile(r"{(\w+)}")
@@ -24,7 +24,7 @@ _IDS: Final = {
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
-    types: list[Any] = [CreateRequest, shape.Problem]
+    types: list[Any] = [CreateRequest, Problem]
     for operation in operations:
         types += [one.tells if isinstance(one, TextParameter) else one for one in operation.answers.values()]
         types.append(operation.body)
@@ -99,7 +99,7 @@ def _response(operation: Operation, status: int, refs: dict[Any, Any]) -> dict[s
     phrase = HTTPStatus(status).phrase
     match operation.answers.get(status):
         case None:
-            return {"description": phrase, "content": {"application/problem+json": {"schema": refs[shape.Problem]}}}
+            return {"description": phrase, "content": {"application/problem+json": {"schema": refs[Problem]}}}
         case TextParameter(media=media, says=says):
             return {"description": says, "content": {one: {"schema": {"type": "string"}} for one in media}}
         case kind:

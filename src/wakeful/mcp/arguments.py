@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from wakeful.alarm.request import AGENTS
+
 
 def arguments(
     name: str,
@@ -41,6 +43,17 @@ def arguments(
         kw_only=True,
         namespace={"__doc__": about},
     )
+
+
+def offered(request: type[Struct]) -> tuple[str, ...]:
+    """The fields of a request that agents get, as `about` marks them."""
+    hints = get_type_hints(request, include_extras=True)
+    return tuple(name for name in request.__struct_fields__ if _is_offered(hints[name]))
+
+
+def _is_offered(kind: Any) -> bool:
+    words = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+    return not any(meta.extra == {AGENTS: False} for meta in words if isinstance(meta, msgspec.Meta))
 
 
 def _said(kind: Any) -> Any:

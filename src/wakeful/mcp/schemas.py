@@ -7,8 +7,10 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from wakeful.alarm.model import AlarmStatus, FireStatus
+from wakeful.alarm.outcome import ReportOutcome
 from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, Span
-from wakeful.mcp.arguments import arguments
+from wakeful.mcp.arguments import arguments, offered
 
 INBOX_LIMIT: Final = 5
 LIST_LIMIT: Final = 50
@@ -33,19 +35,18 @@ Note = Annotated[str, _about("Why, for whoever asks later.")]
 Policy = arguments(
     "Policy",
     PolicyRequest,
-    ("report_within", "expires", "catch_up", "starts_at", "ends_at", "max_fires"),
+    offered(PolicyRequest),
     about="How the alarm behaves when things do not go to plan.",
 )
-EDITABLE: Final = (
-    *("when", "wake_message", "payload", "target", "timezone", "label", "conversation_id", "max_failures", "policy"),
-)
+EDITABLE: Final = offered(EditRequest)
 RENAMED: Final = {"idempotency_key": "key"}  # of a request, as an agent knows it
 _FOR_AGENTS: Final = {"payload": Payload, "target": TargetName, "max_failures": Failures, "policy": Policy}
+_FIRST: Final = ("when", "wake_message", "idempotency_key", "on_conflict")  # what an agent should read first
 SetArguments = arguments(
     "SetArguments",
     CreateRequest,
-    (*EDITABLE[:2], "idempotency_key", "on_conflict", *EDITABLE[2:], "parent_fire"),
-    required=EDITABLE[:2],
+    (*_FIRST, *(name for name in offered(CreateRequest) if name not in _FIRST)),
+    required=_FIRST[:2],
     renamed=RENAMED,
     other=_FOR_AGENTS,
 )
@@ -53,7 +54,7 @@ SetArguments = arguments(
 
 class ListArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     status: Annotated[
-        Literal["pending", "active", "paused", "fired", "failed", "cancelled", "all"],
+        Literal["pending", AlarmStatus, "all"],
         _about("`pending`: active or paused."),
     ] = "pending"
     text: Annotated[str, _about("Part of the label or the message, any case.", "grant")] = ""
@@ -102,7 +103,7 @@ class CancelArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     fire_id: Annotated[str, _about("`fire_id` of the wake.")]
     outcome: Annotated[
-        Literal["completed", "failed", "working", "snooze"],
+        ReportOutcome,
         _about("failed is tried again by the retry policy; working asks for more time; snooze wakes you again later."),
     ]
     result: Annotated[str, _about("With completed or working: what you did.", "3 new grants, mailed to Ana")] = ""
@@ -129,7 +130,7 @@ Cut = Annotated[str, _about("Cut where a note says so.")]
 
 class AgentAlarm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     id: str
-    status: Literal["active", "paused", "fired", "failed", "cancelled"]
+    status: AlarmStatus
     when: Words
     target: str
     next_fire_at: Utc = ""
@@ -150,7 +151,7 @@ class AgentAlarm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 class AgentFire(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     fire_id: str
-    status: Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
+    status: FireStatus
     scheduled_for: Utc
     reason: str = ""
     attempts: int = 0

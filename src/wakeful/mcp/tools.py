@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from wakeful.alarm import Alarm, coming, parse_fire_id
+from wakeful.alarm.model import PENDING
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.http import operations
@@ -44,7 +45,6 @@ _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "resume": (),
     "snooze": ("wait",),
 }
-_PENDING: Final = ("active", "paused")
 
 
 class Tools:
@@ -78,7 +78,7 @@ class Tools:
         return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
 
     async def list(self, asked: ListArguments) -> ListResult:
-        statuses = {"all": (), "pending": _PENDING}.get(asked.status, (asked.status,))
+        statuses = {"all": (), "pending": PENDING}.get(asked.status, (asked.status,))
         found = await self._alarms.find(
             status=statuses,
             text=asked.text,

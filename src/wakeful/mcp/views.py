@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import fields
 
 from wakeful.alarm import Alarm, Fire
 from wakeful.errors import InvalidRequest
-from wakeful.mcp.schemas import AgentAlarm, AgentFire, WakeView
+from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, WakeView
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.schedule import describe, zone
 from wakeful.schedule.descriptions import moment as in_words
@@ -23,6 +24,12 @@ from wakeful.service import TakenWake
 BUDGET: Final = 6000
 NAME: Final = 160
 ERROR: Final = 300
+# Of an alarm's fields: said in another way, cut at a length of their own, or never long. The rest of its texts are cut.
+_OWN_WAY: Final = frozenset({"next_fire_at", "wake_message", "payload", "last_error"})
+_SHORT: Final = frozenset({"id", "status", "timezone"})
+_SHARED: Final = {field.name: field.type for field in fields(Alarm) if field.name in AgentAlarm.__struct_fields__}
+_TEXTS: Final = tuple(name for name, kind in _SHARED.items() if kind is str and name not in _OWN_WAY | _SHORT)
+_AS_THEY_ARE: Final = tuple(name for name in _SHARED if name not in _OWN_WAY.union(_TEXTS))
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -64,25 +71,20 @@ def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) ->
     """An alarm with as much of its message and payload as there is room for; no room leaves the payload out."""
     active = alarm.status == "active"
     how = part_call(alarm.id, "wake_message")
+    plain: dict[str, Any] = {name: getattr(alarm, name) for name in _AS_THEY_ARE}
+    texts: dict[str, Any] = {
+        name: room.text(getattr(alarm, name), NAME, name if name in EDITABLE else "") for name in _TEXTS
+    }
     return AgentAlarm(
-        id=alarm.id,
-        status=alarm.status,
+        **plain,
+        **texts,
         when=words(alarm),
-        target=cut(alarm.target, NAME),
         next_fire_at=utc(alarm.next_fire_at) if active else "",
         next_fire_local=local(alarm.next_fire_at, alarm.timezone) if active else "",
-        timezone=alarm.timezone,
-        cron_expr=cut(alarm.cron_expr, NAME),
-        label=cut(alarm.label, NAME),
         key=room.text(alarm.idempotency_key, NAME, "key"),
-        conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
         wake_message=room.text(alarm.wake_message, message, "wake_message", how),
         payload=room.payload(alarm.payload, payload, "payload", part_call(alarm.id, "payload")) if payload else None,
-        version=alarm.version,
-        fire_count=alarm.fire_count,
-        failure_count=alarm.failure_count,
         last_error=cut(alarm.last_error, ERROR),
-        paused_reason=cut(alarm.paused_reason, NAME),
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm.model import Kind
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, moment, span
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
@@ -163,7 +164,7 @@ class RemoteWakeful(Wakeful):
     async def parse(self, when: str, *, timezone: str = "") -> Understood:
         told = await self._preview(when, timezone)
         return Understood(
-            kind=value(told, "kind", str),
+            kind=msgspec.json.decode(told["kind"], type=Kind),
             fire_at=value(told, "fire_at", datetime) if "fire_at" in told else None,
             cron_expr=value(told, "cron_expr", str) if "cron_expr" in told else "",
             timezone=value(told, "timezone", str),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_type_hints
 from urllib.parse import quote
 
 import msgspec
@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw
 
 from wakeful.alarm import Alarm, Fire, Policy
 from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, span
+from wakeful.alarm.wake import WakeBody
 from wakeful.errors import NotFound
 from wakeful.moments import read_cursor
 from wakeful.service import HistoryEntry, TakenWake
@@ -89,22 +90,25 @@ class FetchedWake(TakenWake):
     report_token: str
 
 
+_OF_A_WAKE: Final = {  # what a wake says of its alarm under the same name
+    name: kind
+    for name, kind in get_type_hints(Alarm).items()
+    if name in WakeBody.__struct_fields__ and name != "payload"
+}
+
+
 def taken_of(shown: Answered, *, target: str) -> FetchedWake:
     """A wake as it was handed out. Of its alarm it says what a wake says: not its schedule, state or policy."""
     scheduled, handed = value(shown, "scheduled_for", datetime), timedelta(milliseconds=value(shown, "late_ms", int))
-    texts = ("owner_did", "user_id", "conversation_id", "label", "created_by", "created_via")
-    said: dict[str, Any] = {name: value(shown, name, str) for name in texts}
-    created = value(shown, "created_at", datetime)
+    said: dict[str, Any] = {name: value(shown, name, kind) for name, kind in _OF_A_WAKE.items()}
     alarm = Alarm(
         id=value(shown, "alarm_id", str),
         wake_message=value(shown, "message", str),
         payload=bytes(shown["payload"]).decode(),
-        isolated=value(shown, "isolated", bool),
         target=target,
         fire_at=scheduled,
         next_fire_at=scheduled,
         occurrence_at=scheduled,
-        created_at=created,
         updated_at=scheduled + handed,
         **said,
     )

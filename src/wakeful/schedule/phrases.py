@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
+from typing import Literal
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.descriptions import describe, moment
@@ -30,7 +31,7 @@ RHYTHMS = (
 class Understood:
     """What a text was understood to mean."""
 
-    kind: str  # "once" | "cron"
+    kind: Literal["once", "cron"]
     fire_at: datetime | None
     cron_expr: str
     timezone: str

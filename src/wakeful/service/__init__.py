@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import Users, default_policy
+from wakeful.alarm import Defaults, Users
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.ids import Ids
@@ -52,7 +52,7 @@ class Service:
         self.metrics = metrics or Metrics()
         self.registry = TargetRegistry(store, targets, users, settings)
         self.limits = Limits(store, settings)
-        self.default_policy = default_policy(settings)  # of an alarm whose caller does not say
+        self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
         self.inbox_signal = InboxSignal()  # rung when a wake goes to an owner's inbox
         self.tasks = Tasks(store, settings, guards=self.limits, now=self.now)

@@ -33,7 +33,8 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
-from wakeful.alarm.request import EditRequest, ReportRequest, edit, moment, request_of, span
+from wakeful.alarm.model import PENDING
+from wakeful.alarm.request import EditRequest, ReportRequest, moment, request_of, span, wanted_change
 from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.service.caller import Caller
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PATIENCE: Final = 1000  # of a cancel: whoever wants to end a loop must not lose to it
 PAGE: Final = 500
-PENDING: Final = ("active", "paused")
 PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_expr", "key": "idempotency_key"}
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
@@ -115,16 +115,16 @@ class ChangeVerbs:
 
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
         """Change what a request names, at the version it was meant for."""
-        wanted = edit(asked, self.service.default_policy)
-        self._check_pace(asked, wanted.policy)
-        if wanted.target is not None or wanted.conversation_id is not None:
+        wanted = wanted_change(asked, self.service.defaults.policy)
+        said = wanted.fields
+        self._check_pace(asked, said.get("policy"))
+        if "target" in said or "conversation_id" in said:
             before = await self.get(id)
-            named = {"target": wanted.target, "conversation_id": wanted.conversation_id}
-            after = replace(before, **{name: value for name, value in named.items() if value is not None})
-            await self.service.registry.admit(after, via=before.created_via)
-        if self.caller.limited and (wanted.wake_message or wanted.payload):
+            await self.service.registry.admit(replace(before, **said), via=before.created_via)
+        words = [said[name] for name in ("wake_message", "payload") if name in said]
+        if self.caller.limited and any(words):
             now = await self.service.store.now()
-            await self.service.limits.admit_words(await self.get(id), wanted.wake_message, wanted.payload, now=now)
+            await self.service.limits.admit_words(await self.get(id), *words, now=now)
 
         def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
             change = update(alarm, fire, wanted, now=now, version=version, by=self.caller.name, inbox=inbox)

@@ -17,22 +17,16 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, coming
+from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
+from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL
 from wakeful.errors import InvalidRequest
 from wakeful.store import AlarmQuery, FireQuery, Matches, Store
 from wakeful.store.pages import Cursor
 
-_ALARMS: Final = {"pending": ("active", "paused"), "cancelled": ("cancelled",)}
-_FIRES: Final = {
-    "fired": ("delivered", "waiting", "retrying"),
-    "completed": ("completed",),
-    "failed": ("failed",),
-    "timed_out": ("timed_out",),
-    "skipped": ("skipped",),
-    "snoozed": ("snoozed",),
-}
+_ALARMS: Final = {"pending": PENDING, "cancelled": ("cancelled",)}
+_UNDER_WAY: Final = ("delivered", "waiting", "retrying")
+_FIRES: Final = {"fired": _UNDER_WAY} | {status: (status,) for status in FIRE_STATUSES if status not in _UNDER_WAY}
 STATUSES: Final = (*_ALARMS, *_FIRES)
-_STEPPED_OVER: Final = ("skipped", "snoozed")  # fires of an instant that something later stands in for
 _ALWAYS: Final = timedelta(days=366 * 1000)
 _ALL: Final = 2**31 - 1
 ALARMS_AT_ONCE: Final = 25  # read beside their fires: each may have all the words and state an alarm can
@@ -92,7 +86,7 @@ class History:
         if not status or status in _FIRES:
             parts.append(await self._told(FireQuery(statuses=_FIRES.get(status, ()), **page)))
         if not status or status in _ALARMS:
-            statuses = _ALARMS.get(status, ("active", "paused", "cancelled"))
+            statuses = _ALARMS.get(status, (*PENDING, "cancelled"))
             parts.append(await self._untold(AlarmQuery(statuses=statuses, **page)))
         return _joined(parts, limit, self._most)
 
@@ -117,7 +111,7 @@ class History:
         return found if found.further else Matches(found, alarms.further)
 
     async def failed(self, *, owner: str, limit: int) -> Matches[HistoryEntry]:
-        query = FireQuery(owner=owner, statuses=("failed", "timed_out"), limit=limit, most=self._most)
+        query = FireQuery(owner=owner, statuses=UNSUCCESSFUL, limit=limit, most=self._most)
         return _joined([await self._told(query)], limit, self._most)
 
     async def _told(self, wanted: FireQuery) -> _Lines:
@@ -223,7 +217,7 @@ def _may_be_told(alarm: Alarm) -> bool:
 
 def _speaks(fire: Fire, target: str) -> bool:
     """Whether a fire stands in the list for its alarm: it went out, and to the target that is asked for."""
-    return fire.status not in _STEPPED_OVER and target in ("", fire.target)
+    return fire.status not in STEPPED_OVER and target in ("", fire.target)
 
 
 def _told(fire: Fire, alarm: Alarm | None) -> HistoryEntry:

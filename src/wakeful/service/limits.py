@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Draft, Policy, parse_fire_id
+from wakeful.alarm import Alarm, Origin, Policy, parse_fire_id
 from wakeful.alarm.plan import timetable
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
@@ -97,23 +97,21 @@ def _words(length: timedelta) -> str:
     return f"{length.total_seconds():g} s"
 
 
-async def chained(store: Store, draft: Draft) -> Draft:
-    """A draft that the reader of a wake sets, with its place in the chain; NotFound where the fire is not theirs."""
-    if not draft.parent_fire:
-        return draft
-    unknown = NotFound(f"there is no fire {draft.parent_fire!r}", field="parent_fire", fix="Give fire_id of your wake.")
+async def chained(store: Store, origin: Origin, parent_fire: str) -> Origin:
+    """Where an alarm comes from that the reader of a wake sets: its chain. NotFound where the fire is not theirs."""
+    unknown = NotFound(f"there is no fire {parent_fire!r}", field="parent_fire", fix="Give fire_id of your wake.")
     try:
-        id, occurrence = parse_fire_id(draft.parent_fire)
+        id, occurrence = parse_fire_id(parent_fire)
     except NotFound:
         raise unknown from None
-    parent = await store.get(id, owner=draft.owner_did)
+    parent = await store.get(id, owner=origin.owner_did)
     if parent is None:
         raise unknown
     # A fire is on record only once its attempt ended, and the reader may act before that.
     in_flight = parent.claimed_at is not None and parent.occurrence_at == occurrence
     if not in_flight and not await store.fires_at([(id, occurrence)]):
         raise unknown
-    return replace(draft, root_id=parent.root_id or parent.id, generation=parent.generation + 1)
+    return replace(origin, root_id=parent.root_id or parent.id, generation=parent.generation + 1)
 
 
 class _Count(Struct):
@@ -147,9 +145,9 @@ class Limits:
             self._check_rate(owner, number, now)
             await self._check_quota(owner, number, sizes[owner], now)
 
-    async def admit_words(self, alarm: Alarm, *said: str | None, now: datetime) -> None:
+    async def admit_words(self, alarm: Alarm, *said: str, now: datetime) -> None:
         """Let an alarm get longer words than it has."""
-        if (gained := sum(len(text.encode()) for text in said if text is not None) - size(alarm)) > 0:
+        if (gained := sum(len(text.encode()) for text in said) - size(alarm)) > 0:
             await self._check_quota(alarm.owner_did, 0, gained, now)
 
     def admit_retry(self, owner: str, *, now: datetime) -> None:

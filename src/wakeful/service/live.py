@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Event
+from wakeful.alarm import FIRE_STATUSES, Event
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
 from wakeful.service.numbering import OwnerCounts, ResumeNames
@@ -30,10 +30,6 @@ __all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "NumberedEvent", "Sub
 
 log = logging.getLogger("wakeful.live")
 
-WHATS: Final = (
-    *("created", "fired", "delivered", "completed", "failed", "timed_out", "retrying", "snoozed", "skipped"),
-    *("cancelled", "paused", "resumed", "updated", "replaced"),
-)
 OVERLAP: Final = timedelta(seconds=5)  # how late a commit may come and still be told
 REMEMBERED: Final = 50_000  # changes already told, so that the overlap tells nothing twice
 RING: Final = 1000  # events kept for those who come back
@@ -58,6 +54,9 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     "updated": "",
     "replaced": "active",
 }
+# What becomes of a fire is told under its status; of one that waits, nothing more than that it fired.
+_FIRES: Final = tuple(status for status in FIRE_STATUSES if status != "waiting")
+WHATS: Final = tuple(dict.fromkeys(("created", "fired", *_FIRES, *_DONE_TO_IT)))
 _ORDER: Final = {"created": 0, "fired": 2, **dict.fromkeys(_DONE_TO_IT, 1)}
 T = TypeVar("T")
 TOO_SLOW: Final = "events came faster than they were read"

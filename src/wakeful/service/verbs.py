@@ -14,8 +14,20 @@ from typing import Any, Final, get_args
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, Alarm, Draft, Fire, Policy, create, differences, fetch, fire_now, parse_fire_id
-from wakeful.alarm.request import Asker, CreateRequest, OnConflict, draft, json_of, moment, policy_of
+from wakeful.alarm import (
+    INBOX,
+    Alarm,
+    Fire,
+    Origin,
+    Policy,
+    Wanted,
+    create,
+    differences,
+    fetch,
+    fire_now,
+    parse_fire_id,
+)
+from wakeful.alarm.request import CreateRequest, OnConflict, json_of, moment, policy_of, wanted_alarm
 from wakeful.clock import stopwatch
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget
 from wakeful.schedule import Understood, parse
@@ -118,9 +130,8 @@ class Alarms(ChangeVerbs):
             raise InvalidRequest(
                 "replacing reads and writes outside your transaction", field="on_conflict", fix="Give return or error."
             )
-        wanted = draft(asked, self._asker(*origin))
-        self._check_pace(asked, wanted.policy)
-        alarm = await self._drawn(wanted)
+        wanted = self._wanted(asked)
+        alarm = await self._drawn(wanted, *origin)
         if self.caller.limited:
             await self.service.limits.admit([alarm], now=alarm.created_at)
         [added] = await self.service.store.add([alarm], connection=connection)
@@ -135,28 +146,13 @@ class Alarms(ChangeVerbs):
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
         """Keep many alarms: one bad request and none is kept. A taken key answers with the alarm that has it."""
-        drafts = [draft(one, self._asker()) for one in asked]
-        for one, wanted in zip(asked, drafts, strict=True):
-            self._check_pace(one, wanted.policy)
-        alarms = [await self._drawn(wanted) for wanted in drafts]
+        alarms = [await self._drawn(wanted) for wanted in [self._wanted(one) for one in asked]]
         if self.caller.limited:
             await self.service.limits.admit(alarms, now=await self.service.now())
         answers = await self.service.store.add(alarms)
         for alarm, added in zip(alarms, answers, strict=True):
             self.service.metrics.created(alarm.created_via, not added.deduped)
         return [Created(added.alarm, deduped=added.deduped) for added in answers]
-
-    def _asker(self, created_by: str = "", created_via: str = "") -> Asker:
-        settings = self.service.settings
-        return Asker(
-            owner=self.caller.owner,
-            by=created_by or self.caller.owner,
-            via=created_via or self.caller.via,
-            timezone=settings.timezone,
-            target=settings.default_target,
-            max_failures=settings.max_failures,
-            policy=self.service.default_policy,
-        )
 
     async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
         """Another active alarm of the same owner that says the same at the same times to the same target.
@@ -170,11 +166,18 @@ class Alarms(ChangeVerbs):
             return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
         return None
 
-    async def _drawn(self, wanted: Draft) -> Alarm:
-        if wanted.parent_fire:
-            wanted = await chained(self.service.store, wanted)
+    def _wanted(self, asked: CreateRequest) -> Wanted:
+        wanted = wanted_alarm(asked, self.service.defaults)
+        self._check_pace(asked, wanted.fields["policy"])
+        return wanted
+
+    async def _drawn(self, wanted: Wanted, by: str = "", via: str = "") -> Alarm:
+        caller = self.caller
+        origin = Origin(owner_did=caller.owner, created_by=by or caller.owner, created_via=via or caller.via)
+        if parent_fire := wanted.fields.get("parent_fire"):
+            origin = await chained(self.service.store, origin, parent_fire)
         now = await self.service.now()
-        alarm = create(wanted, id=self.service.ids.new(now), now=now)
+        alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
         await self.service.registry.admit(alarm)
         return alarm
 
@@ -384,7 +387,7 @@ def _several(status: str | Sequence[str]) -> tuple[str, ...]:
     return ((status,) if status else ()) if isinstance(status, str) else tuple(status)
 
 
-def _check_key(wanted: Draft, alarm: Alarm, known: Alarm, on_conflict: OnConflict | None) -> None:
+def _check_key(wanted: Wanted, alarm: Alarm, known: Alarm, on_conflict: OnConflict | None) -> None:
     """Refuse a key that is taken, unless the caller takes whatever has it or asks for the very same once more."""
     if on_conflict == "return":
         return

@@ -51,7 +51,7 @@ _KINDS: Final = {  # how a target's error begins, and what of it is everyone's t
 }
 
 
-class Why(Struct, frozen=True):
+class Why(Struct, frozen=True, forbid_unknown_fields=True):
     """An explanation: one paragraph in words, the facts it rests on, and the moment it holds for."""
 
     summary: str

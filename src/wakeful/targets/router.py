@@ -43,4 +43,5 @@ def _body(wake: Wake) -> bytes:
     """The wake, but for a conversation nobody named: routers take an empty one for a conversation."""
     if wake.conversation_id:
         return wake.body
-    return msgspec.json.encode({name: value for name, value in wake.fields.items() if name != "conversation_id"})
+    sent = msgspec.structs.asdict(wake.content)
+    return msgspec.json.encode({name: value for name, value in sent.items() if name != "conversation_id"})

@@ -22,6 +22,7 @@ from wakeful.service import Alarms
 from wakeful.service.history import offset
 from wakeful.service.live import WHATS
 from wakeful.store import Matches
+from wakeful.views import AlarmView, FireView
 
 log = logging.getLogger("wakeful.rpc")
 
@@ -79,6 +80,22 @@ def check_whats(names: tuple[str, ...]) -> None:
             raise InvalidRequest(
                 f"{name[:100]!r} is no event", field="events", fix=f"Accepted are: {', '.join(WHATS)}."
             )
+
+
+class AlarmWithFires(AlarmView, frozen=True, kw_only=True):
+    """An alarm, and what became of its latest fires."""
+
+    fires: list[FireView]
+
+
+class PendingAlarm(AlarmView, frozen=True, kw_only=True):
+    """An alarm that waits: when it fires in unix seconds, and how many seconds that is after its creation.
+
+    Whole seconds, as the Alarm system has them, and never before the moment; `next_fire_at` has the millisecond.
+    """
+
+    set_at: int
+    time_offset: int
 
 
 class Call(Struct, frozen=True):
@@ -259,7 +276,7 @@ class AlarmMethods:
         params = params_of(given, GetParams)
         alarm = await self._alarms.get(params.id)
         fires = await self._alarms.fires(alarm.id, limit=FIRES_SHOWN)
-        return views.view(alarm) | {"fires": [views.fire_view(fire) for fire in fires]}
+        return AlarmWithFires.of(alarm, fires=[FireView.of(fire) for fire in fires])
 
 
 def _whole(found: Matches[T], limit: int) -> Matches[T]:
@@ -269,10 +286,6 @@ def _whole(found: Matches[T], limit: int) -> Matches[T]:
     return found
 
 
-def _pending(alarm: Alarm) -> dict[str, Any]:
-    """An alarm that waits: when it fires in unix seconds, how many seconds after its creation, and its view.
-
-    Whole seconds, as the Alarm system has them, and never before the moment; the view has the millisecond.
-    """
+def _pending(alarm: Alarm) -> PendingAlarm:
     at = -(-unix_ms(alarm.next_fire_at) // 1000)
-    return {"set_at": at, "time_offset": -(-offset(alarm) // _SECOND)} | views.view(alarm)
+    return PendingAlarm.of(alarm, set_at=at, time_offset=-(-offset(alarm) // _SECOND))

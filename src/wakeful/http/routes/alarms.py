@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful import views
 from wakeful.alarm import ALARM_STATUSES, Alarm
+from wakeful.alarm.model import Kind
 from wakeful.alarm.request import CreateRequest, EditRequest, decode
 from wakeful.clock import turn
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.http import answers as shape
 from wakeful.http import operations
-from wakeful.http.context import Context
+from wakeful.http.context import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
-from wakeful.http.security.guard import body, header, problem
-from wakeful.service import Alarms
+from wakeful.http.security.guard import answer, body, header, problem
+from wakeful.service import Alarms, Created, Why
+from wakeful.views import AlarmView
 
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
 KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
@@ -33,18 +34,14 @@ async def create(context: Context, call: OperationRequest) -> Response:
     given = _keyed(await body(call.request, CreateRequest), call)
     alarms = context.of(call)
     added = await alarms.create(given)
-    shown = views.view(added.alarm)
+    alarm = added.alarm
     if added.deduped:
-        under_way = {"in_flight": added.in_flight} if given.on_conflict == "replace" else {}
-        return await context.alarm(added.alarm, shown | {"deduped": True} | under_way)
-    if (like := await alarms.similar(given, added.alarm)) is not None:
-        shown["similar"] = {
-            "id": like.id,
-            "label": like.label,
-            "created_at": like.created_at,
-            "next_fire_at": like.next_fire_at,
-        }
-    return await context.alarm(added.alarm, shown, 201, _place(call, added.alarm))
+        in_flight = added.in_flight if given.on_conflict == "replace" else UNSET
+        return tagged(shape.DedupedAnswer.of(alarm, deduped=True, in_flight=in_flight, now=await context.now()))
+    like = await alarms.similar(given, alarm)
+    similar = UNSET if like is None else shape.Like.of(like)
+    shown = shape.CreatedAnswer.of(alarm, similar=similar, now=await context.now())
+    return tagged(shown, 201, _place(call, alarm))
 
 
 def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
@@ -68,29 +65,39 @@ async def create_many(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.BatchBody)
     of_many = _all_or_none if call["all_or_none"] == "true" else _all_of_many
     results = await of_many(context.of(call), given.alarms)
-    statuses = [result["status"] for result in results]
-    counts = {"created": statuses.count(201), "deduped": statuses.count(200)}
-    refused = len(statuses) - sum(counts.values())
-    return await context.answer({"results": results} | counts | {"refused": refused})
+    statuses = [result.status for result in results]
+    created, deduped = statuses.count(201), statuses.count(200)
+    return answer(
+        shape.BatchAnswer(
+            results=results,
+            created=created,
+            deduped=deduped,
+            refused=len(statuses) - created - deduped,
+            now=await context.now(),
+        )
+    )
 
 
-async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, Any]]:
+async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
     """One bad request and none is kept: the first is what is answered."""
     asked: list[CreateRequest] = []
     for at, raw in enumerate(given):
         asked.append(decode(bytes(raw), CreateRequest))
         if at % READ_AT_ONCE == 0:
             await turn()
-    made = await alarms.create_many(asked)
-    return [{"status": 200 if one.deduped else 201, "alarm": views.view(one.alarm)} for one in made]
+    return [_made(one) for one in await alarms.create_many(asked)]
 
 
-async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, Any]]:
+def _made(added: Created) -> shape.BatchItem:
+    return shape.BatchItem(status=200 if added.deduped else 201, alarm=AlarmView.of(added.alarm))
+
+
+async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
     """None waits for the one before it: the store commits together what comes together.
 
     They begin a few at a time, since reading what was asked for is work: others on this loop get their turn in between.
     """
-    asked: list[asyncio.Task[dict[str, Any]]] = []
+    asked: list[asyncio.Task[shape.BatchItem]] = []
     async with asyncio.TaskGroup() as group:
         for at in range(0, len(given), READ_AT_ONCE):
             asked += [group.create_task(_one_of_many(alarms, raw)) for raw in given[at : at + READ_AT_ONCE]]
@@ -98,13 +105,13 @@ async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, A
     return [task.result() for task in asked]
 
 
-async def _one_of_many(alarms: Alarms, raw: Raw) -> dict[str, Any]:
+async def _one_of_many(alarms: Alarms, raw: Raw) -> shape.BatchItem:
     try:
         added = await alarms.create(decode(bytes(raw), CreateRequest))
     except WakefulError as error:
         told = problem(error)
-        return {"status": told["status"], "problem": told}
-    return {"status": 200 if added.deduped else 201, "alarm": views.view(added.alarm)}
+        return shape.BatchItem(status=told.status, problem=told)
+    return _made(added)
 
 
 async def find(context: Context, call: OperationRequest) -> Response:
@@ -122,23 +129,23 @@ async def find(context: Context, call: OperationRequest) -> Response:
         limit=call["limit"],
         most=operations.PAGE_SIZE,
     )
-    shown: dict[str, Any] = {"alarms": [views.view(alarm) for alarm in found]}
-    if found.further is not None:
-        shown["next_cursor"] = operations.next_cursor(*found.further)
-    return await context.answer(shown)
+    alarms = [AlarmView.of(alarm) for alarm in found]
+    return answer(shape.AlarmsAnswer(alarms=alarms, next_cursor=further(found.further), now=await context.now()))
 
 
 async def reset(context: Context, call: OperationRequest) -> Response:
     if call["root_id"]:
         count = await context.of(call).cancel_chain(call["root_id"])
-        return await context.answer({"cancelled": count})
-    if call["all"] != "true":
+    elif call["all"] == "true":
+        count = await context.of(call).reset()
+    else:
         raise InvalidRequest("this cancels every pending alarm", field="all", fix="Say ?all=true if you mean it.")
-    return await context.answer({"cancelled": await context.of(call).reset()})
+    return answer(shape.ResetAnswer(cancelled=count, now=await context.now()))
 
 
 async def get(context: Context, call: OperationRequest) -> Response:
-    return await context.alarm(await context.of(call).get(call.id))
+    alarm = await context.of(call).get(call.id)
+    return tagged(shape.AlarmAnswer.of(alarm, now=await context.now()))
 
 
 async def edit(context: Context, call: OperationRequest) -> Response:
@@ -180,13 +187,13 @@ async def snooze(context: Context, call: OperationRequest) -> Response:
 
 async def fire(context: Context, call: OperationRequest) -> Response:
     made = await context.of(call).fire(call.id)
-    return await context.alarm(made, None, 201, _place(call, made))
+    return tagged(shape.AlarmAnswer.of(made, now=await context.now()), 201, _place(call, made))
 
 
 async def why(context: Context, call: OperationRequest) -> Response:
     if "@" in call.id:
         raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
-    return await context.why(await context.of(call).why(call.id))
+    return answer(await context.of(call).why(call.id))
 
 
 _CHANGED: Final[Mapping[int, Any]] = {200: shape.ChangedAnswer}
@@ -212,7 +219,7 @@ OPERATIONS: Final = (
         scope="read",
         query=(
             operations.several("status", ALARM_STATUSES, "Alarms in this state."),
-            operations.choice("kind", ("once", "cron"), "One-shots or series."),
+            operations.choice("kind", get_args(Kind), "One-shots or series."),
             operations.text("target", "Alarms that go there."),
             operations.text("label", "Alarms with exactly this label."),
             operations.text("conversation_id", "Alarms of this conversation."),
@@ -320,6 +327,6 @@ OPERATIONS: Final = (
         run=why,
         says="Why an alarm fired late, did not fire, or when it will",
         scope="read",
-        answers={200: shape.WhyAnswer},
+        answers={200: Why},
     ),
 )

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import Any, Final
+from typing import Final
 
-from msgspec.structs import replace
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from wakeful import views
 from wakeful.alarm import FIRE_STATUSES, INBOX, Fire, Wake, parse_fire_id, report_token, reports_under
+from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.alarm.request import ReportRequest
 from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http import operations
-from wakeful.http.context import Context
+from wakeful.http.context import Context, further
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
-from wakeful.http.security.guard import Refusal, body, header
-from wakeful.service import Caller, TakenWake
+from wakeful.http.security.guard import Refusal, answer, body, header
+from wakeful.service import Caller, TakenWake, Why
+from wakeful.store import Matches
+from wakeful.views import FireView
 
 RETRY_LIMIT: Final = 1000
 RETRY_AT_ONCE: Final = 32
@@ -38,13 +42,14 @@ async def fires_of(context: Context, call: OperationRequest) -> Response:
 
 
 async def _page(context: Context, call: OperationRequest, alarm_id: str = "") -> Response:
-    found, further = await _found(context, call, alarm_id)
-    return await context.answer({"fires": [views.fire_view(fire) for fire in found]} | further)
+    found = await _found(context, call, alarm_id)
+    fires = [FireView.of(fire) for fire in found]
+    return answer(shape.FiresAnswer(fires=fires, next_cursor=further(found.further), now=await context.now()))
 
 
-async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -> tuple[list[Fire], dict[str, str]]:
-    """The fires the query chooses, and `next_cursor` where there are more."""
-    found = await context.of(call).fires(
+async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -> Matches[Fire]:
+    """The fires the query chooses."""
+    return await context.of(call).fires(
         alarm_id,
         status=call["status"],
         target=call.query.get("target", ""),
@@ -54,26 +59,25 @@ async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -
         limit=call["limit"],
         most=operations.PAGE_SIZE,
     )
-    return found, {} if found.further is None else {"next_cursor": operations.next_cursor(*found.further)}
 
 
 async def fire(context: Context, call: OperationRequest) -> Response:
     alarms = context.of(call)
-    fire = await alarms.fire_of(call.fire_id)
-    again = await alarms.retry_at(fire)
-    return await context.answer(views.fire_view(fire) | ({"retry_at": again} if again else {}))
+    found = await alarms.fire_of(call.fire_id)
+    again = await alarms.retry_at(found)
+    return answer(shape.ReportedAnswer.of(found, retry_at=again or UNSET, now=await context.now()))
 
 
 async def why(context: Context, call: OperationRequest) -> Response:
     fire = await context.of(call).fire_of(call.fire_id)
-    return await context.why(await context.of(call).why(fire.id))
+    return answer(await context.of(call).why(fire.id))
 
 
 async def report(context: Context, call: OperationRequest) -> Response:
     alarms = context.service.of(await _reporter(context, call))
     fire = await alarms.report(call.fire_id, await body(call.request, ReportRequest))
     again = await alarms.retry_at(fire)
-    return await context.answer(views.fire_view(fire) | ({"retry_at": again} if again else {}))
+    return answer(shape.ReportedAnswer.of(fire, retry_at=again or UNSET, now=await context.now()))
 
 
 async def _reporter(context: Context, call: OperationRequest) -> Caller:
@@ -108,11 +112,11 @@ def _is_made_with(key: bytes, fire_id: str, token: str) -> bool:
 
 async def retry(context: Context, call: OperationRequest) -> Response:
     opened = await context.of(call).retry(call.fire_id)
-    return await context.answer(views.fire_view(opened))
+    return answer(shape.FireAnswer.of(opened, now=await context.now()))
 
 
 async def retry_many(context: Context, call: OperationRequest) -> Response:
-    found, further = await _found(context, call)
+    found = await _found(context, call)
     alarms, room = context.of(call), asyncio.Semaphore(RETRY_AT_ONCE)
 
     async def one(fire: Fire) -> bool:
@@ -124,8 +128,15 @@ async def retry_many(context: Context, call: OperationRequest) -> Response:
             return True
 
     retried = sum(await asyncio.gather(*(one(fire) for fire in found)))
-    counts = {"found": len(found), "retried": retried, "refused": len(found) - retried}
-    return await context.answer(counts | further)
+    return answer(
+        shape.RetriedAnswer(
+            found=len(found),
+            retried=retried,
+            refused=len(found) - retried,
+            next_cursor=further(found.further),
+            now=await context.now(),
+        )
+    )
 
 
 async def inbox(context: Context, call: OperationRequest) -> Response:
@@ -146,14 +157,15 @@ async def take(context: Context, call: OperationRequest) -> Response:
     secret = (await context.store.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
-    return await context.answer({"wakes": [_wake(taken, url, secret) for taken in handed]})
+    wakes = [_wake(taken, url, secret) for taken in handed]
+    return answer(shape.InboxAnswer(wakes=wakes, now=await context.now()))
 
 
-def _wake(taken: TakenWake, url: str, secret: bytes) -> dict[str, Any]:
+def _wake(taken: TakenWake, url: str, secret: bytes) -> shape.InboxWake:
     """The wake, which is the same each time, and beside it what is not."""
     alarm, fire = taken
     wake = Wake(replace(alarm, occurrence_at=fire.scheduled_for), report_url=url, secret=secret)
-    return wake.fields | views.handed_out(taken)
+    return shape.InboxWake(**asdict(wake.content), **views.handed_out(taken))
 
 
 _INBOX: Final = Operation(
@@ -173,8 +185,9 @@ _INBOX: Final = Operation(
 _TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
 _STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires that ended or stand so.")
 _TARGET: Final = operations.text("target", "Fires that went there.")
-_RETRIED: Final = ("failed", "timed_out")
-_FAILED: Final = replace(operations.several("status", _RETRIED, "Which to retry; both unless said."), default=_RETRIED)
+_FAILED: Final = replace(
+    operations.several("status", UNSUCCESSFUL, "Which to retry; both unless said."), default=UNSUCCESSFUL
+)
 _ID: Final = "/v1/fires/{fire_id}"
 
 OPERATIONS: Final = (
@@ -219,7 +232,7 @@ OPERATIONS: Final = (
         run=why,
         says="Why a fire was late, failed, or was skipped",
         scope="read",
-        answers={200: shape.WhyAnswer},
+        answers={200: Why},
     ),
     Operation(
         method="POST",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from wakeful.http import answers as shape
 from wakeful.http import operations
 from wakeful.http.context import Context
 from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
-from wakeful.http.security.guard import body
+from wakeful.http.security.guard import answer, body
 from wakeful.schedule import zone
 from wakeful.service.history import STATUSES
 from wakeful.store import Matches
-from wakeful.views import view
+from wakeful.views import AlarmView
 
 LONGEST_AGENDA: Final = 24 * 366.0
 _LIMIT: Final = "At most so many; fewer where they are long."
@@ -24,44 +25,46 @@ _LIMIT: Final = "At most so many; fewer where they are long."
 async def history(context: Context, call: OperationRequest) -> Response:
     asked = {name: call[name] for name in ("status", "target", "since", "limit")}
     found = await context.of(call).history(**asked, most=operations.PAGE_SIZE)
-    return await context.answer({"history": found} | _more(found))
+    return answer(shape.HistoryAnswer(history=found, more=_more(found), now=await context.now()))
 
 
 async def failed(context: Context, call: OperationRequest) -> Response:
     found = await context.of(call).failed(limit=call["limit"], most=operations.PAGE_SIZE)
-    return await context.answer({"failed": found} | _more(found))
+    return answer(shape.FailedAnswer(failed=found, more=_more(found), now=await context.now()))
 
 
 async def agenda(context: Context, call: OperationRequest) -> Response:
     found = await context.of(call).agenda(hours=call["hours"], limit=call["limit"], most=operations.PAGE_SIZE)
-    return await context.answer({"agenda": [{"at": at, "alarm": view(alarm)} for at, alarm in found]} | _more(found))
+    coming = [shape.Coming(at=at, alarm=AlarmView.of(alarm)) for at, alarm in found]
+    return answer(shape.AgendaAnswer(agenda=coming, more=_more(found), now=await context.now()))
 
 
-def _more(found: Matches[Any]) -> dict[str, bool]:
+def _more(found: Matches[Any]) -> bool | UnsetType:
     """Said where the answer ends at its limit or at its weight, and there may be more."""
-    return {} if found.further is None else {"more": True}
+    return UNSET if found.further is None else True
 
 
 async def stats(context: Context, call: OperationRequest) -> Response:
-    return await context.answer(msgspec.structs.asdict(await context.of(call).stats()))
+    counts = asdict(await context.of(call).stats())
+    return answer(shape.StatsAnswer(**counts, now=await context.now()))
 
 
 async def preview(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.PreviewBody)
     understood = await context.of(call).parse(given.when, timezone=given.timezone or "")
     local = zone(understood.timezone)
-    shown: dict[str, Any] = {
-        "kind": understood.kind,
-        "timezone": understood.timezone,
-        "description": understood.description,
-        "next": [{"utc": at, "local": at.astimezone(local)} for at in understood.next(given.n)],
-        "remarks": understood.remarks,
-    }
-    if understood.fire_at is not None:
-        shown["fire_at"] = understood.fire_at
-    if understood.cron_expr:
-        shown["cron_expr"] = understood.cron_expr
-    return await context.answer(shown)
+    return answer(
+        shape.PreviewAnswer(
+            kind=understood.kind,
+            fire_at=understood.fire_at or UNSET,
+            cron_expr=understood.cron_expr or UNSET,
+            timezone=understood.timezone,
+            description=understood.description,
+            next=[shape.Occurrence(utc=at, local=at.astimezone(local)) for at in understood.next(given.n)],
+            remarks=understood.remarks,
+            now=await context.now(),
+        )
+    )
 
 
 OPERATIONS: Final = (

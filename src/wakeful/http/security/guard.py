@@ -13,9 +13,10 @@ import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
@@ -221,15 +222,16 @@ async def _within(send: Send, piece: bytes, *, more: bool) -> None:
         await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
-def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def answer(value: Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer is a struct, the very one the OpenAPI document shows."""
     return Answer(views.encode(value), status, headers or {})
 
 
-def problem(error: WakefulError) -> dict[str, Any]:
+def problem(error: WakefulError) -> views.Problem:
     """An error as the body of an answer, also a refusal that only HTTP knows."""
     if not isinstance(error, Refusal):
         return views.problem(error)
-    return views.problem(error, error.status) | {"title": HTTPStatus(error.status).phrase}
+    return views.problem(error, error.status, HTTPStatus(error.status).phrase)
 
 
 def refused(error: Exception) -> Response:
@@ -240,15 +242,15 @@ def refused(error: Exception) -> Response:
         error = _routing(error)
     assert isinstance(error, WakefulError)
     told = problem(error)
-    if told["status"] == 401:
+    if told.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if told["status"] == 408:
+    if told.status == 408:
         headers["connection"] = "close"
-    if told["status"] == 503:
+    if told.status == 503:
         headers["retry-after"] = "1"
     if isinstance(error, TooMany) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
-    return Response(views.encode(told), told["status"], headers, "application/problem+json")
+    return Response(views.encode(told), told.status, headers, "application/problem+json")
 
 
 def _routing(error: HTTPException) -> WakefulError:

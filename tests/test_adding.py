@@ -1,0 +1,156 @@
+"""What it takes to add something is in CONTRIBUTING.md, file by file: this counts, and tries it on a copy."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakeful.config import TARGET_KINDS
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "wakeful"
+MIGRATIONS = "store/sql/migrations/"
+MOST = {"field": 7, "policy": 3, "fire status": 4, "target": 2}
+# Something there is of each, and where it is named besides: there its value is used to decide, or means something else.
+SAMPLES: dict[str, tuple[str, set[str]]] = {
+    "field": ("isolated", {"alarm/task.py", "mcp/task_schemas.py", "targets/table.py"}),  # a column of others' tables
+    "policy": ("grace", {"config.py"}),  # a setting too
+    "fire status": (
+        "snoozed",
+        # An alarm can be snoozed as well as a fire: an event of that name, and an outcome.
+        {"alarm/edit.py", "alarm/settle.py", "service/live.py", "dispatcher/observability.py"},
+    ),
+    # A word of PostgreSQL, and of systemd.
+    "target": ("notify", {"store/postgres/__init__.py", "store/postgres/hints.py", "server.py", "systemd.py"}),
+}
+
+
+def listed(what: str) -> list[str]:
+    """The files that CONTRIBUTING.md has in its list for adding something."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text.split(f"### How to add a {what}\n", 1)[1].split("\n### ", 1)[0]
+    return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+
+
+def is_named(word: str, path: Path) -> bool:
+    """Whether code, not a comment or a sentence, names it."""
+    if path.suffix == ".sql":
+        return re.search(rf"\b{word}\b", re.sub("--.*", "", path.read_text())) is not None
+    nodes = ast.walk(ast.parse(path.read_text()))
+    parts = ("id", "attr", "arg", "name", "value")
+    return any(getattr(node, part, None) == word for node in nodes for part in parts)
+
+
+def naming(word: str) -> set[str]:
+    files = (path for path in SOURCE.rglob("*") if path.suffix in (".py", ".sql") and is_named(word, path))
+    found = {path.relative_to(SOURCE).as_posix() for path in files}
+    found = {MIGRATIONS if path.startswith(MIGRATIONS) else path for path in found}
+    return {path for path in found if not path.startswith("testing/")}
+
+
+@pytest.mark.parametrize("what", ["field", "policy", "fire status", "target", "route", "phrase"])
+def test_every_file_of_a_list_is_there(what: str) -> None:
+    assert listed(what)
+    for path in listed(what):
+        assert (SOURCE / path).exists()
+
+
+@pytest.mark.parametrize("what", MOST)
+def test_adding_touches_few_files(what: str) -> None:
+    assert len(listed(what)) <= MOST[what]
+    word, besides = SAMPLES[what]
+    found = naming(word)
+    assert besides < found, "no longer named there"
+    folders = tuple(path for path in listed(what) if path.endswith("/"))
+    assert {path for path in found - besides if not path.startswith(folders) and path not in listed(what)} == set()
+    assert len(found - besides) <= MOST[what]
+
+
+@pytest.mark.parametrize("kind", TARGET_KINDS)
+def test_every_kind_of_target_is_where_it_is_said_to_be(kind: str) -> None:
+    module, _, name = TARGET_KINDS[kind].place.partition(":")
+    assert callable(getattr(import_module(module), name).deliver)
+
+
+# Tried on a copy
+
+FIELD: dict[str, list[tuple[str, str]]] = {
+    "alarm/request.py": [
+        ("    payload: Annotated[\n", '    colour: Annotated[str | None, about("Its colour.", "red")] = None\n'),
+    ],
+    "alarm/model.py": [('    wake_message: str = ""\n', '    colour: str = ""\n')],
+    "alarm/wake.py": [
+        ("    label: str\n", "    colour: str\n"),
+        ("            label=alarm.label,\n", "            colour=alarm.colour,\n"),
+    ],
+    "views.py": [("    conversation_id: Text = UNSET\n", "    colour: Text = UNSET\n")],
+    "service/verbs.py": [
+        ('        conversation_id: str = "",\n        isolated', '        colour: str = "",\n'),
+        ('            "label": label,\n', '            "colour": colour,\n'),
+    ],
+    "mcp/schemas.py": [('    label: str = ""\n    key: str', '    colour: str = ""\n')],
+}
+SHOWN = """
+import inspect, sys
+from datetime import UTC, datetime
+from click.testing import CliRunner
+from tests.acting import Draft, edit
+from wakeful.alarm import Wake, differences, fire_now, update
+from wakeful.alarm.request import CreateRequest
+from wakeful.cli import main
+from wakeful.errors import InvalidRequest
+from wakeful.http.answers import InboxWake
+from wakeful.mcp import schemas, views
+from wakeful.service import Alarms
+from wakeful.views import AlarmView, encode
+
+now = datetime.now(UTC)
+def drawn(colour):
+    draft = Draft(owner_did="ada", wake_message="x", when="in 2 hours", colour=colour)
+    return draft, draft.alarm(id="a1", now=now)
+draft, alarm = drawn(" red ")
+assert alarm.colour == "red"
+assert differences(draft.wanted, alarm, drawn("blue")[1]) == ["colour"]
+assert update(alarm, None, edit(colour="blue"), now=now).after.colour == "blue"
+assert fire_now(alarm, id="a2", now=now).colour == "red"
+try:
+    drawn("x" * 2000)
+except InvalidRequest as error:
+    assert error.field == "colour"
+else:
+    raise AssertionError("no limit")
+assert b'"colour":"red"' in encode(AlarmView.of(alarm))
+assert b'"colour":"red"' in Wake(alarm).body
+assert "colour" in InboxWake.__struct_fields__
+for tool in (schemas.SetArguments, schemas.UpdateArguments):
+    assert tool.__struct_fields__.count("colour") == 1
+assert views.alarm_view(alarm, views.TextBudget(), message=100, payload=100).colour == "red"
+assert "colour" in inspect.signature(Alarms.set).parameters
+assert "--colour TEXT" in CliRunner().invoke(main, ["at", "--help"]).output
+"""
+
+
+def test_a_field_that_is_added_to_those_files_is_settable_and_shown_at_every_door(tmp_path: Path) -> None:
+    copy = tmp_path / "src" / "wakeful"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for path, lines in FIELD.items():
+        text = (copy / path).read_text()
+        for before, line in lines:
+            assert text.count(before) == 1, (path, before)
+            text = text.replace(before, line + before)
+        (copy / path).write_text(text)
+    assert {*FIELD, MIGRATIONS} == set(listed("field"))
+    environment: dict[str, Any] = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path / "src"), str(ROOT)))}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWN], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
