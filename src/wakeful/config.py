@@ -22,7 +22,7 @@ FILE: Final = "wakeful.toml"
 TARGET_KINDS: Final = {  # imported only when configured: some bring heavy libraries along
     "webhook": "wakeful.targets.webhook:Webhook",
     "router": "wakeful.targets.router:Router",
-    "table": "wakeful.targets.table:Table",
+    "table": "wakeful.targets.table:TableTarget",
     "notify": "wakeful.targets.notify:Notify",
 }
 Seconds = timedelta
