@@ -1,4 +1,4 @@
-"""The only place that chooses a store, targets and doors."""
+"""Build a clock from settings: the only module that chooses the store and the targets."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ def open(
     clock: Clock | None = None,
     **settings: Any,
 ) -> Wakeful:
-    """A clock on a SQLite file or a `postgresql://…` database, for `async with`.
+    """Open a clock on a SQLite file or a `postgresql://…` database.
 
-    What is not given here comes from WAKEFUL_* variables and wakeful.toml.
+    >>> async with wakeful.open("wakeful.db", owner="ada") as clock:
+    ...     alarm = await clock.set("tomorrow at 9am", "Check the grant portal")
+
+    Settings that are not given here come from WAKEFUL_* variables and wakeful.toml.
     """
     flags = {"db": None if db is None else os.fspath(db), "owner": owner, **settings}
     unknown = set(settings) - set(Settings.__struct_fields__)
@@ -44,7 +47,11 @@ def open(
 
 
 def open_sync(db: str | os.PathLike[str] | None = None, **settings: Any) -> SyncWakeful:
-    """The same for plain scripts and notebooks, for `with`."""
+    """Open a clock whose verbs need no `await`, for plain scripts and notebooks.
+
+    >>> with wakeful.open_sync("wakeful.db") as clock:
+    ...     alarm = clock.set("tomorrow at 9am", "Check the grant portal")
+    """
     return SyncWakeful(lambda: open(db, **settings))
 
 
@@ -76,30 +83,30 @@ def build_store(settings: Settings, clock: Clock | None = None) -> Store:
         )
     if "://" in settings.db:
         raise InvalidConfig(
-            f"{settings.db.partition(':')[0]!r} is no store", field="db", fix="Give a file, or postgresql://…."
+            f"{settings.db.partition(':')[0]!r} is not a store", field="db", fix="Give a file, or postgresql://…."
         )
     if settings.schema:
-        raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use prefix.")
+        raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use the setting prefix.")
     from wakeful.store.sqlite import SqliteStore
 
     return SqliteStore(settings.db, naming=naming, clock=clock or SystemClock(), tick=settings.tick, **reading)
 
 
 def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, ServedTarget]:
-    """The inbox, the router where it is set up, and every [targets.NAME]."""
+    """Build the inbox, the router if it is configured, and every [targets.NAME]."""
     served = {INBOX: ServedTarget(Inbox(), settings.total_concurrency, breaks=False)}
     configured: dict[str, Mapping[str, Any]] = dict(settings.targets)
     if settings.wake_url:
         configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
     for name, given in configured.items():
         if name == INBOX:
-            raise InvalidConfig("it is built in", field=f"targets.{INBOX}", fix="Take another name.")
+            raise InvalidConfig("this target is built in", field=f"targets.{INBOX}", fix="Choose another name.")
         served[name] = _target(name, dict(given), settings, clock or SystemClock())
     return served
 
 
 def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:
-    """Where tasks go when nothing else is said: the table their gateway reads, in the same database."""
+    """Build the default target of tasks: the table that their gateway reads, in the same database."""
     given = {"kind": "table", "table": settings.tasks_target}
     return _target(settings.tasks_target, given, settings, clock or SystemClock())
 
@@ -108,7 +115,7 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     kind = str(given.pop("kind"))
     concurrency = given.pop("concurrency", settings.concurrency)
     if not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidConfig(f"{concurrency!r} is not a number from 1 up", field=f"targets.{name}.concurrency")
+        raise InvalidConfig(f"{concurrency!r} is not a whole number of 1 or more", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
     module, _, cls = TARGET_KINDS[kind].partition(":")
     try:
@@ -122,6 +129,6 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None
     except (TypeError, AttributeError, ValueError) as error:  # a file can hold anything where a text belongs
         raise InvalidConfig(
-            f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists what {kind} takes."
+            f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists the settings of {kind}."
         ) from None
     return ServedTarget(target, concurrency, users=users)

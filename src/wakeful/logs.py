@@ -211,7 +211,7 @@ class Summing(logging.StreamHandler[IO[str]]):
 
 
 def _summed(record: logging.LogRecord, count: int, seconds: float) -> logging.LogRecord:
-    record.msg, record.args = f"{_message(record)} … and {count:,} more like this in {max(1, round(seconds))} s", ()
+    record.msg, record.args = f"{_message(record)} … and {count:,} more like this within {max(1, round(seconds))} s", ()
     return record
 
 

@@ -130,7 +130,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
             clock.dispatcher.stop()
 
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
-        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP door; pip install "wakeful[mcp]" opens it')
+        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP; to add it: pip install "wakeful[mcp]"')
         if ready is not None:
             ready(url)  # the socket listens already: whoever connects now waits a moment at most
         await _both(clock, answering, stop)
@@ -170,7 +170,7 @@ async def _tell_of_tasks(clock: Wakeful) -> None:
     if await clock.service.tasks.unwatched():
         log.warning(
             "the table %s of this database is not connected: its tasks do not run. "
-            "`wakeful db scheduled-tasks` connects it",
+            "To connect it: `wakeful db scheduled-tasks`",
             USUAL_TABLE,
         )
 
@@ -182,8 +182,8 @@ async def _tell_of_tokens(clock: Wakeful) -> None:
         return
     if not await Auth(clock._store, settings, clock.service.clock).is_open():
         log.warning(
-            "no token is good any more, and %s: every request is refused. `wakeful token new --owner NAME` makes one",
-            "public_url is set" if settings.public_url else "a server that had one stays closed",
+            "no valid token is left, and %s: every request is refused. To create one: `wakeful token new --owner NAME`",
+            "public_url is set" if settings.public_url else "a server that once had a token keeps asking for one",
         )
 
 
@@ -307,7 +307,7 @@ class _SignalHandler:
 
     def told(self, number: signal.Signals) -> None:
         if self._asked:
-            log.warning("%s again: ending at once; what is in flight will be tried again", number.name)
+            log.warning("%s again: stopping now; deliveries in flight will be tried again", number.name)
             logging.shutdown()  # what the log still holds back
             os._exit(128 + number)
         self._asked = True
@@ -350,13 +350,13 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
     try:
         found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise InvalidConfig(f"{settings.host!r} is no address: {error}", field="host") from None
+        raise InvalidConfig(f"{settings.host!r} is not an address: {error}", field="host") from None
     is_local = all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found)
     if not is_local and not await clock.service.has_tokens():
         raise InvalidConfig(
-            f"{settings.host} can be reached from outside, and there is no token yet: everyone would be let in",
+            f"{settings.host} can be reached from other machines, and there is no token yet, so anyone could use it",
             field="host",
-            fix="Make one first: wakeful token new --owner NAME. Or bind to 127.0.0.1.",
+            fix="Create one first: wakeful token new --owner NAME. Or bind to 127.0.0.1.",
         )
     family, _, _, _, place = found[0]
     try:
@@ -365,7 +365,7 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
         raise InvalidConfig(
             f"cannot listen on {_url(settings.host, port)}: {os.strerror(error.errno or 0)}",
             field=setting,
-            fix="Stop what listens there, or give another port.",
+            fix="Stop the program that listens there, or give another port.",
         ) from None
     # Inherited by every connection; asyncio sets it only where it made the socket itself. Without it an answer in two
     # pieces waits 40 ms for the other side to acknowledge the first.

@@ -48,7 +48,10 @@ def test_a_database_that_does_not_answer_is_unreachable_and_its_password_not_tol
 
 @pytest.mark.parametrize("url", ["chronos.db", "mysql://127.0.0.1/chronos"])
 def test_only_postgresql_is_a_place_of_chronos(run: Run, url: str) -> None:
-    assert run(url, code=2).stderr == "error: URL: it is no PostgreSQL database. Give postgresql://….\n"
+    assert (
+        run(url, code=2).stderr
+        == "error: URL: this is not the address of a PostgreSQL database. Give postgresql://….\n"
+    )
 
 
 def test_a_table_that_is_not_there_is_named(run: Run, chronos: Chronos) -> None:
@@ -86,7 +89,7 @@ def test_a_target_that_is_not_configured_is_refused_with_those_that_are(
     run: Run, chronos: Chronos, dry: list[str]
 ) -> None:
     said = run(chronos.dsn, "--table", chronos.table, "--target", "deck", *dry, code=2).stderr
-    assert "error: target: there is no target 'deck'. Known are: inbox, router." in said
+    assert "error: target: there is no target 'deck'. Known names: inbox, router." in said
     said = run(chronos.dsn, "--table", chronos.table, "--target-for", "workforced=deck", *dry, code=2).stderr
     assert "there is no target 'deck'" in said
     assert "Give WORD=NAME." in run(chronos.dsn, "--target-for", "workforced", code=2).stderr
@@ -97,7 +100,7 @@ def test_without_a_router_the_default_target_is_not_there(
 ) -> None:
     monkeypatch.delenv("WAKEFUL_WAKE_URL")
     said = run(chronos.dsn, "--table", chronos.table, code=2).stderr
-    assert "there is no target 'router'. Known are: inbox. The setting wake_url makes the target router." in said
+    assert "there is no target 'router'. Known names: inbox. The setting wake_url makes the target router." in said
 
 
 def test_beside_chronoss_own_table_it_wants_names_of_its_own(

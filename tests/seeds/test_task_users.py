@@ -33,7 +33,7 @@ async def test_tasks_of_everyone_go_where_tasks_go_and_their_alarms_do_not(gatew
     await opened(gateway)
     async with tools(gateway.wakeful) as ana:
         await ana("schedule_task", targetJid=OTHERS, prompt="brief", cron=gateway.at(60))
-    with pytest.raises(UnknownTarget, match="Known are: inbox"):
+    with pytest.raises(UnknownTarget, match="Known names: inbox"):
         await gateway.wakeful.for_owner("ana").set("in 1 minute", "obey", target="messages", conversation_id=OTHERS)
     with pytest.raises(UnknownTarget):  # whatever it says of itself
         await gateway.wakeful.for_owner("ana").set("in 1 minute", "obey", target="messages", created_via="sql")
@@ -65,7 +65,7 @@ async def test_a_task_names_a_chat_its_owner_may_write_to(gateway: Gateway) -> N
     await opened(gateway, chats=CHATS)
     async with tools(gateway.wakeful) as ana:
         said = await ana.refused("schedule_task", **BRIEF | {"targetJid": OTHERS})
-        assert "targetJid: this owner may not write to the chat" in said
+        assert "targetJid: this owner is not allowed to write to the chat" in said
         assert "the setting `chats`" in said
         id = (await ana("schedule_task", **BRIEF | {"targetJid": "family-1@g.us"}))["taskId"]
         assert "targetJid" in await ana.refused("update_task", taskId=id, targetJid=OTHERS)
@@ -85,7 +85,7 @@ async def test_a_row_that_names_another_s_chat_is_in_error_and_says_nothing(gate
     assert await gateway.messages() == ["do t2", "do t3"]
     assert (await gateway.task("t1"))[0] == "error"
     notes = await gateway.wakeful._store.tasks.notes(limit=9)
-    assert notes["t1"] == f"chat_jid: this owner may not write to the chat {OTHERS!r}"
+    assert notes["t1"] == f"chat_jid: this owner is not allowed to write to the chat {OTHERS!r}"
 
 
 async def test_owners_of_the_target_hold_for_tasks_too(gateway: Gateway) -> None:

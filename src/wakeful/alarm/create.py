@@ -181,7 +181,7 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
         raise InvalidSchedule(
             f"{alarm.cron_expr!r} has no fire after {now.isoformat()} within its bounds",
             field="cron_expr",
-            fix="Give an expression that comes true, or wider starts_at, ends_at and max_fires.",
+            fix="Give an expression that fires, or a wider range of starts_at, ends_at and max_fires.",
         )
     return at_occurrence(alarm, first)
 
@@ -190,7 +190,7 @@ def understand(draft: Draft, *, now: datetime) -> Timing:
     """What a draft says about time, with exactly one way of saying it."""
     if bool(draft.when) + bool(draft.cron_expr) + (draft.fire_at is not None) + (draft.delay is not None) != 1:
         given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(draft, name) not in (None, "")]
-        what = "nothing says when" if not given else f"{' and '.join(given)} were all given"
+        what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay and cron_expr.")
     if draft.when:
         understood = parse(draft.when, timezone=draft.timezone, now=now)
@@ -207,7 +207,7 @@ def _moment(draft: Draft, now: datetime) -> datetime:
     if draft.delay is not None:
         if not _NO_WAIT < draft.delay <= LONGEST_WAIT:
             raise InvalidSchedule(
-                f"{draft.delay} is not a wait", field="delay", fix="Give more than 0 seconds and less than 100 years."
+                f"{draft.delay} is not a delay", field="delay", fix="Give more than 0 seconds and less than 100 years."
             )
         return _up_to_ms(now + draft.delay)
     assert draft.fire_at is not None
@@ -242,7 +242,7 @@ def check(draft: Draft) -> None:
     check_policy(draft.policy)
     if not 0 <= draft.max_failures <= FAILURES_LIMIT:
         raise InvalidRequest(
-            f"{draft.max_failures} retries are not possible",
+            f"{draft.max_failures} is not a number of retries",
             field="max_failures",
             fix=f"Give a number from 0 to {FAILURES_LIMIT}.",
         )
@@ -253,7 +253,7 @@ def check_texts(draft: Draft) -> None:
         raise InvalidRequest("it is empty", field="wake_message", fix="Say what the wake should tell its reader.")
     check_text("wake_message", draft.wake_message, MESSAGE_LIMIT)
     if not draft.owner_did.strip():
-        raise InvalidRequest("it is empty", field="owner_did", fix="Name whose alarm this is.")
+        raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner of the alarm.")
     together = "".join(_names(draft))
     if len(together) <= TEXT_LIMIT and together.isascii() and "\x00" not in together:
         return  # nearly always: all of them at one look
@@ -268,7 +268,9 @@ def check_text(field: str, text: str, limit: int) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidRequest("it holds half a surrogate pair", field=field, fix="Send valid Unicode.") from None
+        raise InvalidRequest(
+            "it holds a lone surrogate, which is not a character", field=field, fix="Send valid Unicode."
+        ) from None
     if size > limit:
         raise InvalidRequest(f"it is {size} bytes long", field=field, fix=f"At most {limit} bytes are accepted.")
 
@@ -291,12 +293,16 @@ def check_policy(policy: Policy) -> None:
         least = 0.001 if name in ("expires", "report_within") else 0
         if value is not None and not least <= value <= LONGEST_WAIT.total_seconds():
             raise InvalidRequest(
-                f"{value} is not a length", field=f"policy.{name}", fix=f"Give seconds from {least} up to 100 years."
+                f"{value} is not a valid length of time",
+                field=f"policy.{name}",
+                fix=f"Give seconds from {least} up to 100 years.",
             )
     for name in ("max_fires", "auto_pause_after"):
         value = getattr(policy, name)
         if value is not None and value < 1:
-            raise InvalidRequest(f"{value} is too few", field=f"policy.{name}", fix="Give 1 or more, or leave it out.")
+            raise InvalidRequest(
+                f"{value} is too small", field=f"policy.{name}", fix="Give 1 or more, or leave it out."
+            )
     for name in ("starts_at", "ends_at", "anchor"):
         _check_bound(f"policy.{name}", getattr(policy, name))
 

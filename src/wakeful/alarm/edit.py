@@ -101,9 +101,9 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
     until = whole_ms(now + wait)
     if until <= alarm.next_fire_at:
         raise InvalidRequest(
-            f"it does not fire before {alarm.next_fire_at.isoformat()} anyway",
+            f"it already waits until {alarm.next_fire_at.isoformat()}, which is later",
             field="for",
-            fix="Give a longer snooze; to fire sooner, edit when it fires.",
+            fix="Give a longer snooze; to fire sooner, edit its time.",
         )
     upcoming = following(alarm, alarm.next_fire_at)
     run = skipped_run(alarm, upcoming, until - _MS, "superseded", now=now)
@@ -127,7 +127,9 @@ def update(
     """Change what an owner named, and nothing else. A new *when* starts the alarm anew, its inbox emptied."""
     if version is not None and version != alarm.version:
         raise StaleVersion(
-            f"the alarm is at version {alarm.version}, not {version}", field="version", fix="Read it again, then edit."
+            f"the alarm is at version {alarm.version}, not {version}",
+            field="version",
+            fix="Read the alarm again, then repeat the edit.",
         )
     _refuse_finished(alarm)
     now = whole_ms(now)

@@ -26,12 +26,12 @@ def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, 
     in_flight = alarm.claimed_at is not None and alarm.occurrence_at == occurrence
     if fire is None:
         if not in_flight:
-            raise NotFound("that fire has not happened", field="fire_id")
+            raise NotFound("this fire has not happened yet", field="fire_id")
         fire = replace(open_fire(alarm, now), started_at=alarm.claimed_at)
     if said.outcome == fire.status or (said.outcome == "failed" and is_foreseen(fire)):
         return None
     if fire.status not in _OPEN or fire.completed_at is not None:
-        raise Conflict(f"the fire is {fire.status}: its end is already on record", field="fire_id")
+        raise Conflict(f"the fire is {fire.status}: it has ended, and its outcome is recorded", field="fire_id")
     match said.outcome:
         case "completed":
             return _completed(alarm, fire, said.text, in_flight=in_flight, now=now)
@@ -59,7 +59,7 @@ def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
 def _unreported(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
     """Fetched and never reported on: as many times as a failure is retried it waits again, then it has failed."""
     times = f"{fire.attempts} times" if fire.attempts != 1 else "once"
-    error = f"handed out {times} and never reported on; the last report was due by {_moment(fire.report_by)}"
+    error = f"handed out {times} without a report; the last report was due by {_moment(fire.report_by)}"
     counted = replace(fire, report_by=None, failures=fire.failures + 1, last_error=error, updated_at=now)
     if fire.failures < alarm.max_failures:
         return _change(alarm, replace(alarm, updated_at=now), replace(counted, status="waiting"))
@@ -85,17 +85,17 @@ def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
 
 
 def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
-    """Open a failed or timed-out fire again, its ladder at the bottom."""
+    """Retry a failed or timed-out fire, its ladder at the bottom."""
     now = whole_ms(now)
     if fire.status not in ("failed", "timed_out"):
-        raise Conflict(f"the fire is {fire.status}; only failed and timed-out ones are retried", field="fire_id")
+        raise Conflict(f"the fire is {fire.status}; only failed and timed-out fires can be retried", field="fire_id")
     # Only by hand is an alarm that has failed taken up again.
     after = _reopened(replace(alarm, status="fired") if alarm.status == "failed" else alarm, fire, now, failures=0)
     if after is None:
         raise Conflict(
-            f"the alarm is {alarm.status}, and its fire of {fire.scheduled_for.isoformat()} cannot be taken up again",
+            f"the alarm is {alarm.status}, and its fire of {fire.scheduled_for.isoformat()} cannot be retried",
             field="fire_id",
-            fix="Use fire: it sends a wake now and moves nothing.",
+            fix="Use fire: it sends a wake now and leaves the alarm as it is.",
         )
     opened = replace(fire, status="retrying", reason="", failures=0, completed_at=None, report_by=None, updated_at=now)
     event = Event(at=now, what="retried", alarm_id=alarm.id, owner_did=alarm.owner_did, fire_id=fire.id, by=by)
@@ -175,7 +175,7 @@ def _given_up(alarm: Alarm, gone: Fire, error: str, *, now: datetime, counted: b
 def _working(alarm: Alarm, fire: Fire, said: Report, *, now: datetime) -> Change:
     """Still at it: the clock for the report starts again, also for one that had been given up."""
     if fire.status == "failed":
-        raise Conflict("the fire is failed: its end is already on record", field="fire_id")
+        raise Conflict("the fire is failed: it has ended, and its outcome is recorded", field="fire_id")
     window = alarm.policy.report_within
     wait = said.wait or (timedelta(seconds=window) if window is not None else REPORT_WITHIN)
     on_it = replace(fire, updated_at=now, result=said.text[:RESULT_LIMIT] or fire.result)

@@ -48,20 +48,20 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     backoff_base: Annotated[Span | None, about("The wait before the first retry; it doubles from there.", "30s")] = None
     backoff_cap: Annotated[Span | None, about("The longest wait between two retries.", "1h")] = None
     catch_up: Annotated[
-        Literal["one", "skip"] | None, about("After downtime: fire once for what was missed, or skip it.")
+        Literal["one", "skip"] | None, about("After downtime: fire once for all missed fires, or skip them.")
     ] = None
-    grace: Annotated[Span | None, about("With catch_up skip: how late a fire may still be.", "10m")] = None
-    expires: Annotated[Span | None, about("Start no attempt later than this after the scheduled moment.", "2h")] = None
+    grace: Annotated[Span | None, about("With catch_up skip: how late a fire may still happen.", "10m")] = None
+    expires: Annotated[Span | None, about("Start no attempt later than this after the scheduled time.", "2h")] = None
     overlap: Annotated[
         Literal["skip", "allow"] | None,
-        about("While the report of the fire before is awaited: skip, or fire all the same."),
+        about("If the previous fire still waits for its report: skip, or fire anyway."),
     ] = None
-    report_within: Annotated[Span | None, about("Await a report for so long after delivery.", "15m")] = None
+    report_within: Annotated[Span | None, about("How long to wait for a report after delivery.", "15m")] = None
     starts_at: Annotated[Moment | None, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = None
     ends_at: Annotated[Moment | None, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = None
-    max_fires: Annotated[Count | None, about("End after so many fires.", 10)] = None
-    jitter: Annotated[Span | None, about("Spread fires by up to so much.", "30s")] = None
-    auto_pause_after: Annotated[Count | None, about("Pause after so many failed fires in a row.", 5)] = None
+    max_fires: Annotated[Count | None, about("End after this many fires.", 10)] = None
+    jitter: Annotated[Span | None, about("Delay each fire by a random time up to this.", "30s")] = None
+    auto_pause_after: Annotated[Count | None, about("Pause after this many failed fires in a row.", 5)] = None
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,7 +69,7 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     wake_message: Annotated[
         str | None,
-        about("What its reader is told: write it so that it explains itself.", minLength=1, maxLength=32 * 1024),
+        about("The message for the reader, who may know nothing else.", minLength=1, maxLength=32 * 1024),
     ] = None
     when: Annotated[
         str | None,
@@ -83,20 +83,20 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             minLength=1,
         ),
     ] = None
-    kind: Annotated[
-        Literal["once", "cron"] | None, about("Refuse the request where its time is of the other kind.")
-    ] = None
-    delay_seconds: Annotated[float | None, about("Once, so many seconds from now.", 90)] = None
+    kind: Annotated[Literal["once", "cron"] | None, about("Refuse the request if its time is of the other kind.")] = (
+        None
+    )
+    delay_seconds: Annotated[float | None, about("Once, this many seconds from now.", 90)] = None
     fire_at: Annotated[Moment | None, about("Once, at this moment.", "2030-01-31T09:00:00Z")] = None
-    cron_expr: Annotated[str | None, about("Again and again: cron, @daily and its kin, or @every 90m.")] = None
-    timezone: Annotated[str | None, about("The IANA zone in which the time is understood.", "Europe/Berlin")] = None
+    cron_expr: Annotated[str | None, about("Recurring: cron, @daily and the like, or @every 90m.")] = None
+    timezone: Annotated[str | None, about("The IANA time zone of the time.", "Europe/Berlin")] = None
     label: Annotated[str | None, about("A short name for people.", "grant portal")] = None
-    conversation_id: Annotated[str | None, about("The conversation the wake belongs to; it comes back with it.")] = None
+    conversation_id: Annotated[str | None, about("The conversation of this alarm; the wake carries it.")] = None
     payload: Annotated[
-        Raw | UnsetType, about("State that comes back with the wake, unchanged; at most 128 KiB of JSON.", {"page": 3})
+        Raw | UnsetType, about("State to get back with the wake, unchanged; at most 128 KiB of JSON.", {"page": 3})
     ] = UNSET
     target: Annotated[str | None, about("The name of a configured target, never a URL.", "inbox")] = None
-    isolated: Annotated[bool | None, about("Ask the receiver for a run apart from the conversation.")] = None
+    isolated: Annotated[bool | None, about("Ask the receiver to run this outside the conversation.")] = None
     max_failures: Annotated[int | None, about("How often a failed delivery is tried again.", 5)] = None
     policy: PolicyRequest | None = None
 
@@ -105,10 +105,10 @@ class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_onl
     """An alarm somebody asks for. Exactly one of when, fire_at, delay_seconds and cron_expr says the time."""
 
     wake_message: Annotated[
-        str, about("What its reader is told: write it so that it explains itself.", minLength=1, maxLength=32 * 1024)
+        str, about("The message for the reader, who may know nothing else.", minLength=1, maxLength=32 * 1024)
     ]
     idempotency_key: Annotated[
-        str | None, about("Your name for this alarm: the same request again is the same alarm.", "brief")
+        str | None, about("Your name for this alarm: repeating the request does not set a second one.", "brief")
     ] = None
     on_conflict: Annotated[
         OnConflict | None,
@@ -118,7 +118,7 @@ class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_onl
         ),
     ] = None
     parent_fire: Annotated[
-        str | None, about("`fire_id` of the wake because of which this is set: it joins that chain.")
+        str | None, about("The `fire_id` of the wake that led to this alarm; it joins that chain.")
     ] = None
 
 
@@ -178,7 +178,7 @@ def edit(asked: EditRequest, default: Policy) -> Edit:
     said["fire_at"] = _fire_at(asked)
     said["policy"] = None if asked.policy is None else policy(asked.policy, default)
     if all(value is None for value in said.values()):
-        raise InvalidRequest("nothing is to be changed", field="body", fix="Name at least one field.")
+        raise InvalidRequest("nothing to change was given", field="body", fix="Name at least one field.")
     return Edit(**said)
 
 
@@ -202,7 +202,7 @@ def _check_kind(asked: EditRequest) -> None:
     if asked.kind is None or not (asked.cron_expr is not None if asked.kind == "once" else once):
         return
     fix = "Give delay_seconds or fire_at." if asked.kind == "once" else "Give cron_expr."
-    raise InvalidSchedule(f"the kind {asked.kind!r} does not go with what was given", field="kind", fix=fix)
+    raise InvalidSchedule(f"the kind {asked.kind!r} does not match the time that was given", field="kind", fix=fix)
 
 
 def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
@@ -256,7 +256,7 @@ def moment(value: Moment | datetime, field: str) -> datetime:
         return found
     except (ValueError, OverflowError, OSError):
         raise InvalidRequest(
-            f"{value!r} is no moment", field=field, fix="Give RFC 3339 with an offset, or unix seconds."
+            f"{value!r} is not a moment", field=field, fix="Give RFC 3339 with an offset, or unix seconds."
         ) from None
 
 

@@ -146,7 +146,7 @@ class Planner(Struct, frozen=True, kw_only=True):
             digits = text.lstrip("0")
             ms = int(digits or "0") if len(digits) <= _MOST_DIGITS else 0
             if ms < 1:
-                raise InvalidSchedule(f"{text[:60]} is no interval", field="cron_expr")
+                raise InvalidSchedule(f"{text[:60]} is not an interval", field="cron_expr")
             text = f"@every {max(ms, _SHORTEST_MS)}ms"
         schedule(text, self.timezone, anchor=now)
         return Timing("cron", None, text, self.timezone)
@@ -234,7 +234,7 @@ def moment_of(next_run: str) -> datetime:
     except (ValueError, OverflowError):  # 9999-12-31T23:00-05:00 is in the year 10000
         found = None
     if found is None or not _EPOCH <= found <= _LAST:
-        raise InvalidSchedule(f"{next_run[:60]!r} is no moment", field="next_run")
+        raise InvalidSchedule(f"{next_run[:60]!r} is not a moment", field="next_run")
     return whole_ms(found)
 
 

@@ -18,7 +18,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 
 ANYONE: Final = frozenset({EVERYONE})
 READ_AS_WORDS: Final = ("table", "notify")
-NOT_YOURS: Final = "its owner may not use this target"
+NOT_YOURS: Final = "its owner is not allowed to use this target"
 
 
 class Users(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Users(Struct, frozen=True, kw_only=True):
     def check_chat(self, owner: str, chat: str, *, via: str = "") -> None:
         if not self.may_write(owner, chat, via=via):
             raise InvalidRequest(
-                f"this owner may not write to the chat {chat[:60]!r}", field="conversation_id", fix=CHAT_FIX
+                f"this owner is not allowed to write to the chat {chat[:60]!r}", field="conversation_id", fix=CHAT_FIX
             )
 
     def refusal(self, alarm: Alarm) -> str:
@@ -53,7 +53,7 @@ class Users(Struct, frozen=True, kw_only=True):
         if not self.may_use(alarm.owner_did, via=alarm.created_via):
             return f"not delivered: {NOT_YOURS}"
         if not self.may_write(alarm.owner_did, alarm.conversation_id, via=alarm.created_via):
-            return "not delivered: its owner may not write to this chat"
+            return "not delivered: its owner is not allowed to write to this chat"
         return ""
 
 

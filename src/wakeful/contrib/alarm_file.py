@@ -317,7 +317,7 @@ def _process(row: FileAlarm) -> str:
     except UnicodeDecodeError:
         raise InvalidRequest("it is not UTF-8", field="process") from None
     if not process.strip():
-        raise InvalidRequest("it is empty: nothing says who is to be woken", field="process")
+        raise InvalidRequest("it is empty, so it is unknown who should be woken", field="process")
     return process
 
 
@@ -356,7 +356,7 @@ def _moment(field: str, seconds: float) -> datetime:
     except OverflowError:
         moment = datetime.max.replace(tzinfo=UTC)
     if moment.year == 9999:  # beyond its end the calendar cannot be asked
-        raise InvalidRequest(f"{seconds:.0f} is no moment that can be kept", field=field, fix="Unix seconds are meant.")
+        raise InvalidRequest(f"{seconds:.0f} is not a moment that can be kept", field=field, fix="Give Unix seconds.")
     return moment
 
 
@@ -364,4 +364,4 @@ def _later(moment: datetime, wait: timedelta) -> datetime:
     try:
         return moment + wait
     except OverflowError:
-        raise InvalidRequest("its next attempt is further away than the calendar goes", field="backoff_ms") from None
+        raise InvalidRequest("its next attempt would be after the year 9999", field="backoff_ms") from None

@@ -169,7 +169,7 @@ class Dispatcher:
                 wait, self._looked = 0.05, stopwatch()
             except StoreUnavailable as error:
                 self._metrics.store_failed()
-                log.warning("the store is away, trying again in %.2f s: %s", wait, error)
+                log.warning("the store cannot be reached, trying again in %.2f s: %s", wait, error)
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             self._tell_busy(pause <= 0 or len(self._flights) > 0)
             self._awake_at = self._clock.monotonic() + max(0.0, pause)

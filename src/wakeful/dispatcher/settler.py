@@ -114,7 +114,7 @@ class Settler:
             answers = await self._store.settle(changes)
         except Exception as error:  # also a bug of ours, met by one of them: it must not end the settler
             self._metrics.store_failed()
-            log.warning("cannot settle %d fires yet: %s", len(batch), error)
+            log.warning("cannot settle %d fires yet, trying again: %s", len(batch), error)
             return error
         self._moved = stopwatch()
         self._metrics.settled(self._moved - asked)

@@ -69,7 +69,7 @@ class TaskPlanning:
             still = await self._store.tasks.moved(list(moved)) if moved else {}
         except StoreUnavailable as error:
             # They are leased already: better handed back than said unseen.
-            log.warning("cannot look at the rows of %d tasks yet: %s", len(ids), error)
+            log.warning("cannot read the rows of %d tasks yet, trying again: %s", len(ids), error)
             return dict.fromkeys(ids, self.tick)
         self._tell_stuck(set(still), set(ids))
         return {id: self.tick if id in still else timedelta(0) for id in moved}
@@ -120,14 +120,14 @@ class TaskPlanning:
     def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
         """Once for each: it is looked at every tick."""
         for id in stuck - self._stuck:
-            log.warning("a due task waits: its row cannot be planned just now", extra={"alarm_id": id})
+            log.warning("a due task waits: its row cannot be planned right now", extra={"alarm_id": id})
         self._stuck = (self._stuck - asked) | stuck
 
     async def _look(self) -> None:
         if self._looked is not None and stopwatch() - self._looked < LOOK_EVERY:
             return
         if await self._store.tasks.mend():
-            log.warning("the table of tasks was made anew: all of its rows are looked at")
+            log.warning("the table of tasks was recreated: all of its rows are read again")
         self._looked = stopwatch()
 
     async def _known(self, news: TaskNews) -> TaskNews:

@@ -64,9 +64,9 @@ class Upkeep:
                         await duty(now())
                     except StoreUnavailable as error:
                         self._metrics.store_failed()
-                        log.debug("upkeep waits for the store: %s", error)
+                        log.debug("upkeep is waiting for the store: %s", error)
                     except Exception:  # one duty that breaks must not end the others: leases hang on them
-                        log.exception("upkeep: %s broke", duty.__name__)
+                        log.exception("upkeep: %s raised an unexpected error", duty.__name__)
             await self._clock.sleep(max(0.001, min(due) - passed()))
 
     async def sweep(self, now: datetime) -> int:

@@ -53,7 +53,7 @@ def application(
     """
     if not settings.owner:  # to the service that means the operator, who sees all
         raise InvalidConfig(
-            "it is empty, and no token says who asks", field="owner", fix="Name whose alarms these are."
+            "it is empty, and there is no token to name the owner", field="owner", fix="Name the owner of the alarms."
         )
     context = Context(service, store, settings)
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)

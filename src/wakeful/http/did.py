@@ -137,13 +137,13 @@ class Proof:
         key, signature = _bytes(said.public_key, "public_key", 32), _bytes(said.signature, "signature", 64)
         if key.hex()[:16] != fingerprint:
             raise Unauthorized(
-                "this is not the key of this DID",
+                "this key does not belong to this DID",
                 field="public_key",
                 fix="A DID ends in the first 16 hexadecimal digits of its public key.",
             )
         if has_small_order(key):
             raise Unauthorized(
-                "everyone can sign for this key: it is a point of small order",
+                "this key is a point of small order, so anyone could sign for it",
                 field="public_key",
                 fix="Make a key with an Ed25519 library.",
             )
@@ -151,7 +151,7 @@ class Proof:
         server, used = await self._check_nonce(said.did, said.nonce, now)
         if not self._verify(key, signature, _message(server, said.did, said.nonce).encode()):
             raise Unauthorized(
-                "the signature is not this key's over the challenge's message",
+                "this is not a signature of the challenge's message by this key",
                 field="signature",
                 fix="Sign the bytes of `message` as they are, with Ed25519.",
             )
@@ -190,7 +190,7 @@ def _parts(did: str) -> tuple[str, str]:
     check_text("did", did, TEXT_LIMIT)
     if (found := _DID.fullmatch(did)) is None:
         raise InvalidRequest(
-            f"{did[:100]!r} is not a DID that can be proved here",
+            f"{did[:100]!r} is not a DID that this server can check",
             field="did",
             fix="Give did:matrix:<user id>:<first 16 hexadecimal digits of the public key>.",
         )
@@ -246,7 +246,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/auth/challenge",
         run=challenge,
-        says="Something to sign, for whoever holds the key of a DID",
+        says="Get a challenge to sign with the key of a DID",
         scope="",
         body=ChallengeBody,
         answers={200: Challenge},
@@ -255,7 +255,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/auth/verify",
         run=verify,
-        says="A token, for the signature over a challenge",
+        says="Exchange a signed challenge for a token",
         scope="",
         body=VerifyBody,
         answers={200: Verified},

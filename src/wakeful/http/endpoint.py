@@ -60,7 +60,7 @@ class Endpoint:
             refuse_pages(request.scope)
         if principal is None:  # open to everyone, or checked by the operation itself
             if operation.scope and not operation.own_token:
-                raise Unauthorized("nobody is known to be asking", field="Authorization")
+                raise Unauthorized("the caller is unknown", field="Authorization")
             return OperationRequest(request, query, Caller(owner="", via=VIA))
         if operation.scope:
             principal.need(operation.scope)
@@ -77,7 +77,7 @@ async def whole_body(request: Request) -> bytes:
 
 
 def _too_slow() -> Refusal:
-    return Refusal(408, "body_too_slow", f"the body was not here within {ANSWER_WITHIN:g} s", field="body")
+    return Refusal(408, "body_too_slow", f"the body did not arrive within {ANSWER_WITHIN:g} s", field="body")
 
 
 def routed(context: Any, operations: Iterable[Operation], everyone: Principal | None = None) -> list[Route]:

@@ -29,7 +29,10 @@ log = logging.getLogger("wakeful.http")
 ANSWER_WITHIN: Final = 5.0
 OLDEST_BEAT: Final = 30.0
 LONGEST_STALL: Final = 30.0
-_DEAD: Final = {"stopping": "the dispatcher of this process is stopping", "ended": "its dispatcher has ended"}
+_DEAD: Final = {
+    "stopping": "the dispatcher of this process is stopping",
+    "ended": "the dispatcher of this process has stopped",
+}
 
 
 class ProcessHealth(Struct, frozen=True):
@@ -89,7 +92,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/healthz",
         run=health,
-        says="Whether this server and its store answer",
+        says="Check that this server and its store respond",
         scope="",
         answers={200: shape.HealthAnswer},
     ),
@@ -97,7 +100,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/metrics",
         run=metrics,
-        says="The numbers of this process, for Prometheus",
+        says="The metrics of this process, for Prometheus",
         scope="admin",
         answers={200: TextParameter(("text/plain", "application/openmetrics-text"), "The numbers")},
     ),
@@ -105,7 +108,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/readyz",
         run=ready,
-        says="Whether this process should get traffic",
+        says="Check that this process can take traffic",
         scope="",
         answers={200: shape.ReadyAnswer},
     ),
@@ -120,10 +123,13 @@ def judged(pulse: DispatcherHealth | None) -> dict[str, Any]:
         raise Refusal(503, "not_ready", _DEAD[pulse.state])
     if pulse.age > OLDEST_BEAT:
         raise Refusal(
-            503, "not_ready", f"the dispatcher of this process was last heard {pulse.age:.0f} s ago", field="dispatcher"
+            503,
+            "not_ready",
+            f"the dispatcher of this process has not reported for {pulse.age:.0f} s",
+            field="dispatcher",
         )
     if pulse.stalled > LONGEST_STALL:
-        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries wait for it"
+        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries are waiting"
         raise Refusal(503, "not_ready", said, field="dispatcher")
     return {"dispatcher": pulse.state, "heartbeat_age_seconds": round(pulse.age, 1), "in_flight": pulse.in_flight}
 

@@ -116,7 +116,7 @@ def read_query(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
     seen: set[str] = set()
     for name, value in request.query_params.multi_items():
         if name not in readers:
-            fix = f"Known are: {', '.join(readers)}." if readers else "This route takes none."
+            fix = f"Known names: {', '.join(readers)}." if readers else "This route takes no query parameters."
             raise InvalidRequest("there is no such query parameter", field=name[:100], fix=fix)
         if name in seen:
             raise InvalidRequest("it was given more than once", field=name, fix="Give it once.")
@@ -149,7 +149,7 @@ def several(name: str, accepted: Sequence[str], says: str) -> Parameter:
         return tuple(_among(name, part.strip(), accepted) for part in value.split(","))
 
     schema = {"type": "string", "pattern": f"^(({one})(,({one}))*)?$", "examples": [accepted[0]]}
-    return Parameter(name, f"{says} Several with commas between: {', '.join(accepted)}.", schema, read, ())
+    return Parameter(name, f"{says} Several are separated by commas: {', '.join(accepted)}.", schema, read, ())
 
 
 def moment(name: str, says: str) -> Parameter:
@@ -187,7 +187,7 @@ def amount(name: str, most: float, default: float, says: str) -> Parameter:
 
 def _among(name: str, value: str, accepted: Sequence[str]) -> str:
     if value not in accepted:
-        raise InvalidRequest(f"{value!r} is not accepted", field=name, fix=f"Accepted are: {', '.join(accepted)}.")
+        raise InvalidRequest(f"{value!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     return value
 
 
@@ -196,11 +196,13 @@ def _read_cursor(name: str, value: str) -> tuple[datetime, str]:
         ms, _, id = base64.b64decode(value + "=" * (-len(value) % 4), b"-_", validate=True).decode().partition(" ")
         return from_unix_ms(int(ms)), str(uuid.UUID(id))
     except (ValueError, OverflowError):
-        raise InvalidRequest("it is no cursor", field=name, fix="Use next_cursor of an answer.") from None
+        raise InvalidRequest(
+            "this is not a cursor", field=name, fix="Use the next_cursor of an earlier answer."
+        ) from None
 
 
-CURSOR: Final = Parameter("cursor", "Where the page before ended: its next_cursor.", {"type": "string"}, _read_cursor)
-PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "At most so many; fewer where they are long.")
+CURSOR: Final = Parameter("cursor", "The next_cursor of the previous page.", {"type": "string"}, _read_cursor)
+PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "The most to return; fewer if they are long.")
 
 
 def next_cursor(at: datetime, id: str) -> str:

@@ -60,7 +60,7 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         entry = offered.get(params.name)
         if entry is None:
             known = ", ".join(offered)
-            return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known are: {known}.")
+            return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known names: {known}.")
         return await _called(service, principal, entry, params.arguments or {})
 
     quiet = logging.getLogger("mcp")
@@ -107,7 +107,7 @@ def http(service: Service, settings: Settings) -> list[BaseRoute]:
     async def asking(ctx: Context) -> Principal:
         found = ctx.request.scope.get(PRINCIPAL, everyone) if ctx.request is not None else None
         if not isinstance(found, Principal):
-            raise Unauthorized("nobody is known to be asking", field="Authorization")
+            raise Unauthorized("the caller is unknown", field="Authorization")
         return found
 
     return [Route(PATH, _Endpoint(server(service, settings, asking)), methods=["POST"])]
@@ -154,7 +154,7 @@ async def _called(
     name, alarms = entry.name, service.of(principal.caller("mcp"))
     try:
         if not principal.owner:  # to the service that means the operator, who sees all
-            raise Forbidden("this token names no owner", field="Authorization")
+            raise Forbidden("this token does not name an owner", field="Authorization")
         principal.need(entry.scope)
         asked = _read(arguments, entry.takes)
         found = msgspec.to_builtins(await entry.run(entry.tools(alarms), asked))
@@ -163,7 +163,7 @@ async def _called(
         return _failed(await _lesson(alarms, entry, error, arguments))
     except Exception:
         log.exception("%s broke", name)
-        return _failed(f"{name}: something broke here; the log of the server says what. It may not have been done.")
+        return _failed(f"{name}: an internal error; the server's log has the details. It may not have been done.")
     text = msgspec.json.encode(found).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
 
@@ -173,7 +173,7 @@ def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.S
     try:
         body = msgspec.json.encode(arguments)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
-        raise InvalidRequest(f"they cannot be read ({error})", field="arguments") from None
+        raise InvalidRequest(f"the arguments cannot be read ({error})", field="arguments") from None
     check_depth(body, "arguments")
     try:
         asked = decode(body, kind)
@@ -190,9 +190,9 @@ def _accepted(kind: type[msgspec.Struct], field: str) -> str:
     shape = schema(kind)
     enum = shape["properties"].get(field, {}).get("enum")
     if enum is not None:
-        return f"Accepted are: {', '.join(enum)}."
+        return f"Accepted: {', '.join(enum)}."
     names = (f"{name}*" if name in shape.get("required", ()) else name for name in shape["properties"])
-    return f"It takes: {', '.join(names)} (* needed)."
+    return f"It takes: {', '.join(names)} (* required)."
 
 
 async def _lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:

@@ -28,15 +28,15 @@ class ConnectionLimit:
         """A place for as long as this is open; TooMany where none is left. None: an owner without limit."""
         if owner is not None and self._taken[owner] >= self._most:
             raise TooMany(
-                f"{self._most} WebSockets, event streams and waits at the inbox are open, and no more are allowed",
+                f"{self._most} WebSockets, event streams and waits at the inbox are open, and that is the limit",
                 field="live_per_owner",
-                fix="Close one; one socket that subscribes to everything tells as much as many.",
+                fix="Close one. One socket that subscribes to everything is enough.",
             )
         if self._taken.total() >= self._total:
             raise TooMany(
-                f"{self._total} WebSockets, event streams and waits at inboxes are open here, and no more are taken",
+                f"{self._total} WebSockets, event streams and waits at inboxes are open here, and that is the limit",
                 field="live_total",
-                fix="Try again later, or have the operator raise live_total or start another server.",
+                fix="Try again later, or ask the operator to raise live_total or start another server.",
                 retry_after=SEAT_AGAIN,
             )
         self._taken[owner] += 1

@@ -82,9 +82,7 @@ class History:
     ) -> Matches[HistoryEntry]:
         """The newest. Where there may be more, `further` says of what moment, and of which alarm, the last one is."""
         if status and status not in STATUSES:
-            raise InvalidRequest(
-                f"{status!r} is no status", field="status", fix=f"Accepted are: {', '.join(STATUSES)}."
-            )
+            raise InvalidRequest(f"{status!r} is not a status", field="status", fix=f"Accepted: {', '.join(STATUSES)}.")
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
         page: dict[str, Any] = {"owner": owner, "target": target, "since": since, "limit": limit, "most": self._most}

@@ -42,7 +42,7 @@ def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
             f"this would be alarm {alarm.generation} of a chain in which each wake sets the next, "
             f"and at most {settings.chain_depth} are allowed",
             field="parent_fire",
-            fix=f"Use a recurring alarm (cron_expr), or have a person continue; the chain's root is {alarm.root_id}.",
+            fix=f"Use a recurring alarm (cron_expr), or ask a person to continue; the chain's root is {alarm.root_id}.",
         )
     if alarm.kind == "cron":
         _check_interval(alarm, settings.chain_delay, now)
@@ -67,7 +67,7 @@ def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backo
     for name in names:
         if getattr(policy, name) < SHORTEST_BACKOFF:
             raise InvalidRequest(
-                f"two attempts are at least {SHORTEST_BACKOFF:g} s apart",
+                f"two attempts must be at least {SHORTEST_BACKOFF:g} s apart",
                 field=f"policy.{name}",
                 fix=f"Give {SHORTEST_BACKOFF:g} s or more.",
             )
@@ -101,7 +101,9 @@ async def chained(store: Store, draft: Draft) -> Draft:
     """A draft that the reader of a wake sets, with its place in the chain; NotFound where the fire is not theirs."""
     if not draft.parent_fire:
         return draft
-    unknown = NotFound(f"there is no fire {draft.parent_fire!r}", field="parent_fire", fix="Give fire_id of your wake.")
+    unknown = NotFound(
+        f"there is no fire {draft.parent_fire!r}", field="parent_fire", fix="Give the fire_id of your wake."
+    )
     try:
         id, occurrence = parse_fire_id(draft.parent_fire)
     except NotFound:
@@ -167,7 +169,7 @@ class Limits:
         if over > 0:
             wait = None if number > limit else (times[over - 1] + MINUTE - now).total_seconds()
             raise TooMany(
-                f"{limit} alarms a minute may be set, and {number} more would be {limit + over}",
+                f"{limit} alarms a minute may be set; {number} more would make {limit + over}",
                 field="creates_per_minute",
                 fix=f"Wait {wait:.0f} s." if wait is not None else f"Set at most {limit} at once.",
                 retry_after=wait,
@@ -194,16 +196,16 @@ class Limits:
         most, most_bytes = self._settings.quota_active, self._settings.quota_bytes
         if count.alarms + number > most:
             return TooMany(
-                f"there are {count.alarms} active and paused alarms, and {most} are allowed",
+                f"there are {count.alarms} active and paused alarms, and at most {most} are allowed",
                 field="quota_active",
                 fix="Cancel some, or use one recurring alarm instead of many single ones.",
             )
         if more and count.bytes + more > most_bytes:
             return TooMany(
                 f"your alarms hold {count.bytes} bytes of messages and payloads, "
-                f"{more} more were asked for, and {most_bytes} are allowed",
+                f"{more} more were asked for, and at most {most_bytes} are allowed",
                 field="quota_bytes",
-                fix="Keep long texts elsewhere and set alarms that name them. Finished alarms count until they are "
+                fix="Keep long texts elsewhere and let alarms refer to them. Finished alarms count until they are "
                 "deleted (the setting retention); the operator can raise quota_bytes.",
             )
         return None

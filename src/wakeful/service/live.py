@@ -145,10 +145,10 @@ class Live:
                 await self._look()
             except StoreUnavailable as error:
                 if not self._is_away:
-                    log.warning("live events pause: %s", error.message)
+                    log.warning("live events are paused, the store cannot be read: %s", error.message)
                 self._is_away = True
             except Exception:
-                log.exception("live events: one look went wrong")
+                log.exception("live events: an unexpected error, trying again")
             else:
                 self._is_away = False
 

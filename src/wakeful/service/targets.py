@@ -52,9 +52,9 @@ class TargetRegistry:
             return
         # Who may use what only others have configured is not known here: it is not told, and decided at delivery.
         told = {*filter(may_use, configured), *(self._elsewhere if tell_all else self._handlers).difference(configured)}
-        fix = f"Known are: {', '.join(sorted({INBOX, *told}))}."
+        fix = f"Known names: {', '.join(sorted({INBOX, *told}))}."
         if name == self._usual and name in configured:
-            raise UnknownTarget("where alarms go that name no target is not for this owner", field="target", fix=fix)
+            raise UnknownTarget("this owner may not use the default target", field="target", fix=fix)
         raise UnknownTarget(f"there is no target {name!r}", field="target", fix=fix)
 
     async def _look_elsewhere(self) -> None:

@@ -136,7 +136,7 @@ class TaskTable(Struct, frozen=True):
 def check_name(table: str) -> str:
     if not _NAME.fullmatch(table):
         raise InvalidConfig(
-            f"{table[:60]!r} cannot name a table", field="table", fix="Use letters, digits and _; schema.table is fine."
+            f"{table[:60]!r} is not a table name", field="table", fix="Use letters, digits and _; schema.table is fine."
         )
     return table
 
@@ -150,15 +150,15 @@ def check_columns(table: TaskTable) -> None:
     for name in table.required:
         if name in _EMPTIED:
             raise InvalidConfig(
-                f"the column {name} of {table.name} takes no NULL, and a task that has no {name} has NULL there",
+                f"the column {name} of {table.name} is NOT NULL, but a task without {name} needs NULL there",
                 field="table",
-                fix=f"Let {name} be NULL.",
+                fix=f"Allow NULL in {name}.",
             )
         if name not in (*NEEDED, "context_mode"):
             raise InvalidConfig(
-                f"the column {name} of {table.name} takes no NULL and has no default: no new task could be written",
+                f"the column {name} of {table.name} is NOT NULL and has no default, so no new task could be written",
                 field="table",
-                fix=f"Give {name} a default, or let it be NULL.",
+                fix=f"Give {name} a default, or allow NULL in it.",
             )
 
 
@@ -196,7 +196,7 @@ def _fill(text: str, parts: Mapping[str, str]) -> str:
 def check_mode(task: Task, table: TaskTable) -> None:
     if task.context_mode == ISOLATED and "context_mode" not in table.columns:
         raise InvalidRequest(
-            f"{table.name} cannot say that a task is isolated",
+            f"{table.name} has no column to mark a task as isolated",
             field="context_mode",
             fix=f"alter table {table.name} add column context_mode text not null default 'group'",
         )

@@ -65,7 +65,7 @@ def refusal(address: str, allowed: Allowed = False) -> str | None:
     if kind is None or (allowed is True and kind == "private"):
         return None
     shown = address if str(real) == address else f"{address} ({real})"
-    return f"address {shown} is {kind}, and not allowed by allow_private"
+    return f"address {shown} is {kind} and is not allowed by allow_private"
 
 
 def _kind(address: _Address) -> str | None:
@@ -73,7 +73,7 @@ def _kind(address: _Address) -> str | None:
     if any(one in network for one in (address, *_carried(address)) for network in _METADATA):
         return "private, link-local or a cloud's metadata"
     if address.is_multicast:
-        return "not one machine's but multicast"
+        return "a multicast address"
     if not address.is_global or any(address in network for network in _NOT_PUBLIC):
         return "private"
     return None

@@ -295,7 +295,7 @@ def _said(error: Exception) -> str:
         case aiohttp.ClientResponseError():
             return "the answer was not HTTP"
         case aiohttp.InvalidURL():
-            return "the URL names no host that can be connected to"
+            return "the URL has no host to connect to"
         case _:
             return f"the request failed: {type(error).__name__}"
 

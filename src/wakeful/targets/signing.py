@@ -28,7 +28,9 @@ def key(secret: str) -> bytes:
         found = b""
     if not found:
         raise InvalidConfig(
-            "what follows whsec_ is not base64", field="secret", fix="Or give the secret as plain text."
+            "what follows whsec_ is not base64",
+            field="secret",
+            fix="Give base64 after whsec_, or the secret as plain text.",
         )
     return found
 
@@ -51,7 +53,7 @@ def verify(
     """
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets or not all(secrets):
-        raise InvalidConfig("it is empty: anybody could sign with it", field="secret")
+        raise InvalidConfig("it is empty, so anyone could sign with it", field="secret")
     given = {name.lower(): value for name, value in headers.items()}
     message_id, sent = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
     if not message_id or not (sent.isascii() and sent.isdigit() and len(sent) <= 12):

@@ -68,7 +68,7 @@ class OpenConnections:
             except StoreUnavailable:
                 continue  # nothing is known to have changed
             except Exception:  # those who stay are looked after whatever becomes of one of them
-                log.exception("a token could not be looked at")
+                log.exception("a token could not be checked")
                 continue
             if not alive and principal in self._staying:
                 _end(self._staying[principal], "refused")

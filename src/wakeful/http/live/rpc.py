@@ -77,7 +77,7 @@ def check_whats(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in WHATS:
             raise InvalidRequest(
-                f"{name[:100]!r} is no event", field="events", fix=f"Accepted are: {', '.join(WHATS)}."
+                f"{name[:100]!r} is not an event", field="events", fix=f"Accepted: {', '.join(WHATS)}."
             )
 
 
@@ -151,8 +151,8 @@ class RpcDispatcher:
         except WakefulError as error:
             raise Fault(REFUSED, str(error), views.problem(error)) from None
         except Exception:
-            log.exception("%s broke", call.method)
-            raise Fault(INTERNAL_ERROR, "something broke here; the log of the server says what") from None
+            log.exception("%s raised an unexpected error", call.method)
+            raise Fault(INTERNAL_ERROR, "an internal error; the server's log has the details") from None
 
 
 def _check_room(left: int) -> None:
@@ -163,7 +163,7 @@ def _check_room(left: int) -> None:
 
 def _too_long() -> TooMany:
     return TooMany(
-        f"the answer to a message has at most {ANSWER_LIMIT} bytes, and this would be more",
+        f"the answer would be longer than {ANSWER_LIMIT} bytes, the most for one message",
         field="limit",
         fix="Ask with a smaller limit, or for less in one batch.",
     )
@@ -184,10 +184,13 @@ def _call(said: Any) -> Call:
         raise Fault(INVALID_REQUEST, 'a request is {"jsonrpc": "2.0", "method": "…", "params": {…}, "id": …}')
     id = said.get("id", UNSET)
     if id is not UNSET and not _is_id(id):
-        raise Fault(INVALID_REQUEST, "an id is a text, a number or null")
+        raise Fault(INVALID_REQUEST, "an id must be a string, a number or null")
     params = said.get("params", {})
     if not isinstance(params, dict):
-        raise Fault(INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS, "params are given by name")
+        raise Fault(
+            INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS,
+            "params must be an object, with parameters by name",
+        )
     return Call(said["method"], params, id)
 
 
@@ -236,7 +239,7 @@ class AlarmMethods:
     async def history(self, given: dict[str, Any]) -> Any:
         params = params_of(given, HistoryParams)
         if params.process and params.target not in ("", params.process):
-            raise InvalidRequest("it is another word for target", field="process", fix="Give one of them.")
+            raise InvalidRequest("it means the same as target", field="process", fix="Give only one of the two.")
         found = await self._alarms.history(
             status=params.status,
             target=params.target or params.process,

@@ -39,7 +39,7 @@ _HEADERS: Final = [
 def principal_of(scope: Scope) -> Principal:
     principal: Principal | None = scope.get(PRINCIPAL)
     if principal is None:
-        raise Unauthorized("nobody is known to be asking", field="Authorization")
+        raise Unauthorized("the caller is unknown", field="Authorization")
     principal.need("read")
     return principal
 
@@ -147,13 +147,13 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/events",
         run=events,
-        says="Live events as a stream that does not end; see docs/live.md",
+        says="A continuous stream of live events; see docs/live.md",
         scope="read",
         query=_QUERY,
         headers=(
             Header(
                 "Last-Event-ID",
-                "The id of the last event that was seen: go on after it.",
+                "The id of the last event that was seen; continue after it.",
                 "^[0-9a-f]{8}-[0-9]{1,15}$",
             ),
         ),

@@ -25,7 +25,7 @@ from wakeful.service import Alarms
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
 KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
 MATCH: Final = Header(
-    "If-Match", 'The version the change is meant for, in quotes: "3". 412 when it is another.', r'^("\d{1,9}"|\*)$'
+    "If-Match", 'The version the change is based on, in quotes: "3". 412 if the alarm has another.', r'^("\d{1,9}"|\*)$'
 )
 
 
@@ -55,7 +55,7 @@ def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
     key = said.strip().strip('"').strip()
     if (given.idempotency_key or "").strip() not in ("", key):
         raise InvalidRequest(
-            "the header Idempotency-Key says another key", field="idempotency_key", fix="Give one of them."
+            "the header Idempotency-Key has another key", field="idempotency_key", fix="Give one of them."
         )
     return replace(given, idempotency_key=key)
 
@@ -121,7 +121,7 @@ async def reset(context: Context, call: OperationRequest) -> Response:
         count = await context.of(call).cancel_chain(call["root_id"])
         return await context.answer({"cancelled": count})
     if call["all"] != "true":
-        raise InvalidRequest("this cancels every pending alarm", field="all", fix="Say ?all=true if you mean it.")
+        raise InvalidRequest("this cancels every pending alarm", field="all", fix="Add ?all=true to confirm.")
     return await context.answer({"cancelled": await context.of(call).reset()})
 
 
@@ -143,7 +143,7 @@ def _match(header: str | None) -> int | None:
     number = tag[1:-1] if len(tag) > 2 and tag[0] == tag[-1] == '"' else tag
     if not number.isascii() or not number.isdigit() or len(number) > 9:
         raise InvalidRequest(
-            f"{header[:100]!r} is no version", field="If-Match", fix='Give the version in quotes: "3", as ETag has it.'
+            f"{header[:100]!r} is not a version", field="If-Match", fix='Give the version in quotes, as in ETag: "3".'
         )
     return int(number)
 
@@ -173,7 +173,7 @@ async def fire(context: Context, call: OperationRequest) -> Response:
 
 async def why(context: Context, call: OperationRequest) -> Response:
     if "@" in call.id:
-        raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
+        raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="For a fire use /v1/fires/{fire_id}/why.")
     return await context.why(await context.of(call).why(call.id))
 
 
@@ -201,11 +201,11 @@ OPERATIONS: Final = (
         query=(
             operations.several("status", ALARM_STATUSES, "Alarms in this state."),
             operations.choice("kind", ("once", "cron"), "One-shots or series."),
-            operations.text("target", "Alarms that go there."),
+            operations.text("target", "Alarms of this target."),
             operations.text("label", "Alarms with exactly this label."),
             operations.text("conversation_id", "Alarms of this conversation."),
-            operations.text("root_id", "Alarms that came from this one: the chain it started."),
-            operations.text("q", "Part of the label or the message, any case."),
+            operations.text("root_id", "Alarms of the chain that this alarm started."),
+            operations.text("q", "A part of the label or the message, in any case."),
             operations.moment("since", "Created at or after."),
             operations.moment("until", "Created before."),
             PAGE,
@@ -220,8 +220,8 @@ OPERATIONS: Final = (
         says="Cancel every pending alarm of the owner, or of one chain",
         scope="write",
         query=(
-            operations.choice("all", ("true",), "Must be said, unless root_id is: true."),
-            operations.text("root_id", "Cancel this alarm and what was set because of its wakes, and nothing else."),
+            operations.choice("all", ("true",), "Must be true, unless root_id is given."),
+            operations.text("root_id", "Cancel only this alarm and those set because of its wakes."),
         ),
         answers={200: shape.ResetAnswer},
         refuses=(404, 409),
@@ -236,7 +236,7 @@ OPERATIONS: Final = (
         body=shape.BatchBody,
         answers={200: shape.BatchAnswer},
     ),
-    Operation(method="GET", path=_ID, run=get, says="One alarm", scope="read", answers={200: shape.AlarmAnswer}),
+    Operation(method="GET", path=_ID, run=get, says="Get an alarm", scope="read", answers={200: shape.AlarmAnswer}),
     Operation(
         method="PATCH",
         path=_ID,
@@ -261,7 +261,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/pause",
         run=pause,
-        says="Hold an alarm until it is resumed",
+        says="Pause an alarm until it is resumed",
         scope="write",
         body=shape.PauseBody,
         body_optional=True,
@@ -272,7 +272,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/resume",
         run=resume,
-        says="Let a paused alarm go on",
+        says="Resume a paused alarm",
         scope="write",
         answers=_CHANGED,
         refuses=(409,),
@@ -281,7 +281,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/snooze",
         run=snooze,
-        says="Put off the next fire of an alarm",
+        says="Postpone the next fire of an alarm",
         scope="write",
         body=shape.SnoozeBody,
         answers=_CHANGED,
@@ -291,7 +291,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/fire",
         run=fire,
-        says="A one-shot copy that is due now; the alarm itself is left alone",
+        says="Fire a one-shot copy now; the alarm itself is not changed",
         scope="write",
         answers={201: shape.AlarmAnswer},
     ),
@@ -299,7 +299,7 @@ OPERATIONS: Final = (
         method="GET",
         path=f"{_ID}/why",
         run=why,
-        says="Why an alarm fired late, did not fire, or when it will",
+        says="Explain why an alarm was late or did not fire, and when it will",
         scope="read",
         answers={200: shape.WhyAnswer},
     ),

@@ -82,7 +82,7 @@ async def _reporter(context: Context, call: OperationRequest) -> Caller:
         return call.caller
     if not await _speaks_for(context, call.fire_id, token):
         what = "this is not the report token of this fire"
-        raise Unauthorized(what, field="Authorization", fix="Use report.token of its wake.")
+        raise Unauthorized(what, field="Authorization", fix="Use the report.token of its wake.")
     return replace(call.caller, owner="")
 
 
@@ -131,7 +131,7 @@ async def inbox(context: Context, call: OperationRequest) -> Response:
         raise Refusal(
             403,
             "foreign_origin",
-            "a page could have made a browser ask this, and wakes would be handed out to nobody",
+            "a web page could have made a browser send this, and the wakes would be lost to their owner",
             field=CLIENT,
             fix=f"Use POST /v1/inbox, or send the header {CLIENT} with any value, or a token.",
         )
@@ -157,20 +157,22 @@ _INBOX: Final = Operation(
     method="POST",
     path="/v1/inbox",
     run=take,
-    says="Due wakes of an owner without an address, leased until they are reported",
+    says="Take due wakes from the inbox, leased until they are reported",
     scope="write",
     query=(
-        operations.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
-        operations.whole("limit", 1, INBOX_LIMIT, 10, "At most so many; fewer where they are long."),
+        operations.amount("wait", LONGEST_WAIT, 0, "How many seconds to wait for a wake; 0 answers at once."),
+        operations.whole("limit", 1, INBOX_LIMIT, 10, "The most to return; fewer if they are long."),
     ),
     answers={200: shape.InboxAnswer},
     waits=True,
 )
 _TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
-_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires that ended or stand so.")
-_TARGET: Final = operations.text("target", "Fires that went there.")
+_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires with this status.")
+_TARGET: Final = operations.text("target", "Fires of this target.")
 _RETRIED: Final = ("failed", "timed_out")
-_FAILED: Final = replace(operations.several("status", _RETRIED, "Which to retry; both unless said."), default=_RETRIED)
+_FAILED: Final = replace(
+    operations.several("status", _RETRIED, "Which fires to retry; both by default."), default=_RETRIED
+)
 _ID: Final = "/v1/fires/{fire_id}"
 
 OPERATIONS: Final = (
@@ -178,7 +180,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/fires",
         run=fires,
-        says="Fires of all alarms, latest first",
+        says="List the fires of all alarms, latest first",
         scope="read",
         query=(_STATUS, _TARGET, *_TIMES, PAGE, CURSOR),
         answers={200: shape.FiresAnswer},
@@ -187,7 +189,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/alarms/{id}/fires",
         run=fires_of,
-        says="The fires of an alarm, latest first",
+        says="List the fires of an alarm, latest first",
         scope="read",
         query=(_STATUS, *_TIMES, PAGE, CURSOR),
         answers={200: shape.FiresAnswer},
@@ -196,24 +198,24 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/fires/retry",
         run=retry_many,
-        says=f"Open up to {RETRY_LIMIT} failed or timed-out fires again",
+        says=f"Retry up to {RETRY_LIMIT} failed or timed-out fires",
         scope="write",
         query=(
             _FAILED,
             _TARGET,
             *_TIMES,
-            operations.whole("limit", 1, RETRY_LIMIT, RETRY_LIMIT, "At most so many."),
+            operations.whole("limit", 1, RETRY_LIMIT, RETRY_LIMIT, "The most to retry."),
             CURSOR,
         ),
         answers={200: shape.RetriedAnswer},
         waits=True,
     ),
-    Operation(method="GET", path=_ID, run=fire, says="One fire", scope="read", answers={200: shape.FireAnswer}),
+    Operation(method="GET", path=_ID, run=fire, says="Get a fire", scope="read", answers={200: shape.FireAnswer}),
     Operation(
         method="GET",
         path=f"{_ID}/why",
         run=why,
-        says="Why a fire was late, failed, or was skipped",
+        says="Explain why a fire was late, failed, or was skipped",
         scope="read",
         answers={200: shape.WhyAnswer},
     ),
@@ -221,7 +223,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/report",
         run=report,
-        says="Say how the work of a fire went",
+        says="Report the outcome of a fire",
         scope="write",
         body=ReportRequest,
         answers={200: shape.ReportedAnswer},
@@ -232,7 +234,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/retry",
         run=retry,
-        says="Open a failed or timed-out fire again",
+        says="Retry a failed or timed-out fire",
         scope="write",
         answers={200: shape.FireAnswer},
         refuses=(409,),
@@ -242,10 +244,12 @@ OPERATIONS: Final = (
         _INBOX,
         method="GET",
         run=inbox,
-        says=f"The same, for clients that send {CLIENT} or a token",
+        says=f"The same with GET, for clients that send {CLIENT} or a token",
         headers=(
             operations.Header(
-                CLIENT, "Any value: shows that no page made a browser ask. Not needed with a token.", ".+"
+                CLIENT,
+                "Any value; proves that the request does not come from a web page. Not needed with a token.",
+                ".+",
             ),
         ),
         safe=False,

@@ -45,7 +45,7 @@ UNAUTHORIZED: Final = 4401  # the close code of a WebSocket whose token is not, 
 _TOKEN: Final = re.compile(r"wk_([0-9a-f]{16,64})_([A-Za-z0-9_-]{43})")
 _REPORT: Final = re.compile(r"/v1/fires/[^/]+/report")
 _GUARDED: Final = re.compile(r"/(v1|mcp|metrics)(/.*)?", re.DOTALL)
-_HOW: Final = "Send Authorization: Bearer wk_…; `wakeful token new` makes one."
+_HOW: Final = "Send Authorization: Bearer wk_…; create a token with `wakeful token new`."
 
 
 class Principal(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Principal(Struct, frozen=True):
         if not self.scopes.intersection(SCOPES[SCOPES.index(scope) :]):
             has = ", ".join(sorted(self.scopes))
             raise Forbidden(
-                f"this token has the scopes {has}, and {scope} is needed",
+                f"this token has the scopes {has}; this request needs {scope}",
                 field="Authorization",
                 fix=f"Use a token with the scope {scope}: wakeful token new --owner … --scopes {scope}.",
             )
@@ -91,14 +91,14 @@ def mint(
     given = tuple(scope for scope in SCOPES if scope in asked)
     if unknown := [scope for scope in asked if scope not in SCOPES] or ([] if given else [""]):
         raise InvalidRequest(
-            f"{unknown[0]!r} is no scope",
+            f"{unknown[0]!r} is not a scope",
             field="scopes",
-            fix=f"Accepted are: {', '.join(SCOPES)}, with commas between.",
+            fix=f"Accepted: {', '.join(SCOPES)}, separated by commas.",
         )
     for field, text in (("owner", owner), ("label", label)):
         check_text(field, text, TEXT_LIMIT)
     if not owner.strip():
-        raise InvalidRequest("it is empty", field="owner", fix="Name whose alarms the token is for.")
+        raise InvalidRequest("it is empty", field="owner", fix="Name the owner whose alarms the token is for.")
     secret = secrets.token_urlsafe(32)
     token = Token(
         id=id or secrets.token_hex(8),
@@ -143,7 +143,7 @@ class Auth:
             raise Unauthorized("there is no token", field="Authorization", fix=_HOW)
         found = _TOKEN.fullmatch(bearer(authorization))
         if found is None:
-            raise Unauthorized("this is no wakeful token", field="Authorization", fix=_HOW)
+            raise Unauthorized("this is not a wakeful token", field="Authorization", fix=_HOW)
         token = await self._token(found[1])
         # Compared also where there is none: how long this takes says nothing.
         same = hmac.compare_digest(_hash(found[2]), token.hash if token is not None else bytes(32))

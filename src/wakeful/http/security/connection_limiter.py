@@ -65,10 +65,10 @@ class ConnectionLimiter:
         near = _is_near(address)  # a proxy here speaks for everybody
         there = 0 if near else sum(guest.address == address for guest in self._guests.values())
         if there >= self._per_address and not self._made_room(address):
-            log.warning("%s has %d connections open, and gets no more", address, there)
+            log.warning("refusing connections from %s: it has %d open", address, there)
             return False
         if len(self._guests) >= self._most and not self._made_room():
-            log.warning("%d connections are open, and all of them busy: another is refused", len(self._guests))
+            log.warning("refusing a connection: %d are open, and all of them are busy", len(self._guests))
             return False
         self._guests[transport] = _Connected(address, now)
         return True

@@ -88,7 +88,7 @@ class Guard:
             log.exception("%s %s broke", scope["method"], ascii(scope["path"]))
             if begun:
                 raise
-            unforeseen = WakefulError("something broke here; the log of the server says what")
+            unforeseen = WakefulError("an internal error; the server's log has the details")
             await refused(unforeseen)(scope, receive, send)
 
     def check(self, request: HTTPConnection) -> None:
@@ -110,7 +110,7 @@ class Guard:
                 fix="Use localhost, or have the operator set public_url.",
             )
         if origin is not None and _netloc(origin) not in {host, self._public} - {""}:
-            raise Refusal(403, "foreign_origin", "pages of another origin may not call this server", field="Origin")
+            raise Refusal(403, "foreign_origin", "web pages of another origin may not call this server", field="Origin")
 
     def _is_ours(self, host: str) -> bool:
         named = _NETLOC.fullmatch(host)
@@ -127,8 +127,8 @@ def refuse_pages(scope: Scope) -> None:
     """
     for name, value in scope["headers"]:
         if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
-            what = "pages of another site may not call a server that needs no token"
-            raise Refusal(403, "foreign_origin", what, field="Sec-Fetch-Site", fix="Make a token: wakeful token new.")
+            what = "web pages of another site may not call a server that needs no token"
+            raise Refusal(403, "foreign_origin", what, field="Sec-Fetch-Site", fix="Create a token: wakeful token new.")
 
 
 def _netloc(origin: str) -> str:
@@ -190,7 +190,7 @@ def check_depth(said: bytes, field: str = "body") -> None:
     for bracket in _BRACKETS.findall(_STRINGS.sub(b"", said)):
         depth += 1 if bracket in b"[{" else -1
         if depth > DEPTH_LIMIT:
-            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Make it flatter.")
+            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Nest it less deeply.")
 
 
 class Answer(Response):
@@ -253,8 +253,8 @@ def refused(error: Exception) -> Response:
 
 def _routing(error: HTTPException) -> WakefulError:
     if error.status_code == 404:
-        return NotFound("there is no such route", fix="docs/reference/http.md lists them all.")
+        return NotFound("there is no such route", fix="docs/reference/http.md lists all routes.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("allow", "")
-        return Refusal(405, "method_not_allowed", "this route has no such method", fix=f"Use one of: {allowed}.")
+        return Refusal(405, "method_not_allowed", "this route does not take this method", fix=f"Use one of: {allowed}.")
     return Refusal(error.status_code, "refused", error.detail)

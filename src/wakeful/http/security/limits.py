@@ -40,9 +40,9 @@ class Rate:
         early = spent + self._each - (now + MINUTE)
         if early > timedelta(0):
             raise TooMany(
-                f"{self._most} requests a minute are answered",
+                f"{self._most} requests a minute are allowed",
                 field="requests_per_minute",
-                fix="Wait a moment. To learn what happens, use alarm_inbox or /v1/inbox with wait, or /v1/events.",
+                fix="Wait a moment. To be told of events, use alarm_inbox or /v1/inbox with wait, or /v1/events.",
                 retry_after=early.total_seconds(),
             )
         self._spent[owner] = spent + self._each
@@ -62,7 +62,7 @@ class Outgoing:
         """TooMany, unless there is room for so many bytes; one answer goes always, however long."""
         if self._held[owner] and self._held[owner] + more > self._most:
             raise TooMany(
-                f"{self._held[owner]} bytes of answers to you are not read yet, and {self._most} may be",
+                f"{self._held[owner]} bytes of answers to you are still unread, and at most {self._most} are allowed",
                 field="unread_per_owner",
                 fix="Read the answers you asked for, or close their connections.",
                 retry_after=1.0,
@@ -110,9 +110,9 @@ class Newcomers:
         ):
             if count >= most:
                 raise TooMany(
-                    f"{most} new owners are let in within an hour{where}",
+                    f"{most} new owners are accepted within an hour{where}",
                     field=field,
-                    fix="Come again later, or have the operator make a token or raise the setting.",
+                    fix="Try again later, or ask the operator for a token or a higher limit.",
                     retry_after=(self._since + HOUR - now).total_seconds(),
                 )
         self._owners.add(owner)

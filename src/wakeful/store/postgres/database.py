@@ -75,7 +75,7 @@ def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | Invali
         case asyncpg.exceptions.ClientConfigurationError():
             return InvalidConfig(f"PostgreSQL: {said}", field="database")
         case asyncpg.exceptions.DataError() | UnicodeError():
-            return StoreRefused(f"PostgreSQL does not take this: {said}")
+            return StoreRefused(f"PostgreSQL refuses this: {said}")
         case TimeoutError():
             return StoreUnavailable("PostgreSQL did not answer in time")
         case _:
@@ -88,7 +88,7 @@ def _from_server(state: str, said: str) -> StoreUnavailable:
     if state in _LOST or state[:2] == "08" or state[:3] == "57P":
         return Lost(f"PostgreSQL is not reachable: {said}")
     if state[:2] in _CONTENT:
-        return StoreRefused(f"PostgreSQL does not take this: {said}")
+        return StoreRefused(f"PostgreSQL refuses this: {said}")
     # Short of something, or broken: that may pass. A wrong password or a missing database stays until it is set right.
     passing = state[:2] in ("53", "58", "XX")
     return StoreUnavailable(f"PostgreSQL answered with an error: {said} ({state})", passing=passing)

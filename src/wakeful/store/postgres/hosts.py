@@ -150,7 +150,7 @@ class Hosts:
             case FileNotFoundError():
                 return "there is no such socket"
             case asyncpg.exceptions.TargetServerAttributeNotMatched():
-                return "it does not take writes, or is not what target_session_attrs asks for"
+                return "it is read-only, or does not match target_session_attrs"
         said = str(error).strip() or "the connection was closed"
         return said.replace(self._hide, "***") if self._hide else said
 

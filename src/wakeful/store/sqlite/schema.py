@@ -75,9 +75,9 @@ def _refuse(db: apsw.Connection, naming: Naming, have: int, known: int) -> None:
         )
     if have == 0 and (taken := _tables(db) & {naming.prefix + table for table in OURS}):
         raise InvalidConfig(
-            f"the database has a table {min(taken)!r} that is not ours",
+            f"the database has a table {min(taken)!r} that is not wakeful's",
             field="prefix",
-            fix="Set a prefix for our tables.",
+            fix="Set `prefix`, so that wakeful's tables have other names.",
         )
 
 
