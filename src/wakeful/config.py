@@ -148,18 +148,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = {}
 
     def kept_since(self, now: datetime) -> datetime | None:
-        """What finished before this is no longer kept; None: everything is."""
+        """Return the moment before which finished alarms are deleted; None if nothing is."""
         return None if self.retention == FOREVER else now - self.retention
 
     @property
     def local_url(self) -> str:
-        """Where `serve` listens."""
+        """The URL that `serve` listens on."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What the settings hold that no log line may show: tokens, secrets, headers, URLs that are to be kept."""
+        """Return the values that must not appear in logs: tokens, secrets, headers, confidential URLs."""
         kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
         told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
         return tuple(_texts([self.wake_token, *told]))
@@ -175,7 +175,7 @@ HINTS: Final = get_type_hints(Settings, include_extras=True)
 
 
 def _texts(value: Any) -> list[str]:
-    """Every text in a value, however deep."""
+    """Return every string in a value, however deeply nested."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
@@ -183,7 +183,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def plain_type(name: str) -> type[Any]:
-    """A setting's type without its description."""
+    """Return a setting's type without its description."""
     found: type[Any] = get_args(HINTS[name])[0]
     return found
 
@@ -194,7 +194,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Read the settings. Each later source overrides the earlier; a wrong value stops with where it stands."""
+    """Read the settings. Later sources override earlier ones; the error for an invalid value says where it is."""
     environ = os.environ if environ is None else environ
     values = _from_file(path or environ.get("WAKEFUL_CONFIG"))
     for name in Settings.__struct_fields__:
@@ -207,17 +207,17 @@ def load(
 
 
 def is_given(name: str, path: str | os.PathLike[str] | None = None) -> bool:
-    """Whether somebody has set it, in a variable or in the file."""
+    """Return whether a setting is given in a variable or in the file."""
     return f"WAKEFUL_{name.upper()}" in os.environ or name in _from_file(path or os.environ.get("WAKEFUL_CONFIG"))
 
 
 def exposed(path: str | os.PathLike[str] | None = None) -> str:
-    """The settings file, where it holds secrets and everyone on this machine may read it; else nothing."""
+    """Return the settings file if it holds secrets and everyone on this machine may read it, else nothing."""
     named = path or os.environ.get("WAKEFUL_CONFIG")
     file, values = Path(named or FILE), _from_file(named)
     if not values or not file.stat().st_mode & stat.S_IROTH:
         return ""
-    kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is no secret
+    kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is not a secret
     targets = values.get("targets", {}).values()
     has_secrets = values.get("wake_token") or any(kept & set(target) for target in targets)
     return str(file) if has_secrets or "@" in values.get("db", "") else ""
@@ -259,7 +259,7 @@ def _targets(raw: Any, file: Path, text: str) -> dict[str, dict[str, Any]]:
 
 
 def _line(text: str, name: str) -> int:
-    """The line that sets a name, or opens its table; 1 when it is written in some other way."""
+    """Return the line that sets a name or opens its table; 1 if it is written in another way."""
     pattern = re.compile(rf"^\s*(\[+\s*{re.escape(name)}\s*\]|\"?{re.escape(name)}\"?\s*=)")
     return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
 
@@ -270,7 +270,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
         return FOREVER
     try:
         if isinstance(value, str):
-            value.encode()  # a variable may hold any bytes: those that are no text come as halves of characters
+            value.encode()  # a variable may hold any bytes: those that are not text come as lone surrogates
         if kind is timedelta:
             return value if isinstance(value, timedelta) else duration(value)
         return msgspec.convert(value, kind, strict=not isinstance(value, str) or kind is str)

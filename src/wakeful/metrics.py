@@ -1,4 +1,4 @@
-"""What operators watch: counted in plain numbers where it happens, put into Prometheus's words when it is asked for.
+"""Metrics: counted in plain numbers where things happen, exported in Prometheus's format on request.
 
 Where thousands a second pass, what happened is only noted down, to be counted many at a time. Nothing takes a lock:
 everything that counts runs on the event loop. The library that writes the exposition is imported with the first scrape.
@@ -157,7 +157,7 @@ class Metrics:
         self._settles.observe(seconds)
 
     def fires(self, before: Ended | None, after: Iterable[Ended]) -> None:
-        """Fires as they were written. One that stands as it stood before is not counted again; a retry is no end."""
+        """Fires as they were written. One that stands as it stood before is not counted again; a retry is not an end."""
         for fire in after:
             if before is not None and fire.scheduled_for == before.scheduled_for and fire.status == before.status:
                 continue

@@ -1,7 +1,7 @@
-"""One process that stays: the dispatcher, beside it the HTTP door or a window on how it is, and an orderly end.
+"""The long-running process: the dispatcher, the HTTP API or only health and metrics, and an orderly shutdown.
 
-The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets what is in flight come
-down; the second ends the process at once. Nothing is lost by that: leases end by themselves.
+The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets deliveries in flight
+finish; the second ends the process at once. Nothing is lost by that: leases expire.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a dat
 
 
 async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, create: bool = False) -> None:
-    """Open the database, once it is there, and run until told to stop.
+    """Open the database as soon as it can be reached, and run until told to stop.
 
     Create: an empty file is made also where there has been a database that is gone.
     """
@@ -79,7 +79,7 @@ def _file(db: str) -> str | None:
 
 
 async def _opened(clock: Wakeful) -> bool:
-    """Wait for a database that is away; what waiting cannot help is raised. False: told to stop meanwhile."""
+    """Open the database, waiting for it if that can help, else raise. False: told to stop meanwhile."""
     stopped, wait = asyncio.Event(), FIRST_WAIT
     with _stopped_by_signals(stopped.set):
         while not stopped.is_set():
@@ -111,7 +111,7 @@ async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
 
 
 async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
-    """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
+    """Dispatch and answer HTTP until told to stop. `ready` is called with the address once connections are accepted."""
     await clock.check_targets()
     await _tell_of_tasks(clock)
     await _tell_of_tokens(clock)
@@ -139,7 +139,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
 
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
-    """Dispatch until told to stop; with the setting `metrics_port`, tell meanwhile how that goes, and nothing else."""
+    """Dispatch until told to stop; with the setting `metrics_port`, also serve health and metrics."""
     await clock.check_targets()
     await _tell_of_tasks(clock)
     listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
@@ -166,7 +166,7 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
 
 
 async def _tell_of_tasks(clock: Wakeful) -> None:
-    """A table that looks like tasks and that nobody watches: whoever writes to it waits in vain."""
+    """Warn about a table of tasks that is not connected: its tasks would never run."""
     if await clock.service.tasks.unwatched():
         log.warning(
             "the table %s of this database is not connected: its tasks do not run. "
@@ -176,7 +176,7 @@ async def _tell_of_tasks(clock: Wakeful) -> None:
 
 
 async def _tell_of_tokens(clock: Wakeful) -> None:
-    """A server that lets nobody in, and would not say so before the first 401."""
+    """Warn if no valid token is left, so that every request would be refused."""
     settings = clock.settings
     if settings.did_auth or await clock.service.has_tokens() or not is_loopback(settings.host):
         return
@@ -188,7 +188,7 @@ async def _tell_of_tokens(clock: Wakeful) -> None:
 
 
 def _window(clock: Wakeful) -> Starlette:
-    """`/healthz`, `/readyz` and `/metrics`, behind the same guards as where everything is served."""
+    """Return `/healthz`, `/readyz` and `/metrics` behind the same middleware as the full API."""
     store = clock._store  # its own: what is told is how this process's dispatcher finds it
     routes = health.routes(
         store,
@@ -203,7 +203,7 @@ def _window(clock: Wakeful) -> Starlette:
 
 
 def tune_interpreter(clock: Wakeful) -> None:
-    """Set the interpreter up for a process that stays.
+    """Tune the interpreter for a long-running process.
 
     While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
     the database and the event loop then work side by side, and a plain function that computes for long in a thread of
@@ -222,7 +222,7 @@ def tune_interpreter(clock: Wakeful) -> None:
 
 
 async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
-    """Run the dispatcher beside the server. When one ends, for whatever reason, the other does not stay alone."""
+    """Run the dispatcher and the server together. When one ends, for whatever reason, so does the other."""
     dispatching = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
     try:
         with _stopped_by_signals(stop):
@@ -235,7 +235,7 @@ async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[]
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but signals are ours: there is a dispatcher to stop as well."""
+    """uvicorn without its signal handlers: there is a dispatcher to stop as well."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -289,7 +289,7 @@ class _Listener(socket.socket):
 
 
 class _SignalHandler:
-    """Hears signals: the first asks whoever is at work to stop, the second ends the process."""
+    """Handles signals: the first asks the process to stop, the second ends it at once."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -380,7 +380,7 @@ def _url(host: str, port: int) -> str:
 
 
 def shown(db: str) -> str:
-    """A database for people to read: never with a password."""
+    """Return a database's name for display, without a password."""
     if "://" not in db:
         return db
     parts = urlsplit(db)

@@ -1,4 +1,4 @@
-"""What an alarm, a fire and an error look like from outside. One place, so that no two doors differ."""
+"""The public view of an alarm, a fire and an error, the same for every interface."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class AlarmView(Shape, frozen=True, kw_only=True):
 
 
 class FireView(Shape, frozen=True, kw_only=True):
-    """One occurrence of an alarm, and what became of it."""
+    """One occurrence of an alarm and its outcome."""
 
     id: str
     alarm_id: str
@@ -118,7 +118,7 @@ _shown: Final = attrgetter(*_SHOWN)
 
 
 def view(alarm: Alarm) -> dict[str, Any]:
-    """An alarm as every door shows it: empty fields left out, `next_fire_at` only while it is active."""
+    """Return an alarm as every interface shows it: without empty fields, `next_fire_at` only while it is active."""
     shown: dict[str, Any] = dict(zip(_SHOWN, _shown(alarm), strict=True))
     shown["payload"] = Raw(alarm.payload.encode())
     shown["policy"] = None if alarm.policy == DEFAULT_POLICY else _policy_view(alarm.policy) or None
@@ -134,7 +134,7 @@ def _policy_view(policy: Policy) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """Whole seconds as an integer: not every client takes 30.0 for one."""
+    """Return whole seconds as an integer: not every client accepts 30.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -156,7 +156,7 @@ def handed_out(taken: TakenWake) -> dict[str, Any]:
 
 
 def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
-    """An error as RFC 9457 wants it; `status` is for refusals that only HTTP knows."""
+    """Return an error as an RFC 9457 problem; `status` is for errors that exist only in HTTP."""
     status = status or DOORS[error.code][0]
     shown: dict[str, Any] = {
         "type": f"urn:wakeful:{error.code}",
@@ -169,7 +169,7 @@ def problem(error: WakefulError, status: int | None = None) -> dict[str, Any]:
 
 
 def _title(error: WakefulError) -> str:
-    """The documented name of an error: what is finer than that is our own affair."""
+    """Return the documented name of an error, not that of an internal subclass."""
     return next(kind.__name__ for kind in type(error).__mro__ if "code" in vars(kind))
 
 

@@ -1,4 +1,4 @@
-"""From what a caller asked to an alarm, or to an error that names the field. Pure: nothing is written here."""
+"""Turn a request into an alarm, or raise an error that names the field. Pure: nothing is written here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An alarm somebody asks for. Exactly one of when, fire_at, delay and cron_expr says the time."""
+    """A requested alarm. Exactly one of when, fire_at, delay and cron_expr gives the time."""
 
     owner_did: str
     wake_message: str
@@ -68,7 +68,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 class Timing(Struct, frozen=True):
-    """When, understood: one moment or a cron expression, in a zone."""
+    """A parsed time: one moment or a cron expression, in a time zone."""
 
     kind: Kind
     fire_at: datetime | None
@@ -80,7 +80,7 @@ _names: Final = attrgetter(*_NAMES)
 
 
 def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
-    """The alarm a draft describes, waiting for its first occurrence."""
+    """Create the alarm that a draft describes, waiting for its first occurrence."""
     now = whole_ms(now)
     draft = _trimmed(draft)
     check(draft)
@@ -90,13 +90,13 @@ def create(draft: Draft, *, id: str, now: datetime) -> Alarm:
 
 
 def _trimmed(draft: Draft) -> Draft:
-    """With the key as it is compared: the same one whichever door it came through."""
+    """Strip the key, so that it compares equal whichever interface it came through."""
     key = draft.idempotency_key.strip()
     return draft if key == draft.idempotency_key else replace(draft, idempotency_key=key)
 
 
 def differences(draft: Draft, asked: Alarm, known: Alarm) -> list[str]:
-    """What a request asks for otherwise than the alarm that has its key; empty where it is the same request again.
+    """List the fields in which a request differs from the alarm that has its key; empty if it is the same request.
 
     `asked` is the alarm the draft would make now. A time that counts from now is compared as it was understood when the
     known alarm was made: "in 5 minutes" is the same request a minute later.
@@ -130,7 +130,7 @@ def _same_json(one: str, other: str) -> bool:
 
 
 def _canonical(payload: str) -> bytes | str:
-    """JSON with its keys in order and no space between: 1, 1.0 and true stay apart, as they do not in Python."""
+    """Return JSON with sorted keys and no spaces: 1, 1.0 and true stay different, unlike in Python."""
     try:
         return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
     except (ValueError, OverflowError, RecursionError):  # it can be kept, but not be written again
@@ -138,7 +138,7 @@ def _canonical(payload: str) -> bytes | str:
 
 
 def drafted(draft: Draft, timing: Timing, *, id: str, now: datetime, first: datetime) -> Alarm:
-    """The alarm of a checked draft, standing at a moment."""
+    """Build the alarm of a checked draft, due at a moment."""
     return Alarm(
         id=id,
         owner_did=draft.owner_did,
@@ -169,7 +169,7 @@ def drafted(draft: Draft, timing: Timing, *, id: str, now: datetime, first: date
 
 
 def planned(alarm: Alarm, *, now: datetime) -> Alarm:
-    """The alarm standing at its first occurrence after now."""
+    """Return the alarm at its first occurrence after now."""
     if alarm.kind == "once":
         assert alarm.fire_at is not None
         return at_occurrence(alarm, alarm.fire_at)
@@ -187,7 +187,7 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
 
 
 def understand(draft: Draft, *, now: datetime) -> Timing:
-    """What a draft says about time, with exactly one way of saying it."""
+    """Parse the time of a draft, which must be given in exactly one way."""
     if bool(draft.when) + bool(draft.cron_expr) + (draft.fire_at is not None) + (draft.delay is not None) != 1:
         given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(draft, name) not in (None, "")]
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
@@ -231,12 +231,12 @@ def _future(moment: datetime, field: str, now: datetime) -> datetime:
 
 
 def _up_to_ms(moment: datetime) -> datetime:
-    """Whole milliseconds, never before the moment: an alarm is never early."""
+    """Round up to whole milliseconds: an alarm is never early."""
     return whole_ms(moment + _ALMOST_MS)
 
 
 def check(draft: Draft) -> None:
-    """Everything about a draft but its time."""
+    """Check everything in a draft except its time."""
     check_texts(draft)
     check_payload(draft.payload)
     check_policy(draft.policy)
@@ -262,7 +262,7 @@ def check_texts(draft: Draft) -> None:
 
 
 def check_text(field: str, text: str, limit: int) -> None:
-    """Text both stores can hold: UTF-8 without NUL, within its limit."""
+    """Check that both stores can hold a text: UTF-8 without NUL, within its limit."""
     if "\x00" in text:
         raise InvalidRequest("it holds a NUL character", field=field, fix="Remove it.")
     try:

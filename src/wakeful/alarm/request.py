@@ -1,7 +1,7 @@
-"""What a caller asks for, as every door takes it: each field declared once, with the words that explain it. Pure.
+"""What a caller may ask for through any interface: each field declared once, with its description. Pure.
 
 HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of the command line and the keywords of
-`clock.set` come from these. None, or nothing at all, means that the caller does not say: the service then fills in.
+`clock.set` come from these. None, or leaving a field out, means that the service fills in the default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AS_GIVEN: Final = ("catch_up", "overlap", "max_fires", "auto_pause_after")
 
 
 def about(text: str, *examples: Any, **schema: Any) -> Meta:
-    """A field's words. What its schema says besides is for documents only: our refusals have better words."""
+    """Describe a field. The schema's constraints are for documentation only: our own errors explain more."""
     return Meta(description=text, examples=list(examples) or None, extra_json_schema=schema or None)
 
 
@@ -43,7 +43,7 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How an alarm behaves when things do not go to plan. What is left out is as the settings say."""
+    """What an alarm does when something goes wrong. Fields that are left out come from the settings."""
 
     backoff_base: Annotated[Span | None, about("The wait before the first retry; it doubles from there.", "30s")] = None
     backoff_cap: Annotated[Span | None, about("The longest wait between two retries.", "1h")] = None
@@ -65,7 +65,7 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to be different; what is left out or null stays. `policy` is replaced as a whole."""
+    """The changes to an alarm; fields left out or null stay as they are. `policy` is replaced as a whole."""
 
     wake_message: Annotated[
         str | None,
@@ -102,7 +102,7 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An alarm somebody asks for. Exactly one of when, fire_at, delay_seconds and cron_expr says the time."""
+    """A requested alarm. Exactly one of when, fire_at, delay_seconds and cron_expr gives the time."""
 
     wake_message: Annotated[
         str, about("The message for the reader, who may know nothing else.", minLength=1, maxLength=32 * 1024)
@@ -130,7 +130,7 @@ class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Asker(Struct, frozen=True, kw_only=True):
-    """What an alarm gets from its caller and from the settings, where the request does not say."""
+    """Defaults for an alarm from its caller and from the settings."""
 
     owner: str
     by: str
@@ -142,7 +142,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 
 def draft(asked: CreateRequest, asker: Asker) -> Draft:
-    """The alarm a request asks for."""
+    """Build the draft of the alarm that a request asks for."""
     _check_kind(asked)
     return Draft(
         owner_did=asker.owner,
@@ -167,7 +167,7 @@ def draft(asked: CreateRequest, asker: Asker) -> Draft:
 
 
 def edit(asked: EditRequest, default: Policy) -> Edit:
-    """The change a request asks for."""
+    """Build the edit that a request asks for."""
     _check_kind(asked)
     shared = (name for name in Edit.__struct_fields__ if name in EditRequest.__struct_fields__)
     said: dict[str, Any] = {name: getattr(asked, name) for name in shared}
@@ -197,7 +197,7 @@ def report(asked: ReportRequest) -> Report:
 
 
 def _check_kind(asked: EditRequest) -> None:
-    """Refuse a kind beside the time of the other kind."""
+    """Refuse a kind that does not match the time."""
     once = asked.fire_at is not None or asked.delay_seconds is not None
     if asked.kind is None or not (asked.cron_expr is not None if asked.kind == "once" else once):
         return
@@ -206,7 +206,7 @@ def _check_kind(asked: EditRequest) -> None:
 
 
 def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
-    """What a request does not say is as in the default; a whole policy is as it is."""
+    """Fill in a requested policy from the default; a complete Policy stays as it is."""
     if asked is None or isinstance(asked, Policy):
         return asked or default
     fields: dict[str, Any] = {}
@@ -226,7 +226,7 @@ def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
 
 
 def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(milliseconds=1)) -> timedelta:
-    """A length of time: seconds, "15m", or a timedelta."""
+    """Parse a length of time: seconds, "15m", or a timedelta."""
     if isinstance(value, timedelta):
         found = value
     elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e10:
@@ -242,7 +242,7 @@ def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(mi
 
 
 def moment(value: Moment | datetime, field: str) -> datetime:
-    """A moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
+    """Parse a moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             found = datetime.fromtimestamp(value, UTC)
@@ -274,7 +274,7 @@ S = TypeVar("S", bound=Struct)
 
 
 def decode(body: bytes | str, kind: type[T]) -> T:
-    """JSON as a value of a type, or an error that names the field."""
+    """Decode JSON into a type, or raise an error that names the field."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -284,9 +284,9 @@ def decode(body: bytes | str, kind: type[T]) -> T:
 
 
 def request_of(kind: type[S], given: Mapping[str, Any]) -> S:
-    """A request from keywords: also with Python's own dates and lengths, any payload that is JSON, and a whole Policy.
+    """Build a request from keywords, which may be datetimes, timedeltas, any JSON payload or a Policy.
 
-    None stands for "not said", as everywhere.
+    None means "not given", as everywhere.
     """
     said = {name: value for name, value in given.items() if value is not None}
     as_they_are = {name: said.pop(name) for name in _CHECKED_LATER if name in said}
@@ -302,7 +302,7 @@ def policy_of(given: Mapping[str, Any]) -> PolicyRequest:
 
 
 def json_of(value: Any) -> Raw:
-    """Any JSON value; `msgspec.Raw` passes its bytes through untouched."""
+    """Encode any JSON value; `msgspec.Raw` passes its bytes through unchanged."""
     try:
         return Raw(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError) as error:
@@ -323,7 +323,7 @@ def _plain(value: Any) -> Any:
 
 
 def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
-    """A value that does not fit its type, as an error that names the field: also one that is missing or unknown."""
+    """Return an error that names the field for a value that is of the wrong type, missing or unknown."""
     what, _, where = str(error).partition(" - at `$")
     path = [within, where.strip("`.")]
     if named := _NAMED.search(what):

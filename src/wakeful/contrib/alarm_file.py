@@ -1,4 +1,4 @@
-"""Taking over from Alarm, the Elixir scheduler: the rows of its SQLite file become alarms, with what became of them.
+"""Import from Alarm, the Elixir scheduler: the rows of its SQLite file become alarms, with their outcomes.
 
 A row's id, owner, process and message make the id of its alarm, and `alarm:<id>` is its key: so a row comes in once,
 and one of another file that happens to have the same id is told apart and listed instead of being taken for it.
@@ -327,7 +327,7 @@ def _target(process: str, target: str, targets: Mapping[str, str]) -> str:
 
 
 def _text(given: bytes | None) -> str:
-    """For people to read: what is no text in it is shown as such."""
+    """Return a text for people to read, with bytes that are not text escaped."""
     return (given or b"").replace(b"\x00", b"").decode(errors="replace")
 
 

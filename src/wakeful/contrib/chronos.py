@@ -1,4 +1,4 @@
-"""Taking over from Chronos: the rows of its table become alarms, each under the id it has."""
+"""Import from Chronos: the rows of its table become alarms with the same ids."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _check(row: ChronosRow, targets: Mapping[str, str]) -> None:
 
 
 def _timezone(row: ChronosRow) -> str:
-    """Empty means UTC to Chronos; a one-shot's says nothing about its moment, so an unknown one is no obstacle."""
+    """Empty means UTC to Chronos; a one-shot's says nothing about its moment, so an unknown one does not matter."""
     if row.kind == "once":
         try:
             zone(row.timezone)

@@ -223,9 +223,9 @@ def _is_keyword(term: Term) -> bool:
 
 
 def as_json(term: Term) -> Any:
-    """The term as values that JSON has; what JSON has not is told apart by its shape, not lost.
+    """Return the term as JSON values; what JSON cannot express gets a shape of its own and is not lost.
 
-    A binary that is no text is {"base64": …}; an integer beyond 64 bits is a text; a map whose keys are not all names,
+    A binary that is not text is {"base64": …}; an integer beyond 64 bits is a text; a map whose keys are not all names,
     or the same name twice, is a list of pairs.
     """
     match term:
@@ -280,7 +280,7 @@ def _shown_list(terms: list[Term]) -> str:
 
 
 def _shown_pairs(pairs: tuple[tuple[Term, Term], ...]) -> str:
-    """`key: value` where all keys are atoms that are no modules, else `key => value`."""
+    """`key: value` if all keys are atoms that are not modules, else `key => value`."""
     if all(isinstance(key, Atom) and not _MODULE.fullmatch(key.name) for key, _ in pairs):
         return ", ".join(f"{_shown_atom(key, bare=True)}: {inspect(value)}" for key, value in pairs)
     return ", ".join(f"{inspect(key)} => {inspect(value)}" for key, value in pairs)

@@ -1,4 +1,4 @@
-"""Taking over from another system: read all it has, page by page, and put it here.
+"""Import from another system: read all of its alarms, page by page, and add them here.
 
 All of it can be done again at any time: a row gives the same alarm under the same id whenever it is read, what is here
 already is left as it is, and what is missing comes in. Nothing is ever written to the other system.

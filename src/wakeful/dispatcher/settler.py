@@ -1,4 +1,4 @@
-"""Writes what attempts brought back, in batches: while one batch is on its way the next one collects."""
+"""Writes the results of attempts in batches: while one batch is being written the next one collects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning the tasks that other programs write: what changed in their table becomes an alarm, within a tick."""
+"""Plans the tasks of other programs: changed rows of their table become alarms within a tick."""
 
 from __future__ import annotations
 

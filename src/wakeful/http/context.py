@@ -1,4 +1,4 @@
-"""What every operation of the HTTP door stands in: the service, the store, the settings, and how answers are made."""
+"""The context of every HTTP operation: the service, the store, the settings, and how answers are made."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Context(Struct, frozen=True):
     settings: Settings
 
     def of(self, call: OperationRequest) -> Alarms:
-        """The verbs, for whoever asks."""
+        """Return the verbs for this caller."""
         return self.service.of(call.caller)
 
     async def answer(self, shown: dict[str, Any], status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:
-        """An answer that says what time it is."""
+        """Return an answer with the current time."""
         shown["now"] = await self.service.now()
         return answer(shown, status, headers)
 
@@ -40,12 +40,12 @@ class Context(Struct, frozen=True):
         status: int = 200,
         headers: Mapping[str, str] = _NONE,
     ) -> Response:
-        """An answer about one alarm, with its version in the header that `If-Match` takes back."""
+        """Return an answer about one alarm, with its version in the header ETag."""
         tagged = {"etag": f'"{alarm.version}"', **headers}
         return await self.answer(views.view(alarm) if shown is None else shown, status, tagged)
 
     async def changed(self, done: Changed) -> Response:
-        """An alarm as its owner's change left it, and whether an attempt was under way just then."""
+        """Return an answer about a changed alarm, and whether an attempt was under way."""
         return await self.alarm(done, views.view(done) | {"in_flight": done.in_flight})
 
     async def why(self, why: Why) -> Response:

@@ -1,4 +1,4 @@
-"""For those who watch over it: the numbers, whether this process should get traffic, and a line for each request."""
+"""Health checks, metrics, and a log line for each request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DEAD: Final = {
 
 
 class ProcessHealth(Struct, frozen=True):
-    """What is told of a process. `heartbeat`: how its dispatcher is; None where it has none."""
+    """The health of a process. `heartbeat`: the state of its dispatcher; None if it has none."""
 
     store: Store
     metrics: Metrics
@@ -53,7 +53,7 @@ def routes(
     targets: Iterable[str],
     heartbeat: Callable[[], DispatcherHealth | None],
 ) -> list[Route]:
-    """`/healthz`, `/readyz` and `/metrics`: what a process tells about itself, whatever else it serves."""
+    """Return the routes `/healthz`, `/readyz` and `/metrics`, which every process can serve."""
     return routed(ProcessHealth(store, metrics, lease, targets, heartbeat), OPERATIONS)
 
 
@@ -116,7 +116,7 @@ OPERATIONS: Final = (
 
 
 def judged(pulse: DispatcherHealth | None) -> dict[str, Any]:
-    """The facts about a dispatcher that is well, or the refusal of one that is not. None of it is not its fault."""
+    """Return the facts about a healthy dispatcher, or raise a refusal for an unhealthy one."""
     if pulse is None or pulse.state == "idle":
         return {"dispatcher": "none in this process"}
     if pulse.state in _DEAD:
@@ -144,7 +144,7 @@ async def _asked(store: Store) -> datetime:
 
 
 class RequestMetrics:
-    """Counts and times every request, also the refused ones, by the route it came to and never by its path."""
+    """Counts and times every request, including refused ones, by its route and never by its path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""The table of the HTTP door: what each operation takes, who may call it, and every answer it can give.
+"""The table of HTTP operations: their parameters, required scope and possible answers.
 
-One table drives routing, the check of query parameters, and the OpenAPI document: none of them can say anything else.
-Parts of it stand where their operations do: alarms, fires, live events, health, proofs of a key.
+One table drives routing, the check of query parameters and the OpenAPI document, so they always agree.
+Its parts are next to their operations: alarms, fires, live events, health, DID sign-in.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Parameter(Struct, frozen=True):
-    """Something a query may say: how it is read, and how the document shows it."""
+    """A query parameter: how it is read, and how it is documented."""
 
     name: str
     says: str
@@ -49,7 +49,7 @@ class Header(Struct, frozen=True):
 
 
 class TextParameter(Struct, frozen=True):
-    """An answer that is no JSON: the media types it comes in, the usual one first, and what it holds."""
+    """An answer that is not JSON: its media types, the default first, and its content."""
 
     media: tuple[str, ...]
     says: str
@@ -74,7 +74,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def statuses(self) -> tuple[int, ...]:
-        """Every status this operation can answer with, apart from a broken server's."""
+        """Return every status this operation can answer with, except that of an internal error."""
         found = {*self.answers, *self.refuses, 400, 403, 405, 421, 503}
         if self.scope:
             found |= {401, 429}
@@ -86,7 +86,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 class OperationRequest:
-    """One request to one operation: who asks, and what the query says."""
+    """One request to one operation: its caller and its query."""
 
     __slots__ = ("caller", "query", "request")
 
@@ -108,7 +108,7 @@ class OperationRequest:
 
 
 def read_query(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
-    """The query of a request: only names the operation knows, each at most once."""
+    """Read the query of a request: only known parameters, each at most once."""
     found = {parameter.name: parameter.default for parameter in known}
     if not request.scope["query_string"]:
         return found
@@ -142,7 +142,7 @@ def choice(name: str, accepted: Sequence[str], says: str) -> Parameter:
 
 
 def several(name: str, accepted: Sequence[str], says: str) -> Parameter:
-    """One of them, or several with commas between."""
+    """Define a parameter with one or several values, separated by commas."""
     one = "|".join(accepted)
 
     def read(name: str, value: str) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def whole(name: str, least: int, most: int, default: int, says: str) -> Paramete
 
 
 def amount(name: str, most: float, default: float, says: str) -> Parameter:
-    """A number from 0 up, with a point or without."""
+    """Define a parameter that is a number of 0 or more, possibly with decimals."""
 
     def read(name: str, value: str) -> float:
         if not _NUMBER.fullmatch(value) or float(value) > most:

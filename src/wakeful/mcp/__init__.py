@@ -1,4 +1,4 @@
-"""The MCP door: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
+"""The MCP server: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
 
 A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
 addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
@@ -45,7 +45,7 @@ PrincipalOf = Callable[[Context], Awaitable[Principal]]
 
 
 def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
-    """The tools as an MCP server; `principal_of` says in whose name a request is made, or raises."""
+    """Build the MCP server; `principal_of` returns the identity behind a request, or raises."""
 
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
 
@@ -101,7 +101,7 @@ async def _no_such_resource(ctx: Context, params: types.ReadResourceRequestParam
 
 
 def http(service: Service, settings: Settings) -> list[BaseRoute]:
-    """The route `/mcp`, for an application that has found out who asks and refuses foreign hosts."""
+    """Return the route `/mcp`, for an application that authenticates callers and refuses foreign hosts."""
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
 
     async def asking(ctx: Context) -> Principal:
@@ -121,7 +121,7 @@ async def stdio(service: Service, settings: Settings, principal_of: PrincipalOf)
 
 
 class _Endpoint:
-    """Each request by a manager of its own: nothing to start before and nothing to stop after, wherever it is mounted.
+    """Serves each request with its own manager, so that nothing needs starting or stopping where it is mounted.
 
     Hosts and origins are checked in front of the whole application (`http/security/guard.py`), for this route too.
     """
@@ -139,7 +139,7 @@ class _Endpoint:
 
 
 def _again(said: bytes, receive: Receive) -> Receive:
-    """Hand out a body that was read already, then whatever else comes."""
+    """Return a `receive` that replays a body that was already read."""
     waiting: list[Message] = [{"type": "http.request", "body": said, "more_body": False}]
 
     async def receiving() -> Message:
@@ -169,7 +169,7 @@ async def _called(
 
 
 def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
-    """The arguments as a value of their type: the SDK hands them over unchecked."""
+    """Decode the arguments into their type: the SDK does not check them."""
     try:
         body = msgspec.json.encode(arguments)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
@@ -186,7 +186,7 @@ def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.S
 
 
 def _accepted(kind: type[msgspec.Struct], field: str) -> str:
-    """What a field takes, where that can be listed; else which fields there are."""
+    """Return the accepted values of a field if they can be listed, else the known fields."""
     shape = schema(kind)
     enum = shape["properties"].get(field, {}).get("enum")
     if enum is not None:

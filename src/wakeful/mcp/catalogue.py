@@ -1,4 +1,4 @@
-"""The list of tools as a client gets it, and errors that teach: what was wrong, that nothing changed, what to call."""
+"""The list of tools, and error answers: what was wrong, that nothing changed, and what to call next."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ def listed(entries: Iterable[ToolEntry]) -> types.ListToolsResult:
 
 
 async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:
-    """An error as its reader can act on it: the fault, that nothing changed, the time, and what to call next."""
+    """Return an error the agent can act on: what was wrong, that nothing changed, the time, and what to call next."""
     changed = entry.unknown if isinstance(error, StoreUnavailable) else "Nothing was changed."
     hint = await (entry.example or _hint)(alarms, entry, error, arguments)
     return f"{entry.name}: {error} {changed} It is {now} now. {hint}"
 
 
 async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
-    """The caller's own call with the one thing corrected, or a call that only looks: no hint makes up what to do."""
+    """Suggest the caller's own call with the error corrected, or a read-only call; never an invented one."""
     if isinstance(error, Forbidden | NotFound | TooMany):
         return look("alarm_list", {"status": "all"})
     if corrected := correction(entry, error, arguments, when="when"):
@@ -187,7 +187,7 @@ async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments
 
 
 def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
-    """The call again, with a time that says what was meant; of one that changes nothing, without what was wrong."""
+    """Return the call with a corrected time or, for a read-only call, without the wrong argument."""
     if isinstance(error, InvalidSchedule) and error.meant and when in arguments:
         again = call(entry.name, {**arguments, when: error.meant[0]})
         return f"Your call with another {when}: {again}" if len(again) <= HINT else ""

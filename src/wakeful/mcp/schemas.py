@@ -1,4 +1,4 @@
-"""What the tools take and what they answer, as types. The schemas agents see are made from them, so they cannot lie."""
+"""The arguments and answers of the tools, as types. The schemas that agents see are made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the task tools take and what they answer: the names are those of the gateway's own tools."""
+"""The arguments and answers of the task tools, with the names of the gateway's own tools."""
 
 from __future__ import annotations
 

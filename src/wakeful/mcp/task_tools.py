@@ -1,4 +1,4 @@
-"""The task tools: each reads its arguments, calls one verb on tasks, and says in words what came of it."""
+"""The task tools: each reads its arguments, calls one verb on tasks, and describes the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import Alarms
 from wakeful.service.tasks import TaskEdit
 
-ID: Final = 1100  # whole, but for what is no id of ours: an id that is cut names nothing
+ID: Final = 1100  # ids are whole unless they are not ours: an id that is cut names nothing
 IN_LIST: Final = 120  # bytes of a prompt
 PIECE: Final = 3000
 _FRAME: Final = 300  # bytes of an answer beside its tasks and its cursor

@@ -1,4 +1,4 @@
-"""The seven tools: each reads its arguments, calls one verb of the service, and says in words what came of it."""
+"""The seven tools: each reads its arguments, calls one verb of the service, and describes the result."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class Tools:
 
 
 def _check_action(asked: ActArguments) -> None:
-    """What was given must belong to the action: a `when` beside `pause` would be lost without a word."""
+    """Refuse arguments that do not belong to the action: a `when` with `pause` would be silently ignored."""
     mine = _FOR_ACTION[asked.action]
     strange = [name for name in given(asked) if name not in ("id", "action", *mine)]
     if strange:

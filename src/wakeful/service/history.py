@@ -1,4 +1,4 @@
-"""What happened and what is to come, as one list: fires that came about, and alarms that wait or were cancelled.
+"""Past and upcoming fires as one list: fires, and alarms that wait or were cancelled.
 
 An alarm that waits for its retry stands here once, as the fire that is being retried.
 The words for `status` are those of the Alarm system: pending, fired, completed, failed, cancelled, timed_out.

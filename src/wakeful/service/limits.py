@@ -1,4 +1,4 @@
-"""Limits that keep one owner's agent from harming the others, or itself: each refusal says what would be accepted.
+"""Limits that keep one owner's agent from harming others, or itself: each refusal says what would be accepted.
 
 They hold for requests with a token; whoever owns the machine is not limited. What is counted is counted by this
 process: several processes allow each their own number of creates a minute, and count active alarms anew each minute.
@@ -31,7 +31,7 @@ FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats i
 
 
 def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
-    """What can be said of an alarm by itself: how often it fires and, where a wake set it, how soon and how deep."""
+    """Check one alarm: how often it fires and, if a wake set it, how soon, and the length of the chain."""
     if alarm.kind == "cron":
         _check_interval(alarm, settings.min_interval, now)
     check_backoff(alarm.policy)
@@ -63,7 +63,7 @@ def check_edit(before: Alarm, after: Alarm, settings: Settings, *, now: datetime
 
 
 def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backoff_cap")) -> None:
-    """Whatever fails at once must not be tried again at once, a thousand times."""
+    """Refuse backoffs so short that a failing delivery would be retried without a pause."""
     for name in names:
         if getattr(policy, name) < SHORTEST_BACKOFF:
             raise InvalidRequest(
@@ -139,7 +139,7 @@ class Limits:
         self._asking: dict[str, asyncio.Future[_Count]] = {}
 
     async def admit(self, alarms: Sequence[Alarm], *, now: datetime) -> None:
-        """Let new alarms in, all or none, and count them."""
+        """Admit new alarms, all or none, and count them."""
         for alarm in alarms:
             check(alarm, self._settings, now=now)
         sizes: Counter[str] = Counter()
@@ -150,12 +150,12 @@ class Limits:
             await self._check_quota(owner, number, sizes[owner], now)
 
     async def admit_words(self, alarm: Alarm, *said: str | None, now: datetime) -> None:
-        """Let an alarm get longer words than it has."""
+        """Admit a longer message or payload for an alarm."""
         if (gained := sum(len(text.encode()) for text in said if text is not None) - size(alarm)) > 0:
             await self._check_quota(alarm.owner_did, 0, gained, now)
 
     def admit_retry(self, owner: str, *, now: datetime) -> None:
-        """A fire that is opened again is one more delivery, as a new alarm would be: they are counted together."""
+        """Admit a retry: it is one more delivery, so it is counted together with new alarms."""
         self._check_rate(owner, 1, now)
 
     def _check_rate(self, owner: str, number: int, now: datetime) -> None:
@@ -189,7 +189,7 @@ class Limits:
         return MINUTE if self._refusal(count, number, more) is None else REFUSED_BY
 
     def ended(self, owner: str) -> None:
-        """Count anew: an alarm of theirs is no more."""
+        """Count again at the next request, since an alarm of this owner has ended."""
         self._counts.pop(owner, None)
 
     def _refusal(self, count: _Count, number: int, more: int) -> TooMany | None:
@@ -227,5 +227,5 @@ class Limits:
 
 
 def size(alarm: Alarm) -> int:
-    """What its words take, in bytes."""
+    """Return the bytes of an alarm's message and payload."""
     return len(alarm.wake_message.encode()) + len(alarm.payload.encode())

@@ -1,4 +1,4 @@
-"""What happens, told as it happens, to whoever subscribed.
+"""Live events for subscribers.
 
 One poller per process reads what changed in the store, whichever process changed it, and only while somebody listens.
 Nothing depends on it: what commits very late may be missed, and a fire that changed twice between two looks is told
@@ -62,7 +62,7 @@ TOO_SLOW: Final = "events came faster than they were read"
 
 
 class Live:
-    """Hands out what happens, while somebody listens."""
+    """Sends events to subscribers while there are any."""
 
     def __init__(self, store: Store, clock: Clock, tick: timedelta, *, patience: float = PATIENCE) -> None:
         self._store = store

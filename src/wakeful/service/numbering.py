@@ -1,4 +1,4 @@
-"""How live events are numbered: in order for the process, and without telling one owner how much the others do.
+"""Numbers live events, in order per process, without telling one owner how active others are.
 
 What an owner sees are two things: a count of their own events, and a name to resume from that says nothing to anyone
 but this process.

@@ -1,4 +1,4 @@
-"""Which fire a report means that names only the alarm, as the Alarm system's reports do."""
+"""Find the fire for a report that names only the alarm, as reports of the Alarm system do."""
 
 from __future__ import annotations
 

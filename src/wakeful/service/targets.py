@@ -1,4 +1,4 @@
-"""Targets as the doors know them: which there are, who may use and who serves them, and which are paused."""
+"""The registry of targets: which exist, who may use them, who serves them, and which are paused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TargetRegistry:
         self._elsewhere: frozenset[str] = frozenset()  # these, and what only others have configured
 
     async def admit(self, alarm: Alarm, *, via: str = "") -> None:
-        """Refuse an alarm whose target, or whose chat there, is not for its owner: the one place that does.
+        """Refuse an alarm whose owner may not use its target or chat: the only place that does.
 
         `via`: of an alarm that stands for a task, how it came to be.
         """
@@ -43,7 +43,7 @@ class TargetRegistry:
         await self._check(name, lambda _: True, tell_all=True)
 
     async def _check(self, name: str, may_use: Callable[[str], bool], *, tell_all: bool) -> None:
-        """A target that somebody may not use is as unknown to them as one that is not there."""
+        """Refuse an unknown target. One that the owner may not use counts as unknown."""
         configured = self._configured()
         if name == INBOX or (may_use(name) if name in configured else name in self._elsewhere):
             return

@@ -238,7 +238,7 @@ class Tasks:
         if before is not None and _status(before) in _LIVE:
             check(plan.new, self._settings, now=now)
             return
-        # Rows that no dispatcher has planned yet are no alarms, and would not be counted as such.
+        # Rows that no dispatcher has planned yet are not alarms yet, and would not be counted.
         count, limit = await self._count(plan.new.owner_did), self._settings.quota_active
         if count >= limit:
             raise TooMany(

@@ -1,4 +1,4 @@
-"""The one seam between wakeful and a database, and its few verbs.
+"""The store interface: everything wakeful asks of a database.
 
 Every writing verb is one transaction, all or nothing per alarm: an alarm row and its fires are never out of step.
 All moments are judged by the store's own clock, which `claim` and `now` tell. Nothing above sees a driver's exception:
@@ -29,7 +29,7 @@ AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may b
 
 
 class Added(Struct, frozen=True):
-    """An alarm as the store has it. `deduped`: its key was taken, and this is the one that has it."""
+    """A stored alarm. `deduped`: its key was taken, and this is the alarm that has it."""
 
     alarm: Alarm
     deduped: bool = False
@@ -202,7 +202,7 @@ class Store(Protocol):
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
 
     async def migrate(self) -> list[str]:
-        """Bring the schema up to date, whoever else is starting too; the names of the migrations applied.
+        """Bring the schema up to date, even if other processes do so too; return the names of the applied migrations.
 
         InvalidConfig, and nothing written, where the schema was made by a newer wakeful or one of our table names is
         taken by somebody else's table.
@@ -214,7 +214,7 @@ class Store(Protocol):
         ...
 
     async def now(self) -> datetime:
-        """The moment by the clock that judges leases and due times."""
+        """Return the current time of the store's clock, which judges leases and due times."""
         ...
 
     async def report_keys(self) -> ReportKeys:
@@ -251,7 +251,7 @@ class Store(Protocol):
 
         Due: active and `next_fire_at <= now`. Leased: `claimed_at` is set and less than a lease away from now, with the
         lease given here, whoever claimed it. One from further ahead was made by a clock that has been set back since,
-        and is no lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
+        and is not a lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
         and `updated_at` stay: a claim is not a change.
 
         An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect. At most one of them is
@@ -304,7 +304,7 @@ class Store(Protocol):
         ...
 
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
-        """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
+        """Return the alarm, or None; also None if it is another owner's or the id is not a UUID."""
         ...
 
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:

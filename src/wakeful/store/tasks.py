@@ -31,7 +31,7 @@ class TaskDoor(Protocol):
     async def connect(self, table: str) -> bool:
         """Watch a table, made here where there is none (then True), and take over the rows it has.
 
-        InvalidConfig where it is no table, or one without the columns of a task. Safe to repeat.
+        InvalidConfig if it is not a table, or lacks columns of a task. Safe to repeat.
         """
         ...
 

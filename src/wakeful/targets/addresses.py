@@ -80,7 +80,7 @@ def _kind(address: _Address) -> str | None:
 
 
 def _carried(address: _Address) -> tuple[_Address, ...]:
-    """The IPv4 addresses that a tunnel or translator may make of a private one: it is no safer than they are."""
+    """Return the IPv4 addresses inside a tunnel or translator address, which is only as safe as they are."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
     if address.teredo is not None:

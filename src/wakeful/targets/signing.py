@@ -1,4 +1,4 @@
-"""Standard Webhooks signatures: `sign` for wakeful, `verify` for whoever receives its wakes."""
+"""Standard Webhooks signatures: `sign` for wakeful, `verify` for receivers of its wakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIX = "whsec_"
 
 
 class BadSignature(ValueError):
-    """The request does not come from someone who has the secret, or it is not from just now."""
+    """The signature does not match the secret, or the request is too old."""
 
 
 def key(secret: str) -> bytes:
@@ -36,7 +36,7 @@ def key(secret: str) -> bytes:
 
 
 def sign(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`: one signature for each key, so that receivers can change theirs in peace."""
+    """The value of `webhook-signature`: one signature for each key, so that receivers can change theirs at any time."""
     signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
     return " ".join(
         "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode() for secret in secrets
@@ -48,7 +48,7 @@ def verify(
 ) -> str:
     """Check a received wake and return its fire id; BadSignature if anything is wrong.
 
-    Give several secrets while they are being changed. `body` must be the very bytes received. A wake can come more than
+    Give several secrets while they are being changed. `body`: the exact bytes received. A wake can come more than
     once under the same fire id: remember those already seen.
     """
     secrets = [secret] if isinstance(secret, str) else list(secret)

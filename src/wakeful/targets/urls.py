@@ -1,4 +1,4 @@
-"""What an operator may write as the address of a target: checked once, at start."""
+"""Checks of the URL and headers of a target, once at start."""
 
 from __future__ import annotations
 

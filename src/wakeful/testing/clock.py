@@ -15,7 +15,7 @@ _TURNS: Final = (
 
 
 class ManualClock:
-    """Time as a test wants it. Sleepers wake in the order of their moments while the clock is moved past them."""
+    """A clock under the control of a test. Sleepers wake in order while the clock is moved past them."""
 
     def __init__(self, now: datetime = NEW_YEAR) -> None:
         self._now = now
@@ -52,12 +52,12 @@ class ManualClock:
         await _let_run(_TURNS)
 
     async def stand_still(self, by: timedelta | float) -> None:
-        """What everybody on a machine sees that was suspended: the time has come and gone, and all wake at its end."""
+        """Simulate a suspended machine: time passes, and all sleepers wake at its end."""
         self._pass(self._passed + (by if isinstance(by, timedelta) else timedelta(seconds=by)))
         await self.advance(0)
 
     def set_back(self, by: timedelta | float) -> None:
-        """What an operator or a time server does to a clock that is ahead. No time passes."""
+        """Set the clock back, as an operator or a time server does. No time passes."""
         self._now -= by if isinstance(by, timedelta) else timedelta(seconds=by)
 
     @property

@@ -1,6 +1,6 @@
-"""JSON-RPC 2.0: what a message asks for, and the methods that only look.
+"""JSON-RPC 2.0: decoding messages, and the read-only methods.
 
-Every call is answered for one owner, who comes from the credential and from nowhere else.
+Every call is answered for one owner, who is known from the credential alone.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Call(Struct, frozen=True):
 
 
 class Fault(Exception):
-    """What JSON-RPC itself has to complain about."""
+    """An error of JSON-RPC itself."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -103,13 +103,13 @@ Method = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class RpcDispatcher:
-    """Takes messages, calls methods, gives answers."""
+    """Decodes messages, calls methods and encodes answers."""
 
     def __init__(self, methods: dict[str, Method]) -> None:
         self._methods = methods
 
     async def answer(self, message: str | bytes) -> bytes | None:
-        """What to send back, if anything."""
+        """Return what to send back, if anything."""
         try:
             said = _read(message)
         except Fault as fault:
@@ -126,7 +126,7 @@ class RpcDispatcher:
         return views.encode(answers) if answers else None
 
     async def _one(self, said: Any, room: int = ANSWER_LIMIT) -> dict[str, Any] | None:
-        """The answer to one request, whose result has at most so many bytes."""
+        """Return the answer to one request, with at most this many bytes in its result."""
         try:
             call = _call(said)
         except Fault as fault:
@@ -206,7 +206,7 @@ def _refusal(id: Any, fault: Fault) -> dict[str, Any]:
 
 
 def params_of(given: dict[str, Any], kind: type[T]) -> T:
-    """The parameters as a value of a type, or an error that names the field."""
+    """Decode the parameters into a type, or raise an error that names the field."""
     return decode(views.encode(given), kind)
 
 
@@ -266,7 +266,7 @@ class AlarmMethods:
 
 
 def _whole(found: Matches[T], limit: int) -> Matches[T]:
-    """What was found, unless it was cut for its weight: these answers are plain lists, and cannot say so."""
+    """Return what was found, or raise if it was cut: these answers are plain lists and cannot say that more follows."""
     if found.further is not None and len(found) < limit:
         raise _too_long()
     return found

@@ -1,7 +1,7 @@
 """Live events as a stream that a browser or curl can read: `text/event-stream`.
 
-Who comes back with `Last-Event-ID` goes on from there, while this process remembers; else the first event is `reset`.
-Who does not keep up hears a last event, `dropped`, and may come back likewise.
+A client with `Last-Event-ID` continues from there if this process still remembers it; else the first event is `reset`.
+A client that is too slow gets a last event, `dropped`, and may reconnect in the same way.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def principal_of(scope: Scope) -> Principal:
 
 
 class LiveContext(Struct, frozen=True):
-    """What those who follow along have in common."""
+    """What all live connections share."""
 
     context: Context
     live: Live
@@ -53,7 +53,7 @@ class LiveContext(Struct, frozen=True):
     open_connections: OpenConnections
 
     def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
-        """A place for one more who follows; TooMany where all are taken, or an owner with a token has all it may."""
+        """Reserve a place for one more connection; TooMany if the process or the owner has reached its limit."""
         return self.context.service.connections.seat(None if principal.local else principal.owner)
 
 

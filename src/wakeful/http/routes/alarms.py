@@ -48,7 +48,7 @@ async def create(context: Context, call: OperationRequest) -> Response:
 
 
 def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
-    """With the key from the header, where there is one; quotes around it are not part of it."""
+    """Return the request with the key from the header, if there is one, without quotes."""
     said = header(call.request, b"idempotency-key")
     if said is None:
         return given
@@ -74,7 +74,7 @@ async def create_many(context: Context, call: OperationRequest) -> Response:
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[dict[str, Any]]:
-    """None waits for the one before it: the store commits together what comes together.
+    """Set all items concurrently: the store commits together what arrives together.
 
     They begin a few at a time, since reading what was asked for is work: others on this loop get their turn in between.
     """
@@ -136,7 +136,7 @@ async def edit(context: Context, call: OperationRequest) -> Response:
 
 
 def _match(header: str | None) -> int | None:
-    """The version an `If-Match` header names; None for any."""
+    """Return the version in an `If-Match` header; None for any version."""
     if header is None or header.strip() == "*":
         return None
     tag = header.strip().removeprefix("W/")

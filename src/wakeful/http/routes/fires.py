@@ -1,4 +1,4 @@
-"""Fires over HTTP: what happened, reports on it, another try; and the inbox."""
+"""Fires over HTTP: list, report, retry; and the inbox."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _page(context: Context, call: OperationRequest, alarm_id: str = "") ->
 
 
 async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -> tuple[list[Fire], dict[str, str]]:
-    """The fires the query chooses, and `next_cursor` where there are more."""
+    """Return the fires that match the query, and `next_cursor` if there are more."""
     found = await context.of(call).fires(
         alarm_id,
         status=call["status"],
@@ -74,7 +74,7 @@ async def report(context: Context, call: OperationRequest) -> Response:
 
 
 async def _reporter(context: Context, call: OperationRequest) -> Caller:
-    """In whose name a report is made; the fire's own token speaks for whoever owns it."""
+    """Return the caller of a report; a fire's report token stands for its owner."""
     header = call.request.headers.get("authorization")
     scheme = (header or "").partition(" ")[0].lower()
     token = bearer(header)
@@ -87,7 +87,7 @@ async def _reporter(context: Context, call: OperationRequest) -> Caller:
 
 
 async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
-    """Whether a report token is this fire's, made with the key there is now or with one it took the place of."""
+    """Return whether a report token belongs to this fire, made with the current key or an earlier one."""
     keys = await context.store.report_keys()
     if _is_made_with(keys.current, fire_id, token):
         return True
@@ -147,7 +147,7 @@ async def take(context: Context, call: OperationRequest) -> Response:
 
 
 def _wake(taken: TakenWake, url: str, secret: bytes) -> dict[str, Any]:
-    """The wake, which is the same each time, and beside it what is not."""
+    """Return the wake, which never changes, and what varies each time it is handed out."""
     alarm, fire = taken
     wake = Wake(replace(alarm, occurrence_at=fire.scheduled_for), report_url=url, secret=secret)
     return wake.fields | views.handed_out(taken)

@@ -1,4 +1,4 @@
-"""The whole over HTTP: what happened, what is to come, and what a phrase means."""
+"""Overviews over HTTP: history, agenda, and the preview of a `when`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def agenda(context: Context, call: OperationRequest) -> Response:
 
 
 def _more(found: Matches[Any]) -> dict[str, bool]:
-    """Said where the answer ends at its limit or at its weight, and there may be more."""
+    """Note that there may be more, if the answer was cut at its limit or size."""
     return {} if found.further is None else {"more": True}
 
 

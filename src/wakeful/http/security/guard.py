@@ -1,4 +1,4 @@
-"""What stands before the HTTP door: who may knock, how much they may say, and what they hear when something breaks.
+"""Checks before every HTTP request: host, origin, body size; and error answers.
 
 A browser that was led here by a foreign page names that page in `Host` (DNS rebinding) or `Origin`, or says at least
 that there is one in `Sec-Fetch-Site`; all are refused.
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Refusal(WakefulError):
-    """A refusal that only HTTP knows."""
+    """An error that exists only in HTTP."""
 
     def __init__(self, status: int, code: str, message: str, *, field: str = "", fix: str = "") -> None:
         super().__init__(message, field=field, fix=fix)
@@ -54,7 +54,7 @@ class Refusal(WakefulError):
 
 
 class Guard:
-    """Refuses strangers, and turns whatever was not foreseen into a problem answer that tells nothing."""
+    """Refuses foreign hosts and origins, and turns unexpected errors into a problem answer without details."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -121,9 +121,9 @@ class Guard:
 
 
 def refuse_pages(scope: Scope) -> None:
-    """Refuse what another site's page makes a browser ask, where nobody has to prove anything.
+    """Refuse requests that another site's page makes a browser send, if no token is needed.
 
-    An image or a link has no `Origin`; browsers tell in `Sec-Fetch-Site` whose it is, and no page can change that.
+    An image or a link has no `Origin`; browsers set `Sec-Fetch-Site`, which no page can change.
     """
     for name, value in scope["headers"]:
         if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
@@ -139,7 +139,7 @@ def _netloc(origin: str) -> str:
 
 
 async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
-    """The JSON body as a value of a type; where it is optional, nothing stands for an empty object."""
+    """Decode the JSON body into a type; if it is optional, an empty body is an empty object."""
     if optional and not (said := await read(request)):
         return decode(b"{}", kind)
     media = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
@@ -158,12 +158,12 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
 
 
 def header(request: Request, name: bytes) -> str | None:
-    """The first header of a name, looked for by hand: cheaper than a mapping of all of them."""
+    """Return the first header of a name; cheaper than a mapping of all of them."""
     return next((value.decode("latin-1") for given, value in request.scope["headers"] if given == name), None)
 
 
 async def read(request: Request) -> bytes:
-    """The whole body. What is too long is not kept while it is being read."""
+    """Read the whole body, without keeping one that is too long."""
     kept, size, more = b"", 0, True
     while more:
         message = await request.receive()
@@ -183,7 +183,7 @@ async def read(request: Request) -> bytes:
 
 
 def check_depth(said: bytes, field: str = "body") -> None:
-    """Refuse what is nested so deeply that reading it again elsewhere could fail."""
+    """Refuse JSON that is nested so deeply that another program could fail to read it."""
     if said.count(b"[") + said.count(b"{") <= DEPTH_LIMIT:
         return
     depth = 0
@@ -194,7 +194,7 @@ def check_depth(said: bytes, field: str = "body") -> None:
 
 
 class Answer(Response):
-    """JSON, with few and simple headers: put together without the care that others need."""
+    """A JSON response with few and simple headers, built faster than a general one."""
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
         self.body, self.status_code, self.background = body, status, None
@@ -226,14 +226,14 @@ def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = No
 
 
 def problem(error: WakefulError) -> dict[str, Any]:
-    """An error as the body of an answer, also a refusal that only HTTP knows."""
+    """Return an error as the body of an answer."""
     if not isinstance(error, Refusal):
         return views.problem(error)
     return views.problem(error, error.status) | {"title": HTTPStatus(error.status).phrase}
 
 
 def refused(error: Exception) -> Response:
-    """Any error on purpose as `application/problem+json`."""
+    """Return an expected error as `application/problem+json`."""
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         headers = dict(error.headers or {})
