@@ -157,7 +157,7 @@ class Metrics:
         self._settles.observe(seconds)
 
     def fires(self, before: Ended | None, after: Iterable[Ended]) -> None:
-        """Fires as they were written. One that stands as it stood before is not counted again; a retry is not an end."""
+        """Fires as they were written. One that stands as it stood before is not counted again; nor is a retry."""
         for fire in after:
             if before is not None and fire.scheduled_for == before.scheduled_for and fire.status == before.status:
                 continue

@@ -27,7 +27,7 @@ CONNECT_WITHIN: Final = 3.0  # to any of them
 HOST_WITHIN: Final = 1.0  # to one of several
 PROBE_WITHIN: Final = 1.5  # for an answer to whether it is there at all
 _PORT: Final = 5432
-# What one server says, or does not say, that the next may know better. Not a wrong password: another server would refuse it too.
+# What one server says, or does not say, that the next may know better. Not a wrong password.
 _NEXT: Final = (
     OSError,
     asyncpg.InterfaceError,
