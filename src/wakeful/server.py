@@ -132,7 +132,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
         log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP; to add it: pip install "wakeful[mcp]"')
         if ready is not None:
-            ready(url)  # the socket listens already: whoever connects now waits a moment at most
+            ready(url)  # the socket is listening: a client that connects now waits a moment at most
         await _both(clock, answering, stop)
     finally:
         listener.close()
@@ -326,7 +326,7 @@ def _handling_signals() -> Iterator[_SignalHandler]:
         yield handler
         return
     handler, loop = _SignalHandler(), asyncio.get_running_loop()
-    # Only the main thread is told of signals; elsewhere, whoever owns it decides.
+    # Only the main thread receives signals; in other threads the program decides.
     numbers = SIGNALS if threading.current_thread() is threading.main_thread() else ()
     for number in numbers:
         loop.add_signal_handler(number, handler.told, number)

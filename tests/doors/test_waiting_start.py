@@ -73,7 +73,7 @@ async def test_what_waiting_cannot_help_ends_it_at_once(start: Start, pg_cluster
         pg_dsn.replace("postgres:@", "no_such_role:@"): (6, "no_such_role"),
         "text.db": (2, "is not a SQLite database"),
         "no/such/folder/w.db": (2, "is not a directory"),
-        "mysql://db": (2, "is no store"),
+        "mysql://db": (2, "is not a store"),
     }
     for db, (code, words) in wrong.items():
         for command in ("serve", "worker"):

@@ -427,7 +427,7 @@ def test_the_row_of_another_file_with_the_same_id_is_told_apart(
     bring()
     [left] = told(bring("--json", code=1, path="other.sqlite"))["left"]
     [mine] = here.alarms().values()
-    assert left["reason"] == f"alarm {mine.id} has its idempotency_key 'alarm:{id}' here already"
+    assert left["reason"] == f"alarm {mine.id} already has the idempotency_key 'alarm:{id}' here"
     bring("--owner", "bo", path="other.sqlite")
     assert {alarm.owner_did: alarm.wake_message for alarm in here.alarms().values()} == {
         "local": "Call client",

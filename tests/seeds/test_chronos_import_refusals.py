@@ -89,7 +89,7 @@ def test_a_target_that_is_not_configured_is_refused_with_those_that_are(
     run: Run, chronos: Chronos, dry: list[str]
 ) -> None:
     said = run(chronos.dsn, "--table", chronos.table, "--target", "deck", *dry, code=2).stderr
-    assert "error: target: there is no target 'deck'. Known names: inbox, router." in said
+    assert "error: target: there is no target 'deck'. Known are: inbox, router." in said
     said = run(chronos.dsn, "--table", chronos.table, "--target-for", "workforced=deck", *dry, code=2).stderr
     assert "there is no target 'deck'" in said
     assert "Give WORD=NAME." in run(chronos.dsn, "--target-for", "workforced", code=2).stderr
@@ -100,7 +100,7 @@ def test_without_a_router_the_default_target_is_not_there(
 ) -> None:
     monkeypatch.delenv("WAKEFUL_WAKE_URL")
     said = run(chronos.dsn, "--table", chronos.table, code=2).stderr
-    assert "there is no target 'router'. Known names: inbox. The setting wake_url makes the target router." in said
+    assert "there is no target 'router'. Known are: inbox. The setting wake_url makes the target router." in said
 
 
 def test_beside_chronoss_own_table_it_wants_names_of_its_own(

@@ -66,7 +66,7 @@ class LeftBehind(Struct, frozen=True):
 
 
 class Findings(Struct):
-    """What was found, and what became of it."""
+    """The rows that were found, and the result of each."""
 
     kinds: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # by (status, kind)
     waiting: Counter[str] = msgspec.field(default_factory=Counter)  # active, by target

@@ -277,7 +277,7 @@ class Dispatcher:
     def _adopt(self, flight: Flight, alarm: Alarm) -> None:
         """Adopt an alarm claimed again while its delivery is under way (its lease expired): it is not sent again.
 
-        What was already handed in to be settled comes back as lost, and is then decided anew on this claim.
+        What was already handed in to be settled comes back as lost, and is then decided again on this claim.
         """
         flight.alarm = replace(alarm, unsettled=flight.alarm.unsettled)  # no worker died of it: it was ours all along
         flight.lost, flight.taken = False, self._clock.monotonic()

@@ -33,7 +33,7 @@ _WORDS: Final[dict[type[Any], str]] = {
 _SHOWN: Final = 120
 _SHOWN_OF_DATABASE: Final = 300
 NOT_WRITTEN: Final = "the row could not be written"
-NOT_SETTLED: Final = "what came of it could not be written down"
+NOT_SETTLED: Final = "the outcome could not be written"
 _FRAMES: Final = 5
 
 

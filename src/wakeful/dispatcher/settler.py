@@ -228,7 +228,7 @@ class Settler:
     async def _overtaken(self, flight: Flight) -> Change | None:
         """The settlement itself was to say it, and has not, because the task's row was changed: nothing was delivered.
 
-        The row is planned anew, and the alarm, if it is still ours, handed back: it then says what the row says now.
+        The row is planned again, and the alarm, if it is still ours, released: it then says what the row says now.
         """
         held, now = flight.alarm, flight.attempt.ended if flight.attempt is not None else flight.alarm.updated_at
         flight.outcome = flight.attempt = None

@@ -57,7 +57,7 @@ class TaskPlanning:
     async def overtaken(self, alarms: Sequence[Alarm], now: datetime) -> dict[str, timedelta]:
         """Those of these claimed alarms that must not be delivered: their task's row was changed since it was planned.
 
-        It is planned anew here. What they are to say, if anything, is known once they are claimed again: at once, or
+        It is planned again here. What they are to say, if anything, is known once they are claimed again: at once, or
         after the wait given here where the row is being changed just now, or nothing can be made of it.
         """
         ids = [alarm.id for alarm in alarms if alarm.created_via == TASKS]

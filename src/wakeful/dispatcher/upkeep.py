@@ -93,7 +93,7 @@ class Upkeep:
         self.heard = stopwatch()
 
     async def catch_up(self, *, anew: bool = False) -> None:
-        """Before the first claim: which targets are paused, and what became of the tasks meanwhile.
+        """Before the first claim, read which targets are paused, and plan tasks that changed in the meantime.
 
         Should planning fail, claims go on without it: a task's row is asked again before anything is said for it.
         """

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wakeful.service import Service
 
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
-PATIENCE: Final = 1000  # of a cancel: whoever wants to end a loop must not lose to it
+PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
 PENDING: Final = ("active", "paused")
 PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_expr", "key": "idempotency_key"}

@@ -202,7 +202,7 @@ def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) 
         if len(found) >= limit or (found and room <= 0):
             return Matches(found, (moment, id))
         found.append((moment, alarm))
-        room -= len(alarm.wake_message) + len(alarm.payload)  # each time anew: it is told as often
+        room -= len(alarm.wake_message) + len(alarm.payload)  # counted each time it is listed
     return Matches(found)
 
 

@@ -1,7 +1,7 @@
 """Limits that keep one owner's agent from harming others, or itself: each refusal says what would be accepted.
 
-They hold for requests with a token; whoever owns the machine is not limited. What is counted is counted by this
-process: several processes allow each their own number of creates a minute, and count active alarms anew each minute.
+They apply to requests with a token, not to the machine's owner. Each process counts on its own:
+several processes each allow their own number of creates a minute, and count active alarms again each minute.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Live:
         return [telling for telling in self._ring if telling.number > number]
 
     async def _catch_up(self) -> None:
-        """Go on where the last subscriber left; after a longer time begin anew, with what is there already known."""
+        """Continue where the last subscriber left; after a longer time start again from now."""
         now = await self._store.now()
         if self._place is not None and timedelta(0) <= now - self._place.looked_at < RESUME_WITHIN:
             for _ in range(PAGES):

@@ -11,7 +11,7 @@ import secrets
 from collections import OrderedDict
 from typing import Final
 
-OWNERS: Final = 50_000  # whose counts are kept; who was silent for longest begins anew
+OWNERS: Final = 50_000  # whose counts are kept; the one that was silent for longest starts again
 _HALF: Final = 24  # bits
 _MASK: Final = (1 << _HALF) - 1
 _ROUNDS: Final = 4

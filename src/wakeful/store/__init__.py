@@ -283,7 +283,7 @@ class Store(Protocol):
         ...
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Start the leases anew; the ones that were lost: the claim moved, the alarm is settled, not active, or gone.
+        """Renew the leases; return the ones that were lost: the claim moved, the alarm is settled, not active, or gone.
 
         A lease that ran out but that nobody took since is still ours to renew.
         """
@@ -297,7 +297,7 @@ class Store(Protocol):
         ...
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        """What could be claimed just now, whoever serves it: how many per target, and when the first was due.
+        """Return what could be claimed now by any worker: how many per target, and when the first was due.
 
         Counted no further than BACKLOG_LIMIT, so that asking stays cheap; targets with nothing due are left out.
         """
@@ -308,7 +308,7 @@ class Store(Protocol):
         ...
 
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        """The alarms of these ids, where they exist, whoever's they are: one read however many."""
+        """Return the alarms with these ids that exist, of any owner, in one read."""
         ...
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
@@ -358,7 +358,7 @@ class Store(Protocol):
         ...
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
-        """For whoever follows along: at most `limit` each of new alarms, changed fires and events; empty owner: all.
+        """Return what is new: at most `limit` each of new alarms, changed fires and events; empty owner: all.
 
         Alarms: `created_at` at or after `since`, in the order of their ids. An id is a UUIDv7 made no earlier than its
         alarm's `created_at`, and a store may rely on that: an alarm with an id of another kind may be left out. Fires:

@@ -60,7 +60,7 @@ class TaskDoor(Protocol):
         ...
 
     async def mend(self) -> bool:
-        """Watch the table again where it was made anew (then True), and look at all of its rows."""
+        """Watch the table again if it was recreated (then True), and read all of its rows."""
         ...
 
     async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
@@ -118,7 +118,7 @@ MOVED: Final = Planned("moved")
 
 
 class NotAsRead(Exception):
-    """Somebody was faster: decided anew in the next round."""
+    """Someone else was faster: decide again in the next round."""
 
 
 class TaskTable(Struct, frozen=True):

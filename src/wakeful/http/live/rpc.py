@@ -258,7 +258,7 @@ class AlarmMethods:
         return _whole(await self._alarms.failed(limit=params.limit, most=ANSWER_LIMIT), params.limit)
 
     async def get(self, given: dict[str, Any]) -> Any:
-        """One alarm, and what became of its latest fires: their `result` is where the outcome stands."""
+        """Return one alarm and its latest fires; their `result` is the outcome."""
         params = params_of(given, GetParams)
         alarm = await self._alarms.get(params.id)
         fires = await self._alarms.fires(alarm.id, limit=FIRES_SHOWN)

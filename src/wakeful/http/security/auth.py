@@ -189,7 +189,7 @@ class Auth:
         if any(token.is_live(now) for token in await self._store.tokens()):
             return False
         if door == "open" and not self._open:
-            log.warning("opened by `wakeful token open`: whoever reaches this server acts as its owner")
+            log.warning("opened by `wakeful token open`: anyone who reaches this server acts as its owner")
         return True
 
     async def _token(self, id: str) -> Token | None:

@@ -30,7 +30,7 @@ class Connection(H11Protocol):
     _wire: asyncio.Transport
     _joined: BufferedTransport
     _waiting_since: float | None = None
-    _timer: asyncio.TimerHandle | None = None  # one for many requests: set anew when it rings, not with each of them
+    _timer: asyncio.TimerHandle | None = None  # one for many requests: reset when it fires, not with each of them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self._joined = BufferedTransport(transport, self.loop)

@@ -18,7 +18,7 @@ from wakeful.errors import TooMany
 
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)
-OWNERS: Final = 4096  # remembered at once; one that is forgotten begins anew
+OWNERS: Final = 4096  # remembered at once; one that is forgotten starts again
 
 
 class Rate:

@@ -1,4 +1,4 @@
-"""Bring a PostgreSQL schema up to date, whoever else is starting too, in a database that may be somebody else's.
+"""Bring a PostgreSQL schema up to date, even if other processes do so too, in a database that may be shared.
 
 One transaction per migration, with its row in the ledger; the lock is the transaction's own, so that it works behind
 pgbouncer.

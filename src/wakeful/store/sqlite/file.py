@@ -17,7 +17,7 @@ from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable, WakefulEr
 BUSY_MS: Final = 5000
 SYNCHRONOUS: Final = "full"  # anything less, and a power cut takes back what was acknowledged
 _ASK_AGAIN: Final = 0.0003  # seconds
-# Bytes the log is cut back to when it begins anew: after a burst, or once a long reader that kept it growing is gone.
+# Bytes the log is cut back to when it starts again: after a burst, or once a long reader that kept it growing is gone.
 _WAL_LIMIT: Final = 8 * 1024 * 1024
 _CACHE_KB: Final = 16_384
 

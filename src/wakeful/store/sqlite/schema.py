@@ -48,7 +48,7 @@ def bring_up_to_date(db: apsw.Connection, naming: Naming, steps: list[Migration]
     service = f"wakeful:{naming.prefix}" if naming.prefix else "wakeful"
     applied = []
     for step in steps:
-        # Looked at anew under each lock: another process may have come first.
+        # Checked again under each lock: another process may have come first.
         db.execute("begin immediate")
         try:
             ledger = _ledger(db, naming)
