@@ -55,7 +55,7 @@ class Agent:
 
 def taught(text: str) -> tuple[str, dict[str, Any]]:
     """The call an error recommends."""
-    found = re.search(r"(?:To look|Your call with(?:out)? [\w ]+): (\w+) (\{.*\})$", text)
+    found = re.search(r"(?:To check|Your call with(?:out)? [\w ]+): (\w+) (\{.*\})$", text)
     assert found is not None, text
     return found[1], json.loads(found[2])
 

@@ -249,7 +249,7 @@ async def test_a_report_may_name_the_alarm_as_alarms_own_do(clock: Wakeful, desk
     done = await clock.completed(later.id, "ok")
     assert (done.id, done.status, done.attempts) == (later.fire_id, "completed", 2)
     assert await clock.completed(later.id, "again") == done, "a report counts once"
-    with pytest.raises(wakeful.Conflict, match="already on record"):
+    with pytest.raises(wakeful.Conflict, match="its outcome is recorded"):
         await clock.delivery_failed(later.id)
     with pytest.raises(wakeful.NotFound, match="no alarm or fire"):
         await clock.completed("01900000-0000-7000-8000-000000000000")
