@@ -171,7 +171,7 @@ class TestAFlood:
         assert self.lines(handler) == first
         watch[0] += SPAN
         self.say(handler, "something else")
-        assert self.lines(handler) == [*first, "no 20 … and 1,234 more like this in 10 s", "something else"]
+        assert self.lines(handler) == [*first, "no 20 … and 1,234 more like this within 10 s", "something else"]
         self.say(handler, "no %d", 7)  # a new span
         assert self.lines(handler)[-1] == "no 7"
 
@@ -180,7 +180,7 @@ class TestAFlood:
             self.say(handler, "no")
         watch[0] += 3
         handler.close()
-        assert self.lines(handler)[-1] == "no … and 10 more like this in 3 s"
+        assert self.lines(handler)[-1] == "no … and 10 more like this within 3 s"
 
     def test_is_summed_up_also_when_nothing_follows(self) -> None:
         handler = Summing(io.StringIO(), span=0.05)
@@ -190,7 +190,7 @@ class TestAFlood:
             if len(self.lines(handler)) > FIRST:
                 break
             threading.Event().wait(0.01)
-        assert self.lines(handler)[-1] == "no … and 10 more like this in 1 s"
+        assert self.lines(handler)[-1] == "no … and 10 more like this within 1 s"
         handler.close()
         assert len(self.lines(handler)) == FIRST + 1
 
@@ -213,7 +213,7 @@ class TestAFlood:
         written = len(self.lines(handler))
         assert written < 300
         handler.close()
-        assert self.lines(handler)[-1].endswith(f" … and {3000 - written:,} more like this in 1 s")
+        assert self.lines(handler)[-1].endswith(f" … and {3000 - written:,} more like this within 1 s")
 
     def test_of_debug_lines_was_asked_for(self, handler: Summing) -> None:
         for _ in range(100):

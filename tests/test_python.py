@@ -187,7 +187,7 @@ async def test_history_and_agenda_tell_what_was_and_what_comes(place: Place, clo
         assert [entry.alarm_id for entry in await wake_me.history(status="fired")] == [fired.id]
         assert {entry.alarm_id for entry in await wake_me.history(status="pending")} == {hourly.id, later.id}
         assert [alarm.id for _, alarm in await wake_me.agenda(hours=2)] == [hourly.id, later.id, hourly.id]
-        with pytest.raises(wakeful.InvalidRequest, match="is no status"):
+        with pytest.raises(wakeful.InvalidRequest, match="is not a status"):
             await wake_me.history(status="odd")
 
 

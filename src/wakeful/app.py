@@ -1,4 +1,4 @@
-"""The only place that chooses a store, targets and doors."""
+"""Build a clock from settings: the only module that chooses the store and the targets."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _store(settings: Settings, clock: Clock | None) -> Store:
             fix="Give a file, postgresql://… or https://….",
         )
     if settings.schema:
-        raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use prefix.")
+        raise InvalidConfig("SQLite has no schemas", field="schema", fix="Use the setting prefix.")
     from wakeful.store.sqlite import SqliteStore
 
     make_folder(settings.db)
@@ -159,7 +159,7 @@ def _where(naming: Naming) -> str:
 
 
 def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, ServedTarget]:
-    """The inbox, the router where it is set up, and every [targets.NAME]."""
+    """Build the inbox, the router if it is configured, and every [targets.NAME]."""
     served = {INBOX: ServedTarget(Inbox(), settings.total_concurrency, breaks=False)}
     configured: dict[str, Mapping[str, Any]] = dict(settings.targets)
     if settings.wake_url:
@@ -173,7 +173,7 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
 
 
 def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:
-    """Where tasks go when nothing else is said: the table their gateway reads, in the same database."""
+    """Build the default target of tasks: the table that their gateway reads, in the same database."""
     given = {"kind": "table", "table": settings.tasks_target}
     return _target(settings.tasks_target, given, settings, clock or SystemClock())
 
@@ -182,7 +182,7 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     kind = str(given.pop("kind"))
     concurrency = given.pop("concurrency", settings.concurrency)
     if not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidConfig(f"{concurrency!r} is not a number from 1 up", field=f"targets.{name}.concurrency")
+        raise InvalidConfig(f"{concurrency!r} is not a whole number of 1 or more", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
     module, _, cls = TARGET_KINDS[kind].place.partition(":")
     try:
@@ -200,6 +200,6 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None
     except (TypeError, AttributeError, ValueError) as error:  # a file can hold anything where a text belongs
         raise InvalidConfig(
-            f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists what {kind} takes."
+            f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists the settings of {kind}."
         ) from None
     return ServedTarget(target, concurrency, users=users)

@@ -1,4 +1,4 @@
-"""The clock a Python program holds: every verb (service/verbs.py), the handlers of this process, and the dispatcher."""
+"""The Python client: all verbs (service/verbs.py), the handlers of this process, and the dispatcher."""
 
 from __future__ import annotations
 
@@ -39,13 +39,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @runtime_checkable
 class Checked(Protocol):
-    """A target that can tell at the start that it will not work."""
+    """A target that can check at startup whether it will work."""
 
     async def check(self, database: str) -> None: ...
 
 
 class Wakeful(Alarms):
-    """One owner's clock on a store. Use it as `async with wakeful.open(…) as clock`."""
+    """The alarm clock of one owner on one store.
+
+    >>> async with wakeful.open("wakeful.db") as clock:
+    ...     alarm = await clock.set("tomorrow at 9am", "Check the grant portal")
+    """
 
     def __init__(
         self,
@@ -100,12 +104,20 @@ class Wakeful(Alarms):
         await self.close()
 
     async def close(self) -> None:
+        """Close the targets and the store. `async with` does this.
+
+        >>> await clock.close()
+        """
         for served in self._served.values():
             await served.target.close()
         await self._store.close()
 
     def for_owner(self, owner: str) -> Alarms:
-        """The same verbs for another owner: for a program that keeps the alarms of several."""
+        """Return the same verbs for another owner, for a program that keeps alarms of several owners.
+
+        >>> (await clock.for_owner("eve").set("in 1 hour", "Stretch")).owner_did
+        'eve'
+        """
         return self.service.of(replace(self.caller, owner=owner))
 
     async def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
@@ -128,10 +140,14 @@ class Wakeful(Alarms):
     def handler(
         self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
     ) -> Callable[[F], F]:
-        """Serve a target of this name in this process with a function, async or plain.
+        """Register a function, async or plain, as the target `name` in this process.
 
-        What it returns is the result; what it raises is the failure, and the retry ladder climbs. With `reports` it
-        may return None and say later how it went, by `completed` or `delivery_failed`.
+        >>> @clock.handler("ops")
+        ... async def ops(wake: wakeful.Wake) -> str:
+        ...     return f"read {wake.message}"
+
+        What it returns is the result of the fire; an exception is a failure, which is retried. With `reports` it may
+        return None and report later with `completed` or `delivery_failed`.
         """
 
         if not isinstance(name, str):
@@ -141,7 +157,7 @@ class Wakeful(Alarms):
 
         def register(function: F) -> F:
             if name == INBOX or (name in self._served and name != self._implied):
-                raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
+                raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Choose another name.")
             if name == self._implied:
                 self._implied = ""
             room = self.settings.total_concurrency if concurrency is None else concurrency
@@ -165,7 +181,7 @@ class Wakeful(Alarms):
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """Made on first use: handlers are registered before it runs."""
+        """The dispatcher, created on first use: handlers are registered before it runs."""
         if self._dispatcher is None:
             now = self._clock.now()
             worker = Worker(
@@ -189,12 +205,20 @@ class Wakeful(Alarms):
         return self._dispatcher
 
     async def run(self) -> None:
-        """Dispatch until cancelled; then finish or hand back what is in flight."""
+        """Deliver alarms as they become due, until cancelled; then finish or release the deliveries in flight.
+
+        >>> running = asyncio.create_task(clock.run())
+        >>> running.cancel()
+        True
+        """
         await self.check_targets()
         await self.dispatcher.run()
 
     async def check_targets(self) -> None:
-        """Refuse to start with a target that cannot work: a table that is missing, or has no unique key."""
+        """Raise InvalidConfig if a target cannot work: a table that is missing or has no unique key.
+
+        >>> await clock.check_targets()
+        """
         for name, served in self._served.items():
             if isinstance(served.target, Checked):
                 try:
@@ -232,11 +256,18 @@ class Wakeful(Alarms):
             yield
 
     async def run_due(self) -> int:
-        """Deliver what is due now, and return: for tests and for programs with a loop of their own."""
+        """Deliver what is due now and return how many, for tests and for programs with their own loop.
+
+        >>> await clock.run_due()
+        0
+        """
         return await self.dispatcher.run_due()
 
     def asgi(self) -> Starlette:
-        """The HTTP doors as an ASGI application, to mount in one of your own."""
+        """Return the HTTP API as an ASGI application, to serve or to mount in your own.
+
+        >>> app = clock.asgi()
+        """
         from wakeful.http import did, health
         from wakeful.http.app import application
         from wakeful.http.envelope import Envelope
@@ -267,7 +298,7 @@ def _tell_if_broken(dispatching: asyncio.Task[None]) -> None:
 
 
 def has_mcp() -> bool:
-    """Whether the MCP door can be opened: the package behind it is optional, and takes a second to import."""
+    """Return whether MCP can be served: its package is optional, and takes a second to import."""
     return find_spec("mcp") is not None
 
 

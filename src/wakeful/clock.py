@@ -1,4 +1,4 @@
-"""The only module that asks the time or sleeps."""
+"""The system clock, and everything else that reads the time or sleeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Clock(Protocol):
     def now(self) -> datetime: ...
 
     def monotonic(self) -> float:
-        """Seconds on a clock that nobody sets: what intervals go by. Only differences mean something."""
+        """Return seconds on a monotonic clock, for measuring intervals. Only differences have a meaning."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -52,7 +52,7 @@ _here = _Here()
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this thread. Until Python 3.12 asking asyncio costs a system call; this does so only once."""
+    """Return this thread's event loop. Until Python 3.12 asyncio makes a system call for it; this does so only once."""
     loop = _here.loop
     if loop is None or not loop.is_running():  # a thread has only one that runs
         loop = _here.loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
 
 class Within:
-    """`asyncio.timeout` for what every request goes through: no timer of its own, and up to an eighth late."""
+    """A cheap `asyncio.timeout` for the path of every request: it shares a timer, and may be up to an eighth late."""
 
     __slots__ = ("_before", "_rang", "_seconds", "_task", "_watch", "ends_at")
 
@@ -96,7 +96,7 @@ class Within:
 
 
 class _Watch:
-    """One timer for all that is waited for on a loop: thousands a second would fill its heap with cancelled ones."""
+    """One timer for all timeouts of a loop: thousands a second would fill its heap with cancelled timers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.entries: set[Within] = set()
@@ -125,12 +125,12 @@ class _Watch:
 
 
 async def turn() -> None:
-    """Let everybody else on this loop have their turn."""
+    """Yield to the other tasks of this event loop."""
     await asyncio.sleep(0)
 
 
 async def within(seconds: float, what: Coroutine[Any, Any, None]) -> bool:
-    """Whether it was done in time; if not, it is cancelled."""
+    """Wait for a task and return whether it finished in time; if not, cancel it."""
     waiting = asyncio.ensure_future(what)
     done, _ = await asyncio.wait((waiting,), timeout=seconds)
     if not done:
@@ -139,10 +139,10 @@ async def within(seconds: float, what: Coroutine[Any, Any, None]) -> bool:
 
 
 def nap(seconds: float) -> None:
-    """Sleep in a thread that has nothing else to do."""
+    """Sleep in a thread."""
     time.sleep(seconds)
 
 
 def stopwatch() -> float:
-    """Seconds on a clock that never goes back; only differences mean something."""
+    """Return seconds on a clock that never goes back; only differences have a meaning."""
     return time.monotonic()

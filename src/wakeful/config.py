@@ -51,99 +51,101 @@ class Settings(Struct, frozen=True, kw_only=True):
     schema: Annotated[str, _about("PostgreSQL: the schema that holds the tables; made when missing.")] = ""
     prefix: Annotated[str, _about("Put before every table's name, to live in another program's database.")] = ""
     pgbouncer: Annotated[bool, _about("PostgreSQL behind pgbouncer in transaction mode: no session state.")] = False
-    pool_size: Annotated[int, _about("PostgreSQL: connections a process holds at most.")] = 8
-    host: Annotated[str, _about("The address `serve` binds to. Only loopback while there are no tokens.")] = "127.0.0.1"
-    port: Annotated[int, _about("The port `serve` listens on; 0 takes a free one.")] = 4747
+    pool_size: Annotated[int, _about("PostgreSQL: the most connections a process holds.")] = 8
+    host: Annotated[str, _about("The address `serve` binds to. Loopback only, until there are tokens.")] = "127.0.0.1"
+    port: Annotated[int, _about("The port `serve` listens on; 0 picks a free one.")] = 4747
     metrics_port: Annotated[
-        int, _about("The port at `host` where `worker` tells how it is; 0: it listens nowhere.")
+        int, _about("The port on `host` where `worker` serves health and metrics; 0 turns it off.")
     ] = 0
     public_url: Annotated[
         str,
-        _about("How receivers reach this server: the base of the report URL in a wake. Requests need a token then."),
+        _about("This server's URL for receivers: the base of the report URL in a wake. If set, requests need a token."),
     ] = ""
-    owner: Annotated[str, _about("Whose alarms the command line and the library set when nothing else says.")] = "local"
-    timezone: Annotated[str, _about("The IANA zone in which times are understood when none is given.")] = "UTC"
-    tick: Annotated[Seconds, _about("The longest a dispatcher sleeps; what a lost hint costs.")] = timedelta(seconds=1)
-    lease: Annotated[Seconds, _about("How long a worker that fell silent keeps an alarm.")] = timedelta(minutes=2)
-    batch: Annotated[int, _about("The most alarms one claim takes.")] = 100
-    concurrency: Annotated[int, _about("Deliveries at once to one target, where the target does not say.")] = 64
-    total_concurrency: Annotated[int, _about("Deliveries at once in one process.")] = 512
-    stop_within: Annotated[Seconds, _about("How long a stopping process waits for what is in flight.")] = timedelta(
+    owner: Annotated[str, _about("The owner for the command line and the library, unless one is given.")] = "local"
+    timezone: Annotated[str, _about("The IANA time zone for times given without one.")] = "UTC"
+    tick: Annotated[Seconds, _about("The longest a dispatcher sleeps, and what a lost hint costs.")] = timedelta(
+        seconds=1
+    )
+    lease: Annotated[Seconds, _about("How long a worker that stopped responding keeps an alarm.")] = timedelta(
+        minutes=2
+    )
+    batch: Annotated[int, _about("The most alarms that one claim takes.")] = 100
+    concurrency: Annotated[int, _about("Concurrent deliveries to one target, unless the target says.")] = 64
+    total_concurrency: Annotated[int, _about("Concurrent deliveries in one process.")] = 512
+    stop_within: Annotated[Seconds, _about("How long a stopping process waits for deliveries in flight.")] = timedelta(
         seconds=10
     )
-    max_failures: Annotated[int, _about("Retries allowed to an alarm that does not say.")] = 5
-    backoff_base: Annotated[Seconds, _about("The first wait before a retry, where an alarm does not say.")] = timedelta(
+    max_failures: Annotated[int, _about("Retries of a failed delivery, unless the alarm says.")] = 5
+    backoff_base: Annotated[Seconds, _about("The wait before the first retry, unless the alarm says.")] = timedelta(
         seconds=30
     )
-    backoff_cap: Annotated[Seconds, _about("The longest wait before a retry, where an alarm does not say.")] = (
-        timedelta(minutes=15)
+    backoff_cap: Annotated[Seconds, _about("The longest wait before a retry, unless the alarm says.")] = timedelta(
+        minutes=15
     )
     catch_up: Annotated[
-        str, _about("Of fires that were missed, where an alarm does not say: `one` is made up for, or `skip`.")
+        str, _about("After downtime: fire `one` time for all missed fires, or `skip` them, unless the alarm says.")
     ] = "one"
     grace: Annotated[
-        Seconds, _about("With `catch_up` skip: how late a fire may still be, where an alarm does not say.")
+        Seconds, _about("With `catch_up` skip: how late a fire may still happen, unless the alarm says.")
     ] = timedelta(minutes=1)
     overlap: Annotated[
-        str, _about("While the report of the fire before is awaited, where an alarm does not say: `skip` or `allow`.")
+        str, _about("If the previous fire still waits for its report: `skip` or `allow`, unless the alarm says.")
     ] = "skip"
     auto_pause_after: Annotated[
-        int, _about("Fires that fail in a row before a series is paused, where it does not say; 0: never.")
+        int, _about("Failed fires in a row that pause a series, unless the alarm says; 0: never.")
     ] = 0
-    retention: Annotated[
-        Seconds, _about("How long finished alarms and fires are kept; `forever`: nothing is deleted.")
-    ] = timedelta(days=90)
-    did_auth: Annotated[bool, _about("Whether whoever proves the key of a `did:matrix:…` gets a token for it.")] = False
+    retention: Annotated[Seconds, _about("How long finished alarms and fires are kept; `forever` deletes nothing.")] = (
+        timedelta(days=90)
+    )
+    did_auth: Annotated[bool, _about("Whether proving the key of a `did:matrix:…` gives a token for it.")] = False
     did_owners_per_address: Annotated[
-        int, _about("New owners let in by their key within an hour from one address, at one process.")
+        int, _about("New owners accepted by their key per hour from one address, per process.")
     ] = 60
-    did_owners_per_hour: Annotated[int, _about("New owners let in by their key within an hour, at one process.")] = 600
+    did_owners_per_hour: Annotated[int, _about("New owners accepted by their key per hour, per process.")] = 600
     quota_active: Annotated[int, _about("Active and paused alarms an owner may have.")] = 10_000
     quota_bytes: Annotated[
-        int, _about("Bytes of messages and payloads that an owner's alarms may hold, finished ones too.")
+        int, _about("Bytes of messages and payloads in an owner's alarms, including finished ones.")
     ] = 1_000_000_000
     creates_per_minute: Annotated[
-        int, _about("Alarms an owner may set, and fires one may retry, in a minute, at one process.")
+        int, _about("Alarms an owner may set, and fires an owner may retry, per minute and process.")
     ] = 600
-    fires_per_minute: Annotated[
-        int, _about("How often one alarm is delivered within a minute, at one process; what comes sooner waits.")
-    ] = 120
-    requests_per_minute: Annotated[int, _about("Requests an owner may make in a minute, at one process.")] = 6000
+    fires_per_minute: Annotated[int, _about("Deliveries of one alarm per minute and process; any more wait.")] = 120
+    requests_per_minute: Annotated[int, _about("Requests an owner may make per minute and process.")] = 6000
     reads_per_owner: Annotated[
-        int, _about("Lists, searches and counts of one owner that run at once, at one process; more of them wait.")
+        int, _about("Concurrent lists, searches and counts of one owner, per process; more of them wait.")
     ] = 2
     read_within: Annotated[Seconds, _about("How long one list, search or count may take before it is stopped.")] = (
         timedelta(seconds=5)
     )
     unread_per_owner: Annotated[
-        int, _about("Bytes of long answers that an owner has asked for and not read yet, at one process.")
+        int, _about("Bytes of long answers that an owner has requested but not read yet, per process.")
     ] = 32_000_000
     live_per_owner: Annotated[
-        int, _about("WebSockets, event streams and waits at the inbox of one owner, at one process.")
+        int, _about("WebSockets, event streams and waits at the inbox of one owner, per process.")
     ] = 32
-    live_total: Annotated[int, _about("WebSockets, event streams and waits at inboxes at one process, whose ever.")] = (
+    live_total: Annotated[int, _about("WebSockets, event streams and waits at inboxes of all owners, per process.")] = (
         1000
     )
-    connections: Annotated[int, _about("Connections one process takes; fewer where it may have few descriptors.")] = (
-        4096
-    )
+    connections: Annotated[
+        int, _about("The most connections a process accepts; fewer if file descriptors are few.")
+    ] = 4096
     connections_per_address: Annotated[
-        int, _about("Connections from one address at one process; the machine's own are not counted.")
+        int, _about("The most connections from one address to one process; those from this machine are not counted.")
     ] = 256
     min_interval: Annotated[Seconds, _about("The shortest time between two fires of one alarm.")] = timedelta(
         seconds=60
     )
-    chain_depth: Annotated[int, _about("How long a chain of alarms may get that wakes set, each for the next.")] = 16
-    chain_delay: Annotated[Seconds, _about("How soon an alarm that a wake sets may fire.")] = timedelta(seconds=60)
-    default_target: Annotated[str, _about("Where an alarm goes that names no target.")] = "inbox"
-    wake_url: Annotated[str, _about("The router's address, `http://…/internal/wake`: makes the target `router`.")] = ""
+    chain_depth: Annotated[int, _about("The most alarms in a chain in which each wake sets the next alarm.")] = 16
+    chain_delay: Annotated[Seconds, _about("The shortest delay of an alarm set by a wake.")] = timedelta(seconds=60)
+    default_target: Annotated[str, _about("The target of alarms that name none.")] = "inbox"
+    wake_url: Annotated[str, _about("The router's URL, `http://…/internal/wake`; adds the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
     tasks_target: Annotated[
-        str, _about("Where tasks of `scheduled_tasks` go; `messages` is that table unless a target has the name.")
+        str, _about("The target of tasks; `messages` is the table of that name, unless a target is called so.")
     ] = "messages"
-    mcp_tasks: Annotated[bool, _about("Whether agents get the task tools over MCP, beside the alarm tools.")] = False
+    mcp_tasks: Annotated[bool, _about("Whether agents also get the task tools over MCP.")] = False
     chronos_envelope: Annotated[
-        bool, _about("Whether `/v1/alarms` answers as Chronos does, and takes a token from `X-Chronos-Agent`.")
+        bool, _about("Whether `/v1/alarms` answers like Chronos and accepts a token in `X-Chronos-Agent`.")
     ] = False
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
     log_format: Annotated[str, _about("text, or json: one object per line.")] = "text"
@@ -153,11 +155,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = {}
     chats: Annotated[
         dict[str, list[str]],
-        _about("`[chats]`: which chats each owner may write to; without it, everyone may to any."),
+        _about("`[chats]`: the chats each owner may write to; without it, any owner may write to any chat."),
     ] = {}
 
     def kept_since(self, now: datetime) -> datetime | None:
-        """What finished before this is no longer kept; None: everything is."""
+        """Return the moment before which finished alarms are deleted; None if nothing is."""
         return None if self.retention == FOREVER else now - self.retention
 
     def located(self, error: InvalidConfig) -> InvalidConfig:
@@ -171,13 +173,13 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def local_url(self) -> str:
-        """Where `serve` listens."""
+        """The URL that `serve` listens on."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What the settings hold that no log line may show: tokens, secrets, headers, URLs that are to be kept."""
+        """Return the values that must not appear in logs: tokens, secrets, headers, confidential URLs."""
         kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
         told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
         return tuple(_texts([self.wake_token, *told]))
@@ -209,7 +211,7 @@ HINTS: Final = get_type_hints(Settings, include_extras=True)
 
 
 def _texts(value: Any) -> list[str]:
-    """Every text in a value, however deep."""
+    """Return every string in a value, however deeply nested."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
@@ -217,7 +219,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def plain_type(name: str) -> type[Any]:
-    """A setting's type without its description."""
+    """Return a setting's type without its description."""
     found: type[Any] = get_args(HINTS[name])[0]
     return found
 
@@ -228,7 +230,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Read the settings. Each later source overrides the earlier; a wrong value stops with where it stands."""
+    """Read the settings. Later sources override earlier ones; the error for an invalid value says where it is."""
     environ = os.environ if environ is None else environ
     check_variables(environ, Settings.__struct_fields__)
     file = path or environ.get("WAKEFUL_CONFIG")
@@ -253,17 +255,17 @@ def load(
 
 
 def is_given(name: str, path: str | os.PathLike[str] | None = None) -> bool:
-    """Whether somebody has set it, in a variable or in the file."""
+    """Return whether a setting is given in a variable or in the file."""
     return f"WAKEFUL_{name.upper()}" in os.environ or name in _from_file(path or os.environ.get("WAKEFUL_CONFIG"))
 
 
 def exposed(path: str | os.PathLike[str] | None = None) -> str:
-    """The settings file, where it holds secrets and everyone on this machine may read it; else nothing."""
+    """Return the settings file if it holds secrets and everyone on this machine may read it, else nothing."""
     named = path or os.environ.get("WAKEFUL_CONFIG")
     file, values = Path(named or FILE), _from_file(named)
     if not values or not file.stat().st_mode & stat.S_IROTH:
         return ""
-    kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is no secret
+    kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is not a secret
     targets = values.get("targets", {}).values()
     has_secrets = values.get("wake_token") or any(kept & set(target) for target in targets)
     return str(file) if has_secrets or "@" in values.get("db", "") else ""
@@ -310,7 +312,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
         return FOREVER
     try:
         if isinstance(value, str):
-            value.encode()  # a variable may hold any bytes: those that are no text come as halves of characters
+            value.encode()  # a variable may hold any bytes: those that are not text come as lone surrogates
         if kind is timedelta:
             return value if isinstance(value, timedelta) else duration(value)
         return msgspec.convert(value, kind, strict=not isinstance(value, str) or kind is str)
@@ -326,10 +328,12 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 def _checked(settings: Settings) -> Settings:
     _check_numbers(settings)
     if settings.lease < 2 * settings.tick:
-        raise InvalidConfig("the lease is shorter than two ticks", field="lease", fix="Give a longer one.")
+        raise InvalidConfig(
+            "the lease is shorter than two ticks", field="lease", fix="Give a longer lease or a shorter tick."
+        )
     for name, accepted in _WORDS.items():
         if (said := getattr(settings, name)) not in accepted:
-            raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted are {', '.join(accepted)}.")
+            raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     _check_chats(settings.chats)
     try:
         ZoneInfo(settings.timezone)
@@ -346,7 +350,7 @@ def _check_chats(chats: Mapping[str, list[str]]) -> None:
             fix = f"Name each owner; {EVERYONE!r} alone stands for everyone."
             raise InvalidConfig(f"{owner!r} is not the name of an owner", field="chats", fix=fix)
         if odd := next((pattern for pattern in patterns if not pattern or pattern.count(EVERYONE) > 1), None):
-            fix = f"Give chats as they are called, such as 123@g.us, with at most one {EVERYONE} for any text."
+            fix = f"Give the ids of chats, such as 123@g.us; one {EVERYONE} in an id stands for any text."
             raise InvalidConfig(f"{odd!r} is not a pattern for chats", field=f"chats.{owner}", fix=fix)
 
 

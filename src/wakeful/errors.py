@@ -1,4 +1,4 @@
-"""What a caller can do wrong, and the one way the world can be missing.
+"""The exceptions that wakeful raises.
 
 WakefulError
 ├── InvalidRequest        the caller's input; names the field and what is accepted
@@ -6,15 +6,15 @@ WakefulError
 │   ├── UnknownTarget     no such target is configured and no process serves a handler of that name
 │   └── InvalidConfig     a setting; names the file and the accepted values
 ├── NotFound              no such alarm or fire (or it belongs to someone else: the answer is the same)
-├── Conflict              it exists, but not in the state the caller thought
+├── Conflict              it exists, but not in the state that the request assumes
 │   └── StaleVersion      the alarm was changed since the caller read it
 ├── Unauthorized          no token, or one that is unknown, expired or revoked
-├── Forbidden             the token is good, but not for this
-├── TooMany               a limit that protects the others; says how long to wait, where waiting helps
+├── Forbidden             the token is valid, but not for this
+├── TooMany               a limit that protects others; says how long to wait, if waiting helps
 └── StoreUnavailable      the database did not answer; nothing is known to have been written
     └── StoreBusy         it answered, but a row was locked for too long
 
-A target's trouble is never an exception: it is an Outcome.
+A failed delivery is never an exception: it is an Outcome.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WakefulError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        """In sentences: where, what, and what to do instead."""
+        """Return the error in sentences: where, what, and what to do instead."""
         where = f"{self.field}: " if self.field else ""
         then = f" {self.fix}" if self.fix else ""
         return f"{where}{self.message.rstrip('.')}.{then}"
@@ -76,7 +76,7 @@ class Forbidden(WakefulError):
 
 
 class TooMany(WakefulError):
-    """`retry_after`: in how many seconds the same request may go through; None where waiting alone does not help."""
+    """A limit was reached. `retry_after`: seconds until the request may succeed; None if waiting does not help."""
 
     code = "too_many"
 
@@ -86,7 +86,7 @@ class TooMany(WakefulError):
 
 
 class StoreUnavailable(WakefulError):
-    """`passing`: whether waiting alone may help; not so with a wrong password, or a file that is gone."""
+    """The database cannot be used. `passing`: whether waiting may help; not with a wrong password or a missing file."""
 
     code = "store_unavailable"
 

@@ -1,4 +1,4 @@
-"""Ids that sort by the moment they were made: UUID version 7, strictly rising within a process."""
+"""Ids that sort by creation time: UUID version 7, strictly increasing within a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.moments import unix_ms
 
 
 class Ids:
-    """Makes ids; two made in the same millisecond still come out in order."""
+    """Creates ids; two of the same millisecond are still in order."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -31,7 +31,7 @@ class Ids:
 
 
 def id_of(made_at: datetime, *what: bytes) -> str:
-    """An id that is the same whenever it is made of the same things."""
+    """Return an id that is always the same for the same parts."""
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8) + part for part in what)).digest()
     return _written(unix_ms(made_at) << 12 | int.from_bytes(digest[:2]) >> 4, int.from_bytes(digest[2:10]))
 

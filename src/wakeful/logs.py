@@ -1,6 +1,6 @@
-"""Log lines, as text or as JSON, that name no secret.
+"""Logging as text or JSON, without secrets.
 
-Whatever is logged, by us or by a library, passes the filter here: its message, its exception and its fields. What an
+Every record, ours or a library's, passes the filter here: its message, its exception and its fields. What an
 alarm says (wake message, payload) is not logged at all; a line names alarms by id. A flood of one line is summed up.
 """
 
@@ -64,7 +64,7 @@ _SCHEME: Final = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://")
 
 
 def _without_password(word: re.Match[str]) -> str:
-    """A URL as far as the last @ of its word: passwords hold @ and / too. Each word is looked through once."""
+    """Remove the password from a URL, up to the last @ of its word, since passwords contain @ and / too."""
     text = word[0]
     at = text.rfind("@")
     scheme = _SCHEME.search(text, 0, at) if at >= 0 else None
@@ -72,7 +72,7 @@ def _without_password(word: re.Match[str]) -> str:
 
 
 def redacted(text: str, hide: Iterable[str] = ()) -> str:
-    """The text without what looks like a secret, and without the values given."""
+    """Return the text without anything that looks like a secret, and without the given values."""
     for value in hide:
         if len(value) >= _SHORTEST:
             text = text.replace(value, HIDDEN)
@@ -84,7 +84,7 @@ def redacted(text: str, hide: Iterable[str] = ()) -> str:
 
 
 class Redacting(logging.Filter):
-    """Rewrites every record that passes: no secrets, no line breaks in a message, and the trace it belongs to.
+    """Rewrites every record: no secrets, no line breaks in a message, and the trace it belongs to.
 
     A record may bring values that must not appear in it: `extra={"hide": (…)}`.
     """
@@ -148,7 +148,7 @@ Kind = tuple[str, int, str, str]
 
 
 class Summing(logging.StreamHandler[IO[str]]):
-    """Writes the first lines that are alike, and then how many more there were: a flood must not fill the disk.
+    """Writes the first similar lines, then how many more there were: a flood must not fill the disk.
 
     Alike: logger, level, target, and the words before anything is filled in, whatever numbers are among them. The sum
     always comes: when the span is over, or when the log is closed. What is logged for finding a bug (debug) is written
@@ -175,7 +175,7 @@ class Summing(logging.StreamHandler[IO[str]]):
         return bool(super().handle(record))
 
     def sum_up(self) -> None:
-        """Say how many were held back, and begin anew."""
+        """Log how many lines were held back, and start counting again."""
         with self._counting:
             lasted, self._began = self._watch() - self._began, self._watch()
             seen, self._seen = self._seen, {}
@@ -212,7 +212,7 @@ class Summing(logging.StreamHandler[IO[str]]):
 
 
 def _summed(record: logging.LogRecord, count: int, seconds: float) -> logging.LogRecord:
-    record.msg, record.args = f"{_message(record)} … and {count:,} more like this in {max(1, round(seconds))} s", ()
+    record.msg, record.args = f"{_message(record)} … and {count:,} more like this within {max(1, round(seconds))} s", ()
     return record
 
 
@@ -222,7 +222,7 @@ _PLAIN: Final = logging.Formatter()
 def log_to_stderr(
     level: str, format: str = "text", *, hide: Iterable[str] = (), stream: IO[str] | None = None
 ) -> logging.Handler:
-    """Log this process's lines to stderr. Libraries never speak below info: their debug lines quote what passes."""
+    """Log to stderr. Libraries log from info up only: their debug lines quote requests and answers."""
     handler = Summing(stream or sys.stderr)
     handler.setFormatter(Json() if format == "json" else TextFormatter())
     handler.addFilter(Redacting(hide))
@@ -244,18 +244,18 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _writable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no text
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate is not text
 
 
 def printable(text: str) -> str:
-    """The text on one line, with everything that does not print escaped."""
+    """Return the text on one line, with unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else _escaped(sign) for sign in text)
 
 
 def _escaped(sign: str) -> str:
-    """By hand: Python's own codec for this is loaded at its first use, and cannot be when descriptors have run out."""
+    """Escape a character. Python's own codec is loaded at its first use, which fails when descriptors have run out."""
     code = ord(sign)
     if code < 0x100:
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(sign) or f"\\x{code:02x}"

@@ -1,4 +1,4 @@
-"""What operators watch: counted in plain numbers where it happens, put into Prometheus's words when it is asked for.
+"""Metrics: counted in plain numbers where things happen, exported in Prometheus's format on request.
 
 Where thousands a second pass, what happened is only noted down, to be counted many at a time. Nothing takes a lock:
 everything that counts runs on the event loop. The library that writes the exposition is imported with the first scrape.
@@ -33,28 +33,34 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 # name → its labels and what it says; docs/metrics.md has the same list.
 COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "wakeful_fires_total": (("status", "reason"), "Fires that came to a status"),
-    "wakeful_deliveries_total": (("target", "outcome"), "Delivery attempts that ended"),
+    "wakeful_fires_total": (("status", "reason"), "Fires by the status they reached"),
+    "wakeful_deliveries_total": (("target", "outcome"), "Finished delivery attempts"),
     "wakeful_claims_total": ((), "Alarms leased"),
-    "wakeful_leases_expired_total": ((), "Alarms leased whose lease before was never settled"),
-    "wakeful_leases_ahead_total": ((), "Alarms leased whose lease before was from the future: a clock was set back"),
+    "wakeful_leases_expired_total": ((), "Alarms leased again after a lease that was never settled"),
+    "wakeful_leases_ahead_total": (
+        (),
+        "Alarms leased again, as their lease was in the future (a clock was set back)",
+    ),
     "wakeful_clock_jumps_total": ((), "Times the store's clock moved by more than a second"),
     "wakeful_creates_total": (("via",), "Alarms created"),
-    "wakeful_store_errors_total": ((), "Times the dispatcher or a probe found the store away"),
+    "wakeful_store_errors_total": ((), "Times the dispatcher or a probe could not reach the store"),
     "wakeful_http_requests_total": (("route", "method", "status"), "HTTP requests answered"),
 }
 HISTOGRAMS: Final[dict[str, tuple[tuple[str, ...], str, Sequence[float]]]] = {
-    "wakeful_lateness_seconds": ((), "From due to the start of the first attempt", _LATE),
-    "wakeful_delivery_seconds": (("target",), "How long delivery attempts took", _LONG),
-    "wakeful_settle_seconds": ((), "How long the store took to write a batch of settlements", _SHORT),
-    "wakeful_http_seconds": (("route",), "How long requests took", _SHORT),
+    "wakeful_lateness_seconds": ((), "Seconds from the due time to the start of the first attempt", _LATE),
+    "wakeful_delivery_seconds": (("target",), "Duration of delivery attempts in seconds", _LONG),
+    "wakeful_settle_seconds": ((), "Duration of writing a batch of settlements in seconds", _SHORT),
+    "wakeful_http_seconds": (("route",), "Duration of HTTP requests in seconds", _SHORT),
 }
 GAUGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "wakeful_due_backlog": (("target",), "Alarms due and in nobody's hands, at most 10000"),
-    "wakeful_due_oldest_seconds": (("target",), "How long the oldest of them has been due"),
+    "wakeful_due_backlog": (("target",), "Alarms that are due and not leased, at most 10000"),
+    "wakeful_due_oldest_seconds": (("target",), "Seconds for which the oldest of them has been due"),
     "wakeful_inflight": ((), "Alarms this process has leased and not settled"),
-    "wakeful_breaker_open": (("target",), "1 while this process sends to the target only to probe it"),
-    "wakeful_owners_held": (("target",), "Owners whose wakes to the target wait, as it answers them with trouble"),
+    "wakeful_breaker_open": (("target",), "1 while this process sends to the target only as a probe"),
+    "wakeful_owners_held": (
+        ("target",),
+        "Owners whose wakes to the target are held back, as it answers them with errors",
+    ),
     "wakeful_build_info": (("version", "python", "store"), "1"),
 }
 
@@ -151,7 +157,7 @@ class Metrics:
         self._settles.observe(seconds)
 
     def fires(self, before: Ended | None, after: Iterable[Ended]) -> None:
-        """Fires as they were written. One that stands as it stood before is not counted again; a retry is no end."""
+        """Fires as they were written. One that stands as it stood before is not counted again; nor is a retry."""
         for fire in after:
             if before is not None and fire.scheduled_for == before.scheduled_for and fire.status == before.status:
                 continue

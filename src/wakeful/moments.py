@@ -1,4 +1,4 @@
-"""Moments as they are kept and sent: whole milliseconds, always in UTC."""
+"""Convert moments for storage and transport: whole milliseconds, always in UTC."""
 
 from __future__ import annotations
 

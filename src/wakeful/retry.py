@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: the ladder, and the spread that keeps a herd apart."""
+"""How long to wait before the next attempt: exponential backoff with a spread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One process that stays: the dispatcher, beside it the HTTP door or a window on how it is, and an orderly end.
+"""The long-running process: the dispatcher, the HTTP API or only health and metrics, and an orderly shutdown.
 
-The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets what is in flight come
-down; the second ends the process at once. Nothing is lost by that: leases end by themselves.
+The first SIGTERM or SIGINT stops accepting and claiming, answers what was accepted and lets deliveries in flight
+finish; the second ends the process at once. Nothing is lost by that: leases expire.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a dat
 
 
 async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, create: bool = False) -> None:
-    """Open the database, once it is there, and run until told to stop.
+    """Open the database as soon as it can be reached, and run until told to stop.
 
     Create: an empty file is made also where there has been a database that is gone.
     """
@@ -91,7 +91,7 @@ def _file(db: str) -> str | None:
 
 
 async def _opened(clock: Wakeful) -> bool:
-    """Wait for a database that is away; what waiting cannot help is raised. False: told to stop meanwhile."""
+    """Open the database, waiting for it if that can help, else raise. False: told to stop meanwhile."""
     stopped, wait = asyncio.Event(), FIRST_WAIT
     with _stopped_by_signals(stopped.set):
         while not stopped.is_set():
@@ -123,7 +123,7 @@ async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
 
 
 async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
-    """Dispatch and answer HTTP until told to stop. `ready` is told the address once connections are accepted."""
+    """Dispatch and answer HTTP until told to stop. `ready` is called with the address once connections are accepted."""
     await clock.check_targets()
     await _tell_of_tasks(clock)
     await _tell_of_tokens(clock)
@@ -145,14 +145,14 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP door; pip install "wakeful[mcp]" opens it')
         systemd.notify(systemd.READY, f"STATUS=serving on {url}")
         if ready is not None:
-            ready(url)  # the socket listens already: whoever connects now waits a moment at most
+            ready(url)  # the socket is listening: a client that connects now waits a moment at most
         await _both(clock, answering, stop)
     finally:
         listener.close()
 
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
-    """Dispatch until told to stop; with the setting `metrics_port`, tell meanwhile how that goes, and nothing else."""
+    """Dispatch until told to stop; with the setting `metrics_port`, also serve health and metrics."""
     await clock.check_targets()
     await _tell_of_tasks(clock)
     listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
@@ -180,29 +180,29 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
 
 
 async def _tell_of_tasks(clock: Wakeful) -> None:
-    """A table that looks like tasks and that nobody watches: whoever writes to it waits in vain."""
+    """Warn about a table of tasks that is not connected: its tasks would never run."""
     if await clock.service.tasks.unwatched():
         log.warning(
             "the table %s of this database is not connected: its tasks do not run. "
-            "`wakeful db scheduled-tasks` connects it",
+            "To connect it: `wakeful db scheduled-tasks`",
             USUAL_TABLE,
         )
 
 
 async def _tell_of_tokens(clock: Wakeful) -> None:
-    """A server that lets nobody in, and would not say so before the first 401."""
+    """Warn if no valid token is left, so that every request would be refused."""
     settings = clock.settings
     if settings.did_auth or await clock.service.has_tokens() or not is_loopback(settings.host):
         return
     if not await Auth(clock._store, settings, clock.service.clock).is_open():
         log.warning(
-            "no token is good any more, and %s: every request is refused. `wakeful token new --owner NAME` makes one",
-            "public_url is set" if settings.public_url else "a server that had one stays closed",
+            "no valid token is left, and %s: every request is refused. To create one: `wakeful token new --owner NAME`",
+            "public_url is set" if settings.public_url else "a server that once had a token keeps asking for one",
         )
 
 
 def _window(clock: Wakeful) -> Starlette:
-    """`/healthz`, `/readyz` and `/metrics`, behind the same guards as where everything is served."""
+    """Return `/healthz`, `/readyz` and `/metrics` behind the same middleware as the full API."""
     store = clock._store  # its own: what is told is how this process's dispatcher finds it
     routes = health.routes(
         store,
@@ -217,7 +217,7 @@ def _window(clock: Wakeful) -> Starlette:
 
 
 def tune_interpreter(clock: Wakeful) -> None:
-    """Set the interpreter up for a process that stays.
+    """Tune the interpreter for a long-running process.
 
     While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
     the database and the event loop then work side by side, and a plain function that computes for long in a thread of
@@ -236,7 +236,7 @@ def tune_interpreter(clock: Wakeful) -> None:
 
 
 async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
-    """Run the dispatcher beside the server. When one ends, for whatever reason, the other does not stay alone."""
+    """Run the dispatcher and the server together. When one ends, for whatever reason, so does the other."""
     dispatching = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
     try:
         with _stopped_by_signals(stop):
@@ -295,7 +295,7 @@ class _Listener(socket.socket):
 
 
 class _SignalHandler:
-    """Hears signals: the first asks whoever is at work to stop, the second ends the process."""
+    """Handles signals: the first asks the process to stop, the second ends it at once."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -313,7 +313,7 @@ class _SignalHandler:
 
     def told(self, number: signal.Signals) -> None:
         if self._asked:
-            log.warning("%s again: ending at once; what is in flight will be tried again", number.name)
+            log.warning("%s again: stopping now; deliveries in flight will be tried again", number.name)
             logging.shutdown()  # what the log still holds back
             os._exit(128 + number)
         self._asked = True
@@ -333,7 +333,7 @@ def _handling_signals() -> Iterator[_SignalHandler]:
         yield handler
         return
     handler, loop = _SignalHandler(), asyncio.get_running_loop()
-    # Only the main thread is told of signals; elsewhere, whoever owns it decides.
+    # Only the main thread receives signals; in other threads the program decides.
     numbers = SIGNALS if threading.current_thread() is threading.main_thread() else ()
     for number in numbers:
         loop.add_signal_handler(number, handler.told, number)
@@ -357,13 +357,13 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
     try:
         found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise InvalidConfig(f"{settings.host!r} is no address: {error}", field="host") from None
+        raise InvalidConfig(f"{settings.host!r} is not an address: {error}", field="host") from None
     is_local = all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found)
     if not is_local and not await clock.service.has_tokens():
         raise InvalidConfig(
-            f"{settings.host} can be reached from outside, and there is no token yet: everyone would be let in",
+            f"{settings.host} can be reached from other machines, and there is no token yet, so anyone could use it",
             field="host",
-            fix="Make one first: wakeful token new --owner NAME. Or bind to 127.0.0.1.",
+            fix="Create one first: wakeful token new --owner NAME. Or bind to 127.0.0.1.",
         )
     family, _, _, _, place = found[0]
     try:
@@ -372,7 +372,7 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
         raise InvalidConfig(
             f"cannot listen on {_url(settings.host, port)}: {os.strerror(error.errno or 0)}",
             field=setting,
-            fix="Stop what listens there, or give another port.",
+            fix="Stop the program that listens there, or give another port.",
         ) from None
     # Inherited by every connection; asyncio sets it only where it made the socket itself. Without it an answer in two
     # pieces waits 40 ms for the other side to acknowledge the first.

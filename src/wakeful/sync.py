@@ -1,4 +1,4 @@
-"""The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
+"""The client for plain scripts and notebooks: all verbs without `await`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _waited(
 
 
 class SyncWakeful:
-    """The same verbs for plain scripts and notebooks: an event loop in a thread of its own does the work."""
+    """All verbs of `Wakeful` without `await`; an event loop in its own thread does the work."""
 
     def __init__(self, make: Callable[[], Wakeful], *, background: bool = False) -> None:
         self._background = background  # whether the dispatcher runs as long as the clock is open
@@ -46,7 +46,7 @@ class SyncWakeful:
         self.clock = self.wait(build())
 
     def wait(self, what: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine on the clock's own loop and wait for it."""
+        """Run a coroutine on the clock's event loop and wait for its result."""
         waiting = asyncio.run_coroutine_threadsafe(what, self._loop)
         try:
             return waiting.result()
@@ -71,6 +71,7 @@ class SyncWakeful:
         self.close()
 
     def close(self) -> None:
+        """Close the clock and stop its thread. `with` does this."""
         if self._loop.is_closed():
             return
         try:
@@ -84,11 +85,13 @@ class SyncWakeful:
 
     @property
     def settings(self) -> Settings:
+        """The settings this clock was opened with."""
         return self.clock.settings
 
     def handler(
         self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
     ) -> Callable[[F], F]:
+        """Register a function as the target `name` in this process; see `Wakeful.handler`."""
         return self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
 
     def declare(self, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""What an alarm, a fire and an error look like from outside. One place, so that no two doors differ."""
+"""The public view of an alarm, a fire and an error, the same for every interface."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class AlarmView(Shape, frozen=True, kw_only=True):
 
 
 class FireView(Shape, frozen=True, kw_only=True):
-    """One occurrence of an alarm, and what became of it."""
+    """One occurrence of an alarm and its outcome."""
 
     id: str
     alarm_id: str
@@ -179,7 +179,7 @@ def _policy_view(policy: Policy) -> Struct | None:
 
 
 def _whole(value: Any) -> Any:
-    """Whole seconds as an integer: not every client takes 30.0 for one."""
+    """Return whole seconds as an integer: not every client accepts 30.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -215,7 +215,7 @@ def problem(error: WakefulError, status: int | None = None, title: str = "") -> 
 
 
 def _title(error: WakefulError) -> str:
-    """The documented name of an error: what is finer than that is our own affair."""
+    """Return the documented name of an error, not that of an internal subclass."""
     return next(kind.__name__ for kind in type(error).__mro__ if "code" in vars(kind))
 
 

@@ -73,7 +73,7 @@ def test_a_wake_that_is_never_reported_on_fails_when_its_retries_are_used_up() -
         world.sweep(at(9), at(hour, 6))
     fire = world.fires[at(9)]
     assert (fire.status, fire.reason, fire.attempts, fire.report_by) == ("failed", "unreported", 3, None)
-    assert fire.last_error.startswith("handed out 3 times and never reported on")
+    assert fire.last_error.startswith("handed out 3 times without a report")
     assert (world.alarm.status, world.alarm.last_error, world.alarm.awaiting) == ("failed", fire.last_error, None)
 
 

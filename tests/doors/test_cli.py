@@ -155,7 +155,7 @@ def test_a_key_that_is_taken_follows_on_conflict(run: Run) -> None:
     again = told(run("at", "2h", "y", "--key", "k", "--on-conflict", "return", "--json"))
     assert (again["id"], again["deduped"], again["wake_message"]) == (first["id"], True, "x")
     assert "deduped" in fields(run("at", "1h", "x", "--key", " k "))
-    assert "different in when, wake_message" in run("at", "2h", "y", "--key", "k", code=4).stderr
+    assert "differs in when, wake_message" in run("at", "2h", "y", "--key", "k", code=4).stderr
     assert told(run("at", "2h", "y", "--key", "k", "--on-conflict", "replace", "--json"))["wake_message"] == "y"
     assert "error: idempotency_key" in run("at", "2h", "y", "--key", "k", "--on-conflict", "error", code=4).stderr
 
@@ -312,7 +312,7 @@ def test_a_target_is_listed_paused_and_resumed(run: Run) -> None:
     assert line.endswith(" by local: moving house")
     run("target", "resume", "inbox")
     assert told(run("target", "ls", "--json"))["targets"][0]["state"] == "ok"
-    assert "Known are: inbox" in run("target", "pause", "nowhere", code=2).stderr
+    assert "Known names: inbox" in run("target", "pause", "nowhere", code=2).stderr
 
 
 def test_the_database_is_migrated_once_and_purged(run: Run) -> None:

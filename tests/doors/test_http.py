@@ -71,9 +71,7 @@ async def test_the_same_key_is_the_same_alarm(visit: Visitor) -> None:
     assert again.json["wake_message"] == "hello"
     other = await visit("POST", "/v1/alarms", body)
     assert other.told == (409, "conflict", "idempotency_key")
-    assert (
-        f"alarm {alarm['id']} already has the key 'k', and is different in when, wake_message" in other.json["detail"]
-    )
+    assert f"alarm {alarm['id']} already has the key 'k', and differs in when, wake_message" in other.json["detail"]
     assert 'on_conflict: "replace"' in other.json["fix"]
     replaced = await visit("POST", "/v1/alarms", body | {"on_conflict": "replace"})
     assert (replaced.status, replaced.json["id"], replaced.json["wake_message"]) == (200, alarm["id"], "other")

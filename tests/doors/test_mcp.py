@@ -209,12 +209,12 @@ async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) ->
     async with Client(door(clock, scopes=frozenset({"read"}), local=False)) as client:
         result = await client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
-    assert ("write is needed" in text) == (TOOLS[tool].scope == "write")
+    assert ("this request needs write" in text) == (TOOLS[tool].scope == "write")
 
 
 async def test_nobody_is_everybody(clock: Wakeful) -> None:
     async with Client(door(clock, "")) as client:
-        assert "names no owner" in await Agent(client).refused("alarm_list")
+        assert "does not name an owner" in await Agent(client).refused("alarm_list")
 
 
 async def test_an_owner_with_a_token_is_limited(tmp_path: Path) -> None:

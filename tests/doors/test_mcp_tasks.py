@@ -122,7 +122,7 @@ async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) ->
 
 async def test_nobody_is_everybody(clock: Wakeful) -> None:
     async with tools(clock, "") as agent:
-        assert "names no owner" in await agent.refused("list_tasks")
+        assert "does not name an owner" in await agent.refused("list_tasks")
 
 
 # Limits

@@ -156,7 +156,7 @@ class Known(Struct):
             assert now is not None or at in self.excused, f"F1: the fire of {at} is gone"
             if now is None or now.status == before.status or at in self.overtaken or at not in self.ended:
                 continue
-            # A wake that was fetched from the inbox and never reported on waits there again.
+            # A wake that was fetched from the inbox without a report waits there again.
             assert now.status not in _OPEN or before.status == "delivered", f"F4: {at} had ended {before.status}"
             if before.status != "skipped":
                 assert now.status != "skipped", f"F1: {at} was {before.status}, now it was never tried"

@@ -235,7 +235,7 @@ def test_a_dry_run_counts_and_changes_nothing(file: AlarmsFile, here: Here, brin
     assert (answer["dry_run"], answer["found"], answer["due"], answer["left_behind"]) == (True, 11, 2, 1)
     assert "taken_over" not in answer
     assert answer["left"][0]["id"] == str(bad)
-    assert answer["left"][0]["reason"].startswith("set_at: 10000000000000 is no moment that can be kept.")
+    assert answer["left"][0]["reason"].startswith("set_at: 10000000000000 is not a moment that can be kept.")
     assert file.path.read_bytes() == before
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "alarm.sqlite"]
     if schema := here.given.get("schema"):
@@ -338,14 +338,14 @@ def test_what_cannot_come_is_listed_and_everything_else_comes(file: AlarmsFile, 
     good = file.add()
     bad = {
         file.add(message=A_PID): "message: it holds a pid, which means nothing outside the system that made it.",
-        file.add(message=b"\x00"): "message: it is not a term as term_to_binary writes it.",
+        file.add(message=b"\x00"): "message: it is not a term in the format of term_to_binary.",
         file.add(message="text"): "message: it is text, not a BLOB.",
         file.add(message=bytes(1024 * 1024 + 1)): "message: it is larger than 1048576 bytes.",
         file.add(message=term_to_binary(bytes(100_000))): "payload: it is ",
         file.add(process=" "): "process: it is empty",
         file.add(set_at=1.5): "set_at: it is real, not a whole number.",
         file.add(set_at=-1): "set_at: -1 is out of range.",
-        file.add(max_retries=5000): "max_failures: 5000 retries are not possible.",
+        file.add(max_retries=5000): "max_failures: 5000 is not a number of retries.",
         file.add(backoff_ms="soon"): "backoff_ms: it is text, not a whole number.",
     }
     file.sql("update alarm set process = cast(x'ff' as text) where id = ?", [(odd := file.add())])
@@ -366,7 +366,7 @@ def test_what_ended_because_nobody_could_read_it_is_history_all_the_same(
     file.sql("update alarm set result = cast(x'6f6bff' as text) where id = ?", [old])
     bring()
     alarm = by_row(here)[odd]
-    assert alarm.wake_message == "(a message that cannot be read: it is not a term as term_to_binary writes it)"
+    assert alarm.wake_message == "(a message that cannot be read: it is not a term in the format of term_to_binary)"
     assert (alarm.status, fires(here)[alarm.id].last_error) == ("failed", "Failed to deserialize")
     kept = fires(here)[by_row(here)[old].id]
     assert (kept.status, kept.result, kept.last_error) == ("delivered", "ok\ufffd", "bad term")
@@ -427,7 +427,7 @@ def test_the_row_of_another_file_with_the_same_id_is_told_apart(
     bring()
     [left] = told(bring("--json", code=1, path="other.sqlite"))["left"]
     [mine] = here.alarms().values()
-    assert left["reason"] == f"alarm {mine.id} has its idempotency_key 'alarm:{id}' here already"
+    assert left["reason"] == f"alarm {mine.id} already has the idempotency_key 'alarm:{id}' here"
     bring("--owner", "bo", path="other.sqlite")
     assert {alarm.owner_did: alarm.wake_message for alarm in here.alarms().values()} == {
         "local": "Call client",

@@ -238,7 +238,7 @@ async def test_a_report_may_name_the_alarm_as_alarms_own_do(clock: Wakeful, desk
 
     later = await clock.set("in 1 minute", "go", target="later", policy=SEED)
     inner = await clock.set("in 1 minute", "go", target="inside")
-    with pytest.raises(wakeful.NotFound, match="awaits a report"):
+    with pytest.raises(wakeful.NotFound, match="is waiting for a report"):
         await clock.completed(later.id)
     await passes(MINUTE)
     assert [(fire.alarm_id, fire.result) for fire in told] == [(inner.id, "from inside")]
@@ -249,7 +249,7 @@ async def test_a_report_may_name_the_alarm_as_alarms_own_do(clock: Wakeful, desk
     done = await clock.completed(later.id, "ok")
     assert (done.id, done.status, done.attempts) == (later.fire_id, "completed", 2)
     assert await clock.completed(later.id, "again") == done, "a report counts once"
-    with pytest.raises(wakeful.Conflict, match="already on record"):
+    with pytest.raises(wakeful.Conflict, match="its outcome is recorded"):
         await clock.delivery_failed(later.id)
     with pytest.raises(wakeful.NotFound, match="no alarm or fire"):
         await clock.completed("01900000-0000-7000-8000-000000000000")
@@ -268,7 +268,7 @@ async def test_a_report_that_could_mean_two_fires_is_refused_and_names_them(
     assert all(id in str(raised.value) for id in ids)
     await clock.completed(ids[1])
     assert (await clock.completed(series.id)).id == ids[0]
-    with pytest.raises(wakeful.NotFound, match="awaits a report"):
+    with pytest.raises(wakeful.NotFound, match="is waiting for a report"):
         await clock.completed(series.id)
 
 

@@ -262,7 +262,7 @@ def test_a_key_that_another_alarm_has_here_is_not_given_away(chronos: Chronos, h
     theirs, other = chronos.add(idempotency_key="portal"), chronos.add(idempotency_key="other")
     [left] = told(bring("--json", code=1))["left"]
     assert left["id"] == theirs
-    assert left["reason"] == f"alarm {mine.id} has its idempotency_key 'portal' here already"
+    assert left["reason"] == f"alarm {mine.id} already has the idempotency_key 'portal' here"
     assert here.alarms().keys() == {mine.id, other}
 
 

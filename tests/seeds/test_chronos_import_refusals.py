@@ -48,7 +48,10 @@ def test_a_database_that_does_not_answer_is_unreachable_and_its_password_not_tol
 
 @pytest.mark.parametrize("url", ["chronos.db", "mysql://127.0.0.1/chronos"])
 def test_only_postgresql_is_a_place_of_chronos(run: Run, url: str) -> None:
-    assert run(url, code=2).stderr == "error: URL: it is no PostgreSQL database. Give postgresql://….\n"
+    assert (
+        run(url, code=2).stderr
+        == "error: URL: this is not the address of a PostgreSQL database. Give postgresql://….\n"
+    )
 
 
 def test_a_table_that_is_not_there_is_named(run: Run, chronos: Chronos) -> None:

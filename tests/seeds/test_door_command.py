@@ -56,7 +56,7 @@ async def everything(gateway: Gateway) -> list[tuple[Any, ...]]:
     [
         (
             f"id text primary key, {COLUMNS}, shard integer not null",
-            "the column shard of scheduled_tasks takes no NULL",
+            "the column shard of scheduled_tasks is NOT NULL",
         ),
         (f"id text primary key, {COLUMNS.replace('cron text', 'cron text not null')}", "the column cron of"),
         (f"id integer primary key, {COLUMNS}", "the column id of scheduled_tasks is of type"),
@@ -190,7 +190,7 @@ async def test_a_worker_beside_a_table_that_nobody_watches_says_so(
     await gateway.sql(f"create table scheduled_tasks (id text primary key, {COLUMNS})")
     assert await started(gateway, caplog) == [
         "the table scheduled_tasks of this database is not connected: its tasks do not run. "
-        "`wakeful db scheduled-tasks` connects it"
+        "To connect it: `wakeful db scheduled-tasks`"
     ]
     await gateway.connect()
     assert await started(gateway, caplog) == []

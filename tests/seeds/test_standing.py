@@ -219,7 +219,7 @@ async def test_what_a_tool_has_answered_holds_while_the_wake_is_on_its_way(gatew
 async def test_a_row_that_nothing_can_be_made_of_is_put_off_and_told_of_once(
     gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A table that was dropped may come back; until then nothing is said, and nobody spins."""
+    """A table that was dropped may come back; until then it is empty, and nobody spins."""
     await gateway.connect()
     await gateway.add("t1", next_run=gateway.at(10))
     await gateway.pass_time()
@@ -230,7 +230,7 @@ async def test_a_row_that_nothing_can_be_made_of_is_put_off_and_told_of_once(
         await gateway.clock.advance(1)
     assert await gateway.messages() == []
     assert [record.message for record in caplog.records if "waits" in record.message] == [
-        "a due task waits: its row cannot be planned just now"
+        "a due task waits: its row cannot be planned right now"
     ]
     [alarm] = await gateway.alarms("t1")
     assert (alarm.status, alarm.unsettled) == ("active", 0)

@@ -272,7 +272,7 @@ async def test_a_new_time_runs_a_task_again_that_is_done(gateway: Gateway) -> No
         id = (await ana("schedule_task", targetJid=CHAT, prompt="once", cron=gateway.at(5)))["taskId"]
         await gateway.pass_time(5)
         text = await ana.refused("resume_task", taskId=id)
-        assert "it was to run once, and has" in text
+        assert "it was scheduled to run once, and has run" in text
         assert "not active" in await ana.refused("pause_task", taskId=id)
         await ana("update_task", taskId=id, prompt="twice")
         assert await gateway.task(id) == ("done", None)

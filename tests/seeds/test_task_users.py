@@ -34,7 +34,7 @@ async def test_tasks_of_everyone_go_where_tasks_go_and_their_alarms_do_not(gatew
     await opened(gateway)
     async with tools(gateway.wakeful) as ana:
         await ana("schedule_task", targetJid=OTHERS, prompt="brief", cron=gateway.at(60))
-    with pytest.raises(UnknownTarget, match="Known are: inbox"):
+    with pytest.raises(UnknownTarget, match="Known names: inbox"):
         await gateway.wakeful.for_owner("ana").set("in 1 minute", "obey", target="messages", conversation_id=OTHERS)
     with pytest.raises(UnknownTarget):  # whatever it says of itself
         await gateway.wakeful.for_owner("ana").set("in 1 minute", "obey", target="messages", created_via="sql")
@@ -66,7 +66,7 @@ async def test_a_task_names_a_chat_its_owner_may_write_to(gateway: Gateway) -> N
     await opened(gateway, chats=CHATS)
     async with tools(gateway.wakeful) as ana:
         said = await ana.refused("schedule_task", **BRIEF | {"targetJid": OTHERS})
-        assert "targetJid: this owner may not write to the chat" in said
+        assert "targetJid: this owner is not allowed to write to the chat" in said
         assert "the setting `chats`" in said
         id = (await ana("schedule_task", **BRIEF | {"targetJid": "family-1@g.us"}))["taskId"]
         assert "targetJid" in await ana.refused("update_task", taskId=id, targetJid=OTHERS)

@@ -77,7 +77,7 @@ async def test_another_request_is_a_conflict_and_changes_nothing(
     with pytest.raises(Conflict) as refused:
         await wake_me.set(**asked | other)
     assert refused.value.field == "idempotency_key"
-    assert refused.value.message == f"alarm {first.id} already has the key 'k', and is different in {differs}"
+    assert refused.value.message == f"alarm {first.id} already has the key 'k', and differs in {differs}"
     assert await wake_me.get(first.id) == first
     assert await wake_me.set(**asked | other, on_conflict="return") == first
     replaced = await wake_me.set(**asked | other, on_conflict="replace")
@@ -88,7 +88,7 @@ async def test_another_request_is_a_conflict_and_changes_nothing(
 async def test_another_target_is_another_request(wake_me: Wakeful) -> None:
     wake_me.handler("ops")(lambda wake: None)
     await wake_me.set(**ONCE)
-    with pytest.raises(Conflict, match="different in target"):
+    with pytest.raises(Conflict, match="differs in target"):
         await wake_me.set(**ONCE, target="ops")
 
 
@@ -135,7 +135,7 @@ async def test_a_request_for_a_changed_alarm_is_compared_with_what_it_is_now(
 ) -> None:
     first = await wake_me.set(**ONCE)
     await wake_me.update(first.id, label="x")
-    with pytest.raises(Conflict, match="different in label"):
+    with pytest.raises(Conflict, match="differs in label"):
         await wake_me.set(**ONCE)
     await clock.advance(timedelta(seconds=1))
     assert (await wake_me.set(**ONCE, label="x")).id == first.id

@@ -85,7 +85,7 @@ async def test_each_owner_has_the_targets_that_are_theirs(house: House, owner: s
             await house.set(owner, name)
         assert refused.value.field == "target"
         assert refused.value.message == f"there is no target {name!r}"
-        assert refused.value.fix == f"Known are: {', '.join(sorted(may))}."
+        assert refused.value.fix == f"Known names: {', '.join(sorted(may))}."
     assert await house.count(owner) == len(may)
 
 
@@ -132,11 +132,12 @@ async def test_what_is_no_longer_theirs_ends_refused_and_undelivered(house: Hous
     assert [wake.alarm_id for wake in house.heard.wakes] == [mine.id]
     [fire] = await acting(house.service, "").fires(hers.id)
     assert (fire.status, fire.reason, fire.attempts) == ("failed", "refused", 0)
-    assert fire.last_error == "not delivered: its owner may not use this target"
+    assert fire.last_error == "not delivered: its owner is not allowed to use this target"
     after = await acting(house.service, "eve").get(hers.id)
     assert after.status == ("active" if after.kind == "cron" else "failed")
     assert (
-        "its owner may not use this target" in (await acting(house.service, "eve", limited=True).why(hers.id)).summary
+        "its owner is not allowed to use this target"
+        in (await acting(house.service, "eve", limited=True).why(hers.id)).summary
     )
     with pytest.raises(UnknownTarget):
         await house.set("eve", "house")
@@ -158,7 +159,7 @@ async def test_a_worker_of_the_same_targets_does_not_open_them(house: House) -> 
     for name in ("house", "adas", "nowhere"):
         with pytest.raises(UnknownTarget) as refused:
             await house.set("eve", name)
-        assert refused.value.fix == "Known are: agent, board, hook, inbox, router."
+        assert refused.value.fix == "Known names: agent, board, hook, inbox, router."
     assert (await house.set("eve", "agent")).target == "agent"
     with pytest.raises(UnknownTarget, match="adas_hook, agent, board, far, hook"):
         await house.service.pause_target("nowhere")
@@ -224,7 +225,7 @@ async def test_a_chat_that_was_taken_from_its_owner_gets_nothing_more(house: Hou
     assert [wake.owner_did for wake in house.heard.wakes] == ["ada"]
     [fire] = await acting(house.service, "").fires(hers.id)
     assert (fire.status, fire.reason) == ("failed", "refused")
-    assert fire.last_error == "not delivered: its owner may not write to this chat"
+    assert fire.last_error == "not delivered: its owner is not allowed to write to this chat"
 
 
 # Settings

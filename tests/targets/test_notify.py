@@ -65,7 +65,7 @@ async def test_the_text_begins_with_who_set_it_whatever_the_message_claims(notif
 async def test_a_service_that_says_no_failed(notify: Open, receiver: Receiver) -> None:
     receiver.answer(500, body="planted")
     outcome = await notify(as_json(receiver)).deliver(a_wake())
-    assert outcome == Failed("not every notification service took it", unhealthy=True)
+    assert outcome == Failed("not every notification service accepted it", unhealthy=True)
 
 
 async def test_a_service_that_hangs_fails_in_time(notify: Open, receiver: Receiver) -> None:

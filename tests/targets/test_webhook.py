@@ -232,7 +232,7 @@ class TestAddresses:
         outcome = await webhook(f"http://{host}:{raw.port}/", allow_private=False).deliver(a_wake())
         assert isinstance(outcome, Failed)
         assert not outcome.retryable
-        assert outcome.error == "the target's address is private, and not allowed by allow_private"
+        assert outcome.error == "the target's address is private and is not allowed by allow_private"
         assert "127.0.0.1" in caplog.text
 
     async def test_a_name_is_judged_by_what_it_means_when_it_is_used(
@@ -248,7 +248,7 @@ class TestAddresses:
         monkeypatch.setattr(socket, "getaddrinfo", lookup)
         outcome = await webhook(f"http://rebound.example:{raw.port}/", allow_private=False).deliver(a_wake())
         assert isinstance(outcome, Failed)
-        assert outcome.error == "the target's address is private, and not allowed by allow_private"
+        assert outcome.error == "the target's address is private and is not allowed by allow_private"
         assert "not sent: address 127.0.0.1 is private" in caplog.text  # for the operator alone
         assert raw.connections == 0
 

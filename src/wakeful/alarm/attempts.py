@@ -1,4 +1,4 @@
-"""The attempts of a fire: which one this is, and what its log says of them. Pure."""
+"""Count the attempts of a fire and keep its log. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def attempt_number(alarm: Alarm, fire: Fire | None) -> int:
 
 
 def _unanswered(alarm: Alarm, fire: Fire | None) -> int:
-    """Attempts that no worker came back from. Putting a wake into the inbox is none: its owner has not seen it."""
+    """Count attempts without a result. Putting a wake into the inbox does not count: its owner has not seen it."""
     if alarm.unsettled <= 1 or alarm.target == INBOX:
         return 0
     came_back = sum(line.said.endswith(NOTED) for line in fire.log) if fire else 0  # late, and counted then
@@ -62,7 +62,7 @@ def taken_up(alarm: Alarm, fire: Fire | None, now: datetime) -> Fire:
 
 def logged(fire: Fire, outcome: Outcome, attempt: Try, *, suffix: str = "") -> Fire:
     line = Attempt(whole_ms(attempt.started), attempt.ms, _said(outcome) + suffix)
-    tried = not isinstance(outcome, Waiting)  # putting it into the inbox is no attempt: its owner has not seen it
+    tried = not isinstance(outcome, Waiting)  # putting it into the inbox is not an attempt: its owner has not seen it
     return replace(
         _with_line(fire, line),
         attempts=fire.attempts + tried,

@@ -1,4 +1,4 @@
-"""From what a caller asked to an alarm, or to an error that names the field. Pure: nothing is written here."""
+"""Turn a request into an alarm, or raise an error that names the field. Pure: nothing is written here."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 class Timing(Struct, frozen=True):
-    """When, understood: one moment or a cron expression, in a zone."""
+    """A parsed time: one moment or a cron expression, in a time zone."""
 
     kind: Kind
     fire_at: datetime | None
@@ -138,7 +138,7 @@ def _same_json(one: str, other: str) -> bool:
 
 
 def _canonical(payload: str) -> bytes | str:
-    """JSON with its keys in order and no space between: 1, 1.0 and true stay apart, as they do not in Python."""
+    """Return JSON with sorted keys and no spaces: 1, 1.0 and true stay different, unlike in Python."""
     try:
         return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
     except (ValueError, OverflowError, RecursionError):  # it can be kept, but not be written again
@@ -153,7 +153,7 @@ def timed(alarm: Alarm, timing: Timing) -> Alarm:
 
 
 def planned(alarm: Alarm, *, now: datetime) -> Alarm:
-    """The alarm standing at its first occurrence after now."""
+    """Return the alarm at its first occurrence after now."""
     if alarm.kind == "once":
         assert alarm.fire_at is not None
         return at_occurrence(alarm, alarm.fire_at)
@@ -165,7 +165,7 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
         raise InvalidSchedule(
             f"{alarm.cron_expr!r} has no fire after {now.isoformat()} within its bounds",
             field="cron_expr",
-            fix="Give an expression that comes true, or wider starts_at, ends_at and max_fires.",
+            fix="Give an expression that fires, or a wider range of starts_at, ends_at and max_fires.",
         )
     return at_occurrence(alarm, first)
 
@@ -217,7 +217,7 @@ def _future(moment: datetime, field: str, now: datetime) -> datetime:
 
 
 def _up_to_ms(moment: datetime) -> datetime:
-    """Whole milliseconds, never before the moment: an alarm is never early."""
+    """Round up to whole milliseconds: an alarm is never early."""
     return whole_ms(moment + _ALMOST_MS)
 
 
@@ -248,13 +248,15 @@ def check_texts(alarm: Alarm) -> None:
 
 
 def check_text(field: str, text: str, limit: int) -> None:
-    """Text both stores can hold: UTF-8 without NUL, within its limit."""
+    """Check that both stores can hold a text: UTF-8 without NUL, within its limit."""
     if "\x00" in text:
         raise InvalidRequest("it holds a NUL character", field=field, fix="Remove it.")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidRequest("it holds half a surrogate pair", field=field, fix="Send valid Unicode.") from None
+        raise InvalidRequest(
+            "it holds a lone surrogate, which is not a character", field=field, fix="Send valid Unicode."
+        ) from None
     if size > limit:
         raise InvalidRequest(f"it is {size} bytes long", field=field, fix=f"At most {limit} bytes are accepted.")
 
@@ -277,7 +279,9 @@ def check_policy(policy: Policy) -> None:
         least = 0.001 if name in _OPTIONAL_LENGTHS else 0
         if value is not None and not least <= value <= LONGEST_WAIT.total_seconds():
             raise InvalidRequest(
-                f"{value} is not a length", field=f"policy.{name}", fix=f"Give seconds from {least} up to 100 years."
+                f"{value} is not a valid length of time",
+                field=f"policy.{name}",
+                fix=f"Give seconds from {least} up to 100 years.",
             )
     for name in _POLICY_COUNTS:
         value = getattr(policy, name)

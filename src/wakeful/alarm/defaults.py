@@ -1,4 +1,4 @@
-"""How an alarm behaves whose caller did not say: as the operator's settings have it."""
+"""The default policy of an alarm, from the operator's settings."""
 
 from __future__ import annotations
 

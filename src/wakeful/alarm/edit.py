@@ -1,6 +1,6 @@
-"""What an owner does to an alarm: cancel, pause, resume, snooze, update, replace, fire now. Pure.
+"""Decide an owner's changes to an alarm: cancel, pause, resume, snooze, update, replace, fire now. Pure.
 
-Whatever changes *when* an alarm fires also raises `claim`: a worker that holds it just then can no longer settle it.
+Every change of *when* an alarm fires also raises `claim`: a worker that holds it can no longer settle it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _COPIED: Final = tuple(name for name in EDITABLE if name != "policy")
 def cancel(
     alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "", reason: str = "", inbox: Sequence[Fire] = ()
 ) -> Change | None:
-    """End it: nothing starts any more, and what waits in the inbox is retracted. None when it has already ended.
+    """Cancel it: no attempt starts any more, and its wakes in the inbox are removed. None if it has already ended.
 
-    `inbox`: its wakes there. One that has fired has not ended for its owner while the wake still waits to be fetched.
+    `inbox`: its wakes there. While one still waits to be fetched, the alarm has not ended for its owner.
     """
     now = whole_ms(now)
     gone = retract(inbox, "cancelled", now=now)
@@ -46,7 +46,7 @@ def cancel(
 
 
 def pause(alarm: Alarm, *, now: datetime, by: str = "", reason: str = "") -> Change | None:
-    """Hold it until it is resumed. None when it is paused already."""
+    """Pause it until it is resumed. None if it is already paused."""
     _refuse_finished(alarm)
     if alarm.status == "paused":
         return None
@@ -56,9 +56,9 @@ def pause(alarm: Alarm, *, now: datetime, by: str = "", reason: str = "") -> Cha
 
 
 def resume(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "") -> Change | None:
-    """Go on. A one-shot whose time passed meanwhile fires at once; a series goes on with its next occurrence.
+    """Resume it. A one-shot whose time has passed fires at once; a series continues with its next occurrence.
 
-    The instants a series slept through are on record as skipped.
+    Occurrences that passed during the pause are recorded as skipped.
     """
     _refuse_finished(alarm)
     if alarm.status == "active":
@@ -71,9 +71,9 @@ def resume(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "") -> C
 
 
 def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, by: str = "") -> Change:
-    """Put off the next fire.
+    """Postpone the next fire.
 
-    A series that would have come again by then goes on with its first instant from then on; with none left, it fires
+    A series that would fire again by then continues with its first occurrence after that; with none left, it fires
     once more at that moment.
     """
     if wait <= timedelta(0):
@@ -84,9 +84,9 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
     until = whole_ms(now + wait)
     if until <= alarm.next_fire_at:
         raise InvalidRequest(
-            f"it does not fire before {alarm.next_fire_at.isoformat()} anyway",
+            f"it already waits until {alarm.next_fire_at.isoformat()}, which is later",
             field="for",
-            fix="Give a longer snooze; to fire sooner, edit when it fires.",
+            fix="Give a longer snooze; to fire sooner, edit its time.",
         )
     upcoming = following(alarm, alarm.next_fire_at)
     run = skipped_run(alarm, upcoming, until - _MS, "superseded", now=now)
@@ -107,10 +107,12 @@ def update(
     by: str = "",
     inbox: Sequence[Fire] = (),
 ) -> Change:
-    """Change what an owner named, and nothing else. A new *when* starts the alarm anew, its inbox emptied."""
+    """Change only the given fields. A new *when* starts the alarm again and removes its wakes from the inbox."""
     if version is not None and version != alarm.version:
         raise StaleVersion(
-            f"the alarm is at version {alarm.version}, not {version}", field="version", fix="Read it again, then edit."
+            f"the alarm is at version {alarm.version}, not {version}",
+            field="version",
+            fix="Read the alarm again, then repeat the edit.",
         )
     _refuse_finished(alarm)
     now = whole_ms(now)
@@ -129,7 +131,7 @@ def update(
 def replace_with(
     alarm: Alarm, fire: Fire | None, new: Alarm, *, now: datetime, by: str = "", inbox: Sequence[Fire] = ()
 ) -> Change:
-    """Take over a new alarm's intent under the old one's id: what `on_conflict="replace"` asks for."""
+    """Replace an alarm's content with that of a new one, under the old id, for `on_conflict="replace"`."""
     now = whole_ms(now)
     kept = {name: getattr(alarm, name) for name in ("id", "created_at", "last_fired_at")}
     after = replace(new, **kept, version=alarm.version + 1, claim=alarm.claim + 1, updated_at=now)
@@ -138,7 +140,7 @@ def replace_with(
 
 
 def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change | None:
-    """Other words, or paused or active, at the same times: what fell due meanwhile is due. None: all the same."""
+    """Change the content or the paused state but not the times; overdue fires stay due. None if nothing differs."""
     if after == alarm:
         return None
     changed = ", ".join(name for name in Alarm.__struct_fields__ if getattr(alarm, name) != getattr(after, name))
@@ -149,7 +151,7 @@ def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change 
 
 
 def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "") -> Alarm:
-    """A one-shot copy that is due at once and points to the first. It moves nothing."""
+    """Return a one-shot copy that is due now and refers to the original, which is not changed."""
     now = whole_ms(now)
     return Alarm(
         id=id,
@@ -204,7 +206,7 @@ def _replan(
 
 
 def _emptied(change: Change, inbox: Sequence[Fire]) -> Change:
-    """With what waits of the alarm as it was retracted: another time has taken its place."""
+    """Remove the alarm's waiting wakes from the inbox, since its time was replaced."""
     gone = retract(inbox, "superseded", now=change.after.updated_at)
     return replace(change, after=no_longer_awaited(change.after, gone), fires=(*change.fires, *gone))
 
@@ -236,7 +238,7 @@ def _slept(alarm: Alarm, fire: Fire | None, until: datetime, now: datetime) -> t
 
 
 def _closed(fire: Fire | None, reason: str, now: datetime) -> tuple[Fire, ...]:
-    """A fire that was still being tried ends here."""
+    """End a fire that was still being tried."""
     if fire is None or fire.status != "retrying":
         return ()
     said = failed_result(fire.last_error or reason, fire.attempts)

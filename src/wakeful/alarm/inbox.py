@@ -1,6 +1,6 @@
-"""Wakes that an owner fetches: which of them are still open, and what becomes of those whose alarm is taken back. Pure.
+"""Wakes in the inbox: which are still open, and what happens to them when their alarm is cancelled or moved. Pure.
 
-What nobody has seen is retracted. What somebody has in hand is not: it is marked, so that it does not wait again when
+A wake that nobody has seen is removed. One that a reader has is only marked, so that it does not wait again when
 no report comes.
 """
 
@@ -32,12 +32,12 @@ def in_hand(fire: Fire, now: datetime) -> bool:
 
 
 def retract(fires: Sequence[Fire], reason: SkipReason, *, now: datetime) -> tuple[Fire, ...]:
-    """The open ones among these fires, as they are once their alarm is taken back."""
+    """Return the open fires among these as they are after their alarm was cancelled or moved."""
     return tuple(_taken_back(fire, reason, now) for fire in fires if _is_open(fire))
 
 
 def no_longer_awaited(alarm: Alarm, gone: Sequence[Fire]) -> Alarm:
-    """The alarm that waits for no report on what was retracted: its series is not held up by it."""
+    """Return the alarm without the awaited report of a removed fire, so that its series continues."""
     ended = {fire.scheduled_for for fire in gone if fire.status != "delivered"}
     return replace(alarm, awaiting=None) if alarm.awaiting in ended else alarm
 

@@ -1,4 +1,4 @@
-"""The nouns: an alarm, its policy, its fires, and a change to them. Values only; nothing here decides.
+"""The data model: an alarm, its policy, its fires, and a change to them. Values only, no decisions.
 
 Field names and order of `Alarm` and `Fire` are the columns of their tables: a row reads straight into them.
 """
@@ -37,7 +37,7 @@ RESULT_LIMIT: Final = 16_384
 
 
 class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """How an alarm behaves when things do not go to plan. Durations are seconds."""
+    """What an alarm does when something goes wrong: retries, missed fires, reports. Durations are seconds."""
 
     backoff_base: float = 30.0
     backoff_cap: float = 900.0
@@ -58,7 +58,7 @@ DEFAULT_POLICY: Final = Policy()
 
 
 class Alarm(Struct, frozen=True, kw_only=True):
-    """An intention: when it fires, what is said, where it goes, whose it is."""
+    """An alarm: when it fires, its message, its target and its owner."""
 
     id: str
     owner_did: str
@@ -109,19 +109,19 @@ class Alarm(Struct, frozen=True, kw_only=True):
 
     @property
     def may_have_fire(self) -> bool:
-        """Whether the current occurrence can already have a row in `fires`.
+        """Return whether the current occurrence can already have a row in `fires`.
 
-        Only a failed attempt, a dead worker, or someone's later word (which moves `version`) leaves one.
+        Only a failed attempt, a dead worker, or a later report (which raises `version`) leaves one.
         """
         return self.failure_count > 0 or self.is_suspect or self.version > 1
 
     def is_leased(self, now: datetime, lease: timedelta) -> bool:
-        """Whether a worker has it, as a claim judges it: a lease from further ahead than one is long is none."""
+        """Return whether a worker has it, as a claim judges: a lease dated too far ahead does not count."""
         return self.claimed_at is not None and now - lease < self.claimed_at <= now + lease
 
     @property
     def is_suspect(self) -> bool:
-        """Whether it was claimed before, and that claim was never settled."""
+        """Return whether an earlier claim of it was never settled."""
         return self.unsettled >= SUSPECT
 
 
@@ -134,7 +134,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
 
 class Fire(Struct, frozen=True, kw_only=True):
-    """One occurrence of an alarm, and what became of it."""
+    """One occurrence of an alarm and its outcome."""
 
     alarm_id: str
     scheduled_for: datetime
@@ -162,7 +162,7 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something somebody did to an alarm, for those who follow along and for `why`. Nothing depends on it."""
+    """A recorded change to an alarm, for live events and `why`. Nothing else depends on it."""
 
     at: datetime
     what: str
@@ -174,7 +174,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True):
-    """A row that a table target wants written inside the settlement's own transaction."""
+    """A row that a table target has written in the same transaction as the settlement."""
 
     table: str
     values: dict[str, Any]
@@ -183,13 +183,13 @@ class Row(Struct, frozen=True):
     optional: tuple[str, ...] = ()  # columns that are left out where the table has none of that name for text
 
     def fitted(self, texts: Collection[str]) -> Row:
-        """The row for a table whose columns for text are these."""
+        """Return the row with values converted to text for these text columns."""
         kept = {name: value for name, value in self.values.items() if name in texts or name not in self.optional}
         return Row(self.table, kept, self.key, self.stamped)
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """An alarm as it will be, the fires it gains, and the two numbers that must still hold for it to count."""
+    """A change to write: the new alarm, its new fires, and the two numbers that must still match."""
 
     claim: int
     version: int

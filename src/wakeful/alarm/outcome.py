@@ -1,4 +1,4 @@
-"""What came of one delivery attempt, and what a target may later report. The world's failures are data."""
+"""The result of a delivery attempt, and what a target may report later. Failures are values, not exceptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST_SNOOZE: Final = timedelta(seconds=1)  # what a receiver may ask for: it
 
 
 class Delivered(Struct, frozen=True):
-    """The target has it. `awaits_report`: it is expected to say later how it went."""
+    """The target has the wake. `awaits_report`: it will report the outcome later."""
 
     detail: str = ""
     awaits_report: bool = False
@@ -23,15 +23,15 @@ class Delivered(Struct, frozen=True):
 
 
 class Completed(Struct, frozen=True):
-    """The target has it and the work is done."""
+    """The target has the wake and has done the work."""
 
     result: str = ""
 
 
 class Failed(Struct, frozen=True):
-    """The attempt failed. `unhealthy`: the target itself seems down, not just this wake unwelcome.
+    """The attempt failed. `unhealthy`: the target itself seems to be down, it did not just refuse this wake.
 
-    `answered`: the receiver was there and said so itself: its trouble may be with this owner's wakes only.
+    `answered`: the receiver itself answered, so its problem may concern only this owner's wakes.
     """
 
     error: str
@@ -42,7 +42,7 @@ class Failed(Struct, frozen=True):
 
 
 class Snoozed(Struct, frozen=True):
-    """The target wants the wake again after a while."""
+    """The target wants the wake again later."""
 
     wait: timedelta
 
@@ -55,7 +55,7 @@ Outcome = Delivered | Completed | Failed | Snoozed | Waiting
 
 
 class Report(Struct, frozen=True):
-    """The target's later word on a fire."""
+    """A target's report on a fire."""
 
     outcome: ReportOutcome
     text: str = ""
@@ -63,7 +63,7 @@ class Report(Struct, frozen=True):
 
 
 class Try(Struct, frozen=True):
-    """When an attempt began and ended, by the store's clock."""
+    """The start and end of an attempt, by the store's clock."""
 
     started: datetime
     ended: datetime
@@ -77,10 +77,10 @@ class Try(Struct, frozen=True):
 
 
 def retry_result(error: str, attempt: int, allowed: int) -> str:
-    """What stands in the result of a fire that is tried again."""
+    """Return the result text of a fire that is tried again."""
     return f"RETRY: {error} (attempt {attempt}/{allowed})"[:RESULT_LIMIT]
 
 
 def failed_result(error: str, attempts: int) -> str:
-    """What stands in the result of a fire that has failed."""
+    """Return the result text of a fire that has failed."""
     return f"FAILED: {error} (after {max(1, attempts)} attempts)"[:RESULT_LIMIT]

@@ -1,4 +1,4 @@
-"""How often one alarm is delivered at most, whatever loop is made of retries, snoozes, reports and edits. Pure."""
+"""Limit how often one alarm is delivered, even in a loop of retries, snoozes, reports and edits. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HELD_BACK: Final = "held back"  # what its event says
 
 
 def too_soon(delivered: Sequence[datetime], most: int, *, now: datetime) -> timedelta:
-    """How long an alarm that was delivered at these moments, the latest last, has to wait; nothing: it may go."""
+    """Return how long an alarm delivered at these moments (latest last) must wait; zero if it may be delivered now."""
     if len(delivered) < most:
         return timedelta(0)
     since = now - delivered[-most]
@@ -27,9 +27,9 @@ def too_soon(delivered: Sequence[datetime], most: int, *, now: datetime) -> time
 
 
 def hold_back(alarm: Alarm, most: int, wait: timedelta, *, now: datetime) -> Change:
-    """Hand a claimed alarm back until its minute is over, and say so.
+    """Put a claimed alarm back until its minute is over, and record that.
 
-    Instants of the series that come meanwhile meet a fire still under way: they are passed over, and on record.
+    Occurrences of the series in the meantime are recorded as skipped, because the fire is still under way.
     """
     change, until = release(alarm, now=now), max(alarm.next_fire_at, whole_ms(now + wait))
     passed = skipped_run(alarm, undecided(alarm), until, "overlap", now=whole_ms(now))

@@ -1,7 +1,7 @@
-"""When an alarm comes next, and which of its instants passed without a fire.
+"""Compute when an alarm fires next, and which of its occurrences passed without a fire.
 
 Next occurrences come from the schedule alone, never from "now plus": a late delivery does not shift a series.
-What keeps every instant accounted for: at any time the instants of a series up to `next_fire_at` are on record, all but
+How every occurrence is accounted for: at any time all occurrences of a series up to `next_fire_at` are recorded, except
 the one being worked on. A first attempt, a jittered one, a retry and a snooze all keep to it.
 """
 
@@ -31,7 +31,7 @@ def timetable(alarm: Alarm) -> Schedule:
 
 
 def following(alarm: Alarm, moment: datetime) -> datetime | None:
-    """The series' first occurrence strictly after a moment, within the bounds of its policy."""
+    """Return the first occurrence of the series strictly after a moment, within the bounds of its policy."""
     if alarm.kind == "once":
         return None
     policy = alarm.policy
@@ -46,7 +46,7 @@ def following(alarm: Alarm, moment: datetime) -> datetime | None:
 
 
 def due_at(alarm: Alarm, occurrence: datetime) -> datetime:
-    """The occurrence plus its jitter: a hash of the fire id, always below the gap to the occurrence after it."""
+    """Return the occurrence plus its jitter: a hash of the fire id, always less than the gap to the next occurrence."""
     policy: Policy = alarm.policy
     if policy.jitter <= 0:
         return occurrence
@@ -58,17 +58,17 @@ def due_at(alarm: Alarm, occurrence: datetime) -> datetime:
 
 
 def first_due(alarm: Alarm) -> datetime:
-    """When the current occurrence was due, however often it was put back since."""
+    """Return when the current occurrence was first due, however often it was put back since."""
     return min(alarm.next_fire_at, due_at(alarm, alarm.occurrence_at))
 
 
 def at_occurrence(alarm: Alarm, occurrence: datetime) -> Alarm:
-    """The alarm waiting for an occurrence, its ladder at the bottom; a paused one waits on."""
+    """Return the alarm waiting for an occurrence with its retries reset; a paused alarm stays paused."""
     return replace(alarm, occurrence_at=occurrence, next_fire_at=due_at(alarm, occurrence), failure_count=0)
 
 
 def advance(alarm: Alarm, past: datetime) -> Alarm:
-    """The series moved on to its first occurrence after a moment; `fired` when it has none left."""
+    """Move the series to its first occurrence after a moment; `fired` if none is left."""
     upcoming = following(alarm, past)
     if upcoming is None:
         return replace(alarm, status="fired", failure_count=0)
@@ -78,7 +78,7 @@ def advance(alarm: Alarm, past: datetime) -> Alarm:
 def skipped_run(
     alarm: Alarm, first: datetime | None, last: datetime, reason: SkipReason, *, now: datetime
 ) -> Fire | None:
-    """One row for every instant of the series from `first` to `last`, both included, that is passed over."""
+    """Return one row for all skipped occurrences of the series from `first` to `last`, both included."""
     if first is None or first > last:
         return None
     through, count = _run(alarm, first, last)
@@ -96,7 +96,7 @@ def skipped_run(
 
 
 def _run(alarm: Alarm, first: datetime, last: datetime) -> tuple[datetime, int]:
-    """The last instant of a run, and how many there are."""
+    """Return the last occurrence of a run, and how many there are."""
     through, count = first, 1
     upcoming = following(alarm, first)
     if upcoming is None:
@@ -112,15 +112,15 @@ def _run(alarm: Alarm, first: datetime, last: datetime) -> tuple[datetime, int]:
 
 
 def undecided(alarm: Alarm) -> datetime | None:
-    """The first instant after the current occurrence that is not on record yet: where the series goes on."""
+    """Return the first occurrence after the current one that is not recorded yet, where the series continues."""
     counted = replace(alarm, fire_count=alarm.fire_count + 1)  # the current one may be the last one allowed
     return following(counted, alarm.next_fire_at)
 
 
 def put_back(alarm: Alarm, at: datetime, *, now: datetime) -> tuple[datetime, tuple[Fire, ...]]:
-    """How far towards a moment an undelivered alarm may wait, and the instants of its series that this passes over.
+    """Return until when an undelivered alarm may be put back, and the occurrences of its series that this skips.
 
-    It comes up again before its series does: only what is over by then, or as good as over, goes on record as missed.
+    It is due again before its series is: only occurrences that have passed by then are recorded as missed.
     """
     counted = replace(alarm, fire_count=alarm.fire_count + 1)
     upcoming = following(counted, max(alarm.next_fire_at, min(at, whole_ms(now + _AS_GOOD_AS_OVER))))
@@ -131,7 +131,7 @@ def put_back(alarm: Alarm, at: datetime, *, now: datetime) -> tuple[datetime, tu
 
 
 def undone(alarm: Alarm, last: datetime, reason: SkipReason, *, now: datetime) -> tuple[Fire, ...]:
-    """Rows for the current occurrence, never tried, and for what came after it up to `last` and is not on record."""
+    """Return rows for the untried current occurrence and for later ones up to `last` that are not recorded yet."""
     after = following(alarm, alarm.occurrence_at)
     if after is None or after > alarm.next_fire_at:
         runs = [(alarm.occurrence_at, last)]
@@ -144,7 +144,7 @@ def undone(alarm: Alarm, last: datetime, reason: SkipReason, *, now: datetime) -
 
 
 def coming(alarm: Alarm) -> Iterator[datetime]:
-    """The fires ahead of an active alarm, the next one first, as they come if each goes well: no more than allowed."""
+    """Return the coming fires of an active alarm, the next one first, assuming that each succeeds."""
     moment: datetime | None = alarm.next_fire_at
     nominal = alarm.occurrence_at
     while moment is not None:
@@ -154,9 +154,9 @@ def coming(alarm: Alarm) -> Iterator[datetime]:
 
 
 def passed_over(alarm: Alarm, *, started: datetime, now: datetime) -> tuple[Fire, ...]:
-    """The instants after the current occurrence that came and went before it was settled.
+    """Return the occurrences after the current one that passed before it was settled.
 
-    Those from before the attempt began were missed; those during it met a fire still under way.
+    Those before the attempt began were missed; those during it overlapped with it.
     """
     first = undecided(alarm)
     if first is None or first > now:
@@ -168,6 +168,6 @@ def passed_over(alarm: Alarm, *, started: datetime, now: datetime) -> tuple[Fire
 
 
 def missed_before(alarm: Alarm, now: datetime) -> int:
-    """How many later instants are overdue as well, when this occurrence is delivered late."""
+    """Count the later occurrences that are also overdue when this one is delivered late."""
     run = skipped_run(alarm, undecided(alarm), now, "missed", now=now)
     return run.count if run else 0

@@ -1,4 +1,4 @@
-"""What becomes of an alarm that cannot be decided on: it is set aside with the reason, and wedges nothing."""
+"""Set aside an alarm that cannot be processed, with the reason, so that it does not block others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wakeful.moments import whole_ms
 
 
 def quarantine(alarm: Alarm, fire: Fire | None, why: str, *, now: datetime) -> Change:
-    """End it as `failed`. `why`: what could not be done with it, and the error that came of trying."""
+    """End it as `failed`. `why`: what could not be done, and the error."""
     now = whole_ms(now)
     said = f"set aside: {why}"[:ERROR_LIMIT]
     known = fire or open_fire(alarm, now)

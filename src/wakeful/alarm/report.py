@@ -1,4 +1,4 @@
-"""What a target's later word does to a fire and its alarm, and what its silence does. Pure."""
+"""Decide what a target's report, or a missing report, does to a fire and its alarm. Pure."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, *, now: datetime) -> Change | None:
-    """Take a target's word on a fire. None: it said so before, and a report counts once."""
+    """Apply a target's report on a fire. None if it is a repeated report: a report counts once."""
     now = whole_ms(now)
     in_flight = alarm.claimed_at is not None and alarm.occurrence_at == occurrence
     if fire is None:
         if not in_flight:
-            raise NotFound("that fire has not happened", field="fire_id")
+            raise NotFound("this fire has not happened yet", field="fire_id")
         fire = replace(open_fire(alarm, now), started_at=alarm.claimed_at)
     if said.outcome == fire.status or (said.outcome == "failed" and is_foreseen(fire)):
         return None
     if fire.status not in _OPEN or fire.completed_at is not None:
-        raise Conflict(f"the fire is {fire.status}: its end is already on record", field="fire_id")
+        raise Conflict(f"the fire is {fire.status}: it has ended, and its outcome is recorded", field="fire_id")
     match said.outcome:
         case "completed":
             return _completed(alarm, fire, said.text, in_flight=in_flight, now=now)
@@ -54,7 +54,7 @@ def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, 
 
 
 def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
-    """The report did not come in time. A wake from the inbox waits again, so often; any other fire is `timed_out`."""
+    """Handle a report that did not come in time: a wake from the inbox waits again, any other fire is `timed_out`."""
     now = whole_ms(now)
     assert fire.report_by is not None
     if is_in_inbox(fire) and not fire.reason:  # with one, its alarm was taken back: nobody is to be told again
@@ -67,9 +67,9 @@ def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
 
 
 def _unreported(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
-    """Fetched and never reported on: as many times as a failure is retried it waits again, then it has failed."""
+    """Handle a fetched wake without a report: it waits again as often as a failure is retried, then it has failed."""
     times = f"{fire.attempts} times" if fire.attempts != 1 else "once"
-    error = f"handed out {times} and never reported on; the last report was due by {_moment(fire.report_by)}"
+    error = f"handed out {times} without a report; the last report was due by {_moment(fire.report_by)}"
     counted = replace(fire, report_by=None, failures=fire.failures + 1, last_error=error, updated_at=now)
     if fire.failures < alarm.max_failures:
         return _change(alarm, replace(alarm, updated_at=now), replace(counted, status="waiting"))
@@ -78,7 +78,7 @@ def _unreported(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
 
 
 def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
-    """Hand a waiting wake to its owner, leased until a report is due."""
+    """Give a waiting wake to its owner, leased until a report is due."""
     now = whole_ms(now)
     window = alarm.policy.report_within
     by = now + (timedelta(seconds=window) if window is not None else REPORT_WITHIN)
@@ -95,7 +95,7 @@ def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
 
 
 def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
-    """Open a failed or timed-out fire again, its ladder at the bottom."""
+    """Retry a failed or timed-out fire, starting with the shortest backoff."""
     now = whole_ms(now)
     if fire.status not in UNSUCCESSFUL:
         raise Conflict(f"the fire is {fire.status}; only failed and timed-out ones are retried", field="fire_id")
@@ -103,9 +103,9 @@ def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
     after = _reopened(replace(alarm, status="fired") if alarm.status == "failed" else alarm, fire, now, failures=0)
     if after is None:
         raise Conflict(
-            f"the alarm is {alarm.status}, and its fire of {fire.scheduled_for.isoformat()} cannot be taken up again",
+            f"the alarm is {alarm.status}, and its fire of {fire.scheduled_for.isoformat()} cannot be retried",
             field="fire_id",
-            fix="Use fire: it sends a wake now and moves nothing.",
+            fix="Use fire: it sends a wake now and leaves the alarm as it is.",
         )
     opened = replace(fire, status="retrying", reason="", failures=0, completed_at=None, report_by=None, updated_at=now)
     event = Event(at=now, what="retried", alarm_id=alarm.id, owner_did=alarm.owner_did, fire_id=fire.id, by=by)
@@ -170,7 +170,7 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
 
 
 def _given_up(alarm: Alarm, gone: Fire, error: str, *, now: datetime, counted: bool = False) -> Change:
-    """A fire has failed for good: `once` ends with it, a series goes on where its policy does not pause it."""
+    """End a fire that failed for good: a one-shot ends with it, a series continues unless its policy pauses it."""
     after = replace(
         _no_longer_awaited(alarm, gone, now),
         last_error=error,
@@ -183,9 +183,9 @@ def _given_up(alarm: Alarm, gone: Fire, error: str, *, now: datetime, counted: b
 
 
 def _working(alarm: Alarm, fire: Fire, said: Report, *, now: datetime) -> Change:
-    """Still at it: the clock for the report starts again, also for one that had been given up."""
+    """Handle `working`: the time for the report starts again, even if the fire had been given up."""
     if fire.status == "failed":
-        raise Conflict("the fire is failed: its end is already on record", field="fire_id")
+        raise Conflict("the fire is failed: it has ended, and its outcome is recorded", field="fire_id")
     window = alarm.policy.report_within
     wait = said.wait or (timedelta(seconds=window) if window is not None else REPORT_WITHIN)
     on_it = replace(fire, updated_at=now, result=said.text[:RESULT_LIMIT] or fire.result)
@@ -197,7 +197,7 @@ def _working(alarm: Alarm, fire: Fire, said: Report, *, now: datetime) -> Change
 
 
 def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: datetime) -> Change:
-    """The wake again later; where the series comes again by then, that stands in for it."""
+    """Send the wake again later; if the series fires by then, that fire takes its place."""
     if said.wait is None or said.wait <= timedelta(0):
         raise InvalidRequest("a snooze needs a length", field="for", fix='For example "15m".')
     if in_flight:
@@ -220,7 +220,7 @@ def _snooze(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: dat
 
 
 def _reopened(alarm: Alarm, fire: Fire, at: datetime, *, failures: int) -> Alarm | None:
-    """The alarm working on that occurrence again at a moment, or None where something else comes first."""
+    """Return the alarm at that occurrence again, due at a moment, or None if something else comes first."""
     policy = alarm.policy
     if alarm.status == "fired" and alarm.kind == "cron":
         at = max(at, alarm.next_fire_at)  # what lies before is on record, also when the clock was set back
@@ -243,7 +243,7 @@ def _reopened(alarm: Alarm, fire: Fire, at: datetime, *, failures: int) -> Alarm
 
 
 def _free(alarm: Alarm, at: datetime) -> bool:
-    """Whether nothing is lost when the alarm is taken back to an earlier fire until a moment."""
+    """Return whether the alarm can go back to an earlier fire until a moment without losing another."""
     if alarm.status == "active" and alarm.kind == "cron" and alarm.claimed_at is None:
         # What waits now must be what the schedule itself names again afterwards: no retry, no snooze, nothing overdue.
         return following(alarm, at) == alarm.occurrence_at

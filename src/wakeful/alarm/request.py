@@ -1,7 +1,7 @@
-"""What a caller asks for, as every door takes it: each field declared once, with the words that explain it. Pure.
+"""What a caller may ask for through any interface: each field declared once, with its description. Pure.
 
 HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of the command line and the keywords of
-`clock.set` come from these. None, or nothing at all, means that the caller does not say: the service then fills in.
+`clock.set` come from these. None, or leaving a field out, means that the service fills in the default.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How an alarm behaves when things do not go to plan. What is left out is as the settings say."""
+    """What an alarm does when something goes wrong. Fields that are left out come from the settings."""
 
     backoff_base: Annotated[
         Span | None, about("The wait before the first retry; it doubles from there.", "30s", agents=False)
@@ -66,7 +66,7 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Overlap | None,
         about("While the report of the fire before is awaited: skip, or fire all the same.", agents=False),
     ] = None
-    report_within: Annotated[Span | None, about("Await a report for so long after delivery.", "15m")] = None
+    report_within: Annotated[Span | None, about("How long to wait for a report after delivery.", "15m")] = None
     starts_at: Annotated[Moment | None, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = None
     ends_at: Annotated[Moment | None, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = None
     max_fires: Annotated[Count | None, about("End after so many fires.", 10)] = None
@@ -77,11 +77,11 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to be different; what is left out or null stays. `policy` is replaced as a whole."""
+    """The changes to an alarm; fields left out or null stay as they are. `policy` is replaced as a whole."""
 
     wake_message: Annotated[
         str | None,
-        about("What its reader is told: write it so that it explains itself.", minLength=1, maxLength=32 * 1024),
+        about("The message for the reader, who may know nothing else.", minLength=1, maxLength=32 * 1024),
     ] = None
     when: Annotated[
         str | None,
@@ -103,9 +103,9 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
     timezone: Annotated[str | None, about("The IANA zone in which the time is understood.", "Europe/Berlin")] = None
     label: Annotated[str | None, about("A short name for people.", "grant portal")] = None
-    conversation_id: Annotated[str | None, about("The conversation the wake belongs to; it comes back with it.")] = None
+    conversation_id: Annotated[str | None, about("The conversation of this alarm; the wake carries it.")] = None
     payload: Annotated[
-        Raw | UnsetType, about("State that comes back with the wake, unchanged; at most 128 KiB of JSON.", {"page": 3})
+        Raw | UnsetType, about("State to get back with the wake, unchanged; at most 128 KiB of JSON.", {"page": 3})
     ] = UNSET
     target: Annotated[str | None, about("The name of a configured target, never a URL.", "inbox")] = None
     isolated: Annotated[bool | None, about("Ask the receiver for a run apart from the conversation.", agents=False)] = (
@@ -116,13 +116,13 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An alarm somebody asks for. Exactly one of when, fire_at, delay_seconds and cron_expr says the time."""
+    """A requested alarm. Exactly one of when, fire_at, delay_seconds and cron_expr gives the time."""
 
     wake_message: Annotated[
-        str, about("What its reader is told: write it so that it explains itself.", minLength=1, maxLength=32 * 1024)
+        str, about("The message for the reader, who may know nothing else.", minLength=1, maxLength=32 * 1024)
     ]
     idempotency_key: Annotated[
-        str | None, about("Your name for this alarm: the same request again is the same alarm.", "brief")
+        str | None, about("Your name for this alarm: repeating the request does not set a second one.", "brief")
     ] = None
     on_conflict: Annotated[
         OnConflict | None,
@@ -132,7 +132,7 @@ class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_onl
         ),
     ] = None
     parent_fire: Annotated[
-        str | None, about("`fire_id` of the wake because of which this is set: it joins that chain.")
+        str | None, about("The `fire_id` of the wake that led to this alarm; it joins that chain.")
     ] = None
 
 
@@ -219,16 +219,16 @@ def report(asked: ReportRequest) -> Report:
 
 
 def _check_kind(asked: EditRequest) -> None:
-    """Refuse a kind beside the time of the other kind."""
+    """Refuse a kind that does not match the time."""
     once = asked.fire_at is not None or asked.delay_seconds is not None
     if asked.kind is None or not (asked.cron_expr is not None if asked.kind == "once" else once):
         return
     fix = "Give delay_seconds or fire_at." if asked.kind == "once" else "Give cron_expr."
-    raise InvalidSchedule(f"the kind {asked.kind!r} does not go with what was given", field="kind", fix=fix)
+    raise InvalidSchedule(f"the kind {asked.kind!r} does not match the time that was given", field="kind", fix=fix)
 
 
 def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
-    """What a request does not say is as in the default; a whole policy is as it is."""
+    """Fill in a requested policy from the default; a complete Policy stays as it is."""
     if asked is None or isinstance(asked, Policy):
         return asked or default
     said: dict[str, Any] = {}
@@ -248,7 +248,7 @@ def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
 
 
 def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(milliseconds=1)) -> timedelta:
-    """A length of time: seconds, "15m", or a timedelta."""
+    """Parse a length of time: seconds, "15m", or a timedelta."""
     if isinstance(value, timedelta):
         found = value
     elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e10:
@@ -264,7 +264,7 @@ def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(mi
 
 
 def moment(value: Moment | datetime, field: str) -> datetime:
-    """A moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
+    """Parse a moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             found = datetime.fromtimestamp(value, UTC)
@@ -278,7 +278,7 @@ def moment(value: Moment | datetime, field: str) -> datetime:
         return found
     except (ValueError, OverflowError, OSError):
         raise InvalidRequest(
-            f"{value!r} is no moment", field=field, fix="Give RFC 3339 with an offset, or unix seconds."
+            f"{value!r} is not a moment", field=field, fix="Give RFC 3339 with an offset, or unix seconds."
         ) from None
 
 
@@ -296,7 +296,7 @@ S = TypeVar("S", bound=Struct)
 
 
 def decode(body: bytes | str, kind: type[T]) -> T:
-    """JSON as a value of a type, or an error that names the field."""
+    """Decode JSON into a type, or raise an error that names the field."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -306,9 +306,9 @@ def decode(body: bytes | str, kind: type[T]) -> T:
 
 
 def request_of(kind: type[S], given: Mapping[str, Any]) -> S:
-    """A request from keywords: also with Python's own dates and lengths, any payload that is JSON, and a whole Policy.
+    """Build a request from keywords, which may be datetimes, timedeltas, any JSON payload or a Policy.
 
-    None stands for "not said", as everywhere.
+    None means "not given", as everywhere.
     """
     said = {name: value for name, value in given.items() if value is not None}
     as_they_are = {name: said.pop(name) for name in _CHECKED_LATER if name in said}
@@ -324,7 +324,7 @@ def policy_of(given: Mapping[str, Any]) -> PolicyRequest:
 
 
 def json_of(value: Any) -> Raw:
-    """Any JSON value; `msgspec.Raw` passes its bytes through untouched."""
+    """Encode any JSON value; `msgspec.Raw` passes its bytes through unchanged."""
     try:
         return Raw(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError) as error:
@@ -345,7 +345,7 @@ def _plain(value: Any) -> Any:
 
 
 def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
-    """A value that does not fit its type, as an error that names the field: also one that is missing or unknown."""
+    """Return an error that names the field for a value that is of the wrong type, missing or unknown."""
     what, _, where = str(error).partition(" - at `$")
     path = [within, where.strip("`.")]
     if named := _NAMED.search(what):

@@ -1,4 +1,4 @@
-"""What follows one delivery attempt, and what is settled without one. Pure: values in, a Change out."""
+"""Decide what follows a delivery attempt, and what is settled without one. Pure: values in, a Change out."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused"})  # reasons o
 
 
 def begin(alarm: Alarm, fire: Fire | None, *, now: datetime, refused: str = "") -> Change | None:
-    """Whether a claimed alarm is to be delivered (None), or what is settled instead of delivering it.
+    """Return None if a claimed alarm should be delivered, else what to settle instead of delivering it.
 
-    `refused`: why its target is not for its owner.
+    `refused`: why its owner may not use its target.
     """
     now = whole_ms(now)
     if fire is not None and (settled := _over_already(alarm, fire, now)) is not None:
@@ -58,7 +58,7 @@ def begin(alarm: Alarm, fire: Fire | None, *, now: datetime, refused: str = "") 
 
 
 def _over_already(alarm: Alarm, fire: Fire, now: datetime) -> Change | None:
-    """It arrived, or was reported on, and whoever had it died or lost its lease before that could be settled."""
+    """Settle a fire that was delivered or reported on, but whose worker died or lost its lease before settling."""
     if fire.status == "timed_out":  # it arrived, and no report came: that stands, and it is not sent again
         return _Ending(alarm, fire, now, started=now).silent()
     if (known := _known_end(fire)) is None:
@@ -67,7 +67,7 @@ def _over_already(alarm: Alarm, fire: Fire, now: datetime) -> Change | None:
 
 
 def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
-    """What its policy makes of a delivery that comes late, or meets one still under way."""
+    """Apply the policy to a delivery that is late or overlaps with one still under way."""
     policy = alarm.policy
     expired = policy.expires is not None and now > alarm.occurrence_at + timedelta(seconds=policy.expires)
     if alarm.failure_count > 0 or (fire is not None and fire.status == "retrying"):
@@ -82,7 +82,7 @@ def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
 
 
 def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime) -> Change | None:
-    """A retry that comes too late gives way to what the series has next, overdue or not: nothing may delay it."""
+    """End a retry that comes too late: it must not delay the next occurrence of the series."""
     upcoming = undecided(alarm)
     if not expired and (upcoming is None or upcoming > now):
         return None
@@ -92,7 +92,7 @@ def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime
 
 
 def _poisoned(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change:
-    """It kills its workers: no further delivery. A series that does so twice running is paused."""
+    """Stop delivering an alarm that kills its workers. A series that does so twice in a row is paused."""
     error = f"{WORKER_DIED} {deaths(alarm)} times while this alone was tried again"
     end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
     change = end.failed(error, WORKER_DIED, past=end.past)
@@ -103,7 +103,7 @@ def _poisoned(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change:
 
 
 def skip(alarm: Alarm, reason: SkipReason, *, now: datetime, tolerance: float = 0.0) -> Change:
-    """Pass over the current occurrence, and every other one that is overdue by more than the tolerance, undelivered."""
+    """Skip the current occurrence and every other one that is overdue by more than the tolerance."""
     now = whole_ms(now)
     last = max(alarm.next_fire_at, now if not tolerance else whole_ms(now - timedelta(seconds=tolerance)) - _MS)
     runs = undone(alarm, last, reason, now=now)
@@ -141,9 +141,9 @@ def _decide(end: _Ending, outcome: Outcome) -> Change:
 
 
 def release(alarm: Alarm, *, now: datetime, wait: timedelta = timedelta(0)) -> Change:
-    """Hand a claimed alarm back: it is due again at once, or after a while, and the claim does not count against it.
+    """Release a claimed alarm: it is due again at once or after a while, and the claim does not count against it.
 
-    A suspect stays one, with what was against it when it was claimed.
+    A suspect stays a suspect, with the count it had when it was claimed.
     """
     now = whole_ms(now)
     after = replace(_released(alarm, now), unsettled=alarm.unsettled if alarm.is_suspect else 0)
@@ -154,7 +154,7 @@ def release(alarm: Alarm, *, now: datetime, wait: timedelta = timedelta(0)) -> C
 
 
 def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome, attempt: Try) -> Change:
-    """Keep on record what a worker brought back for an alarm that is no longer its own. The alarm does not move."""
+    """Record the result of a worker that no longer holds the alarm. The alarm itself does not change."""
     now = whole_ms(attempt.ended)
     known = fire or replace(open_fire(alarm, now), scheduled_for=occurrence, failures=0)
     if any(line.at == whole_ms(attempt.started) and line.ms == attempt.ms for line in known.log):
@@ -166,7 +166,7 @@ def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome
 
 
 def _come_back(alarm: Alarm, fire: Fire, outcome: Outcome, *, now: datetime) -> Fire:
-    """A fire whose end was open, or written down by an owner's change, learns how its last attempt went."""
+    """Add the result of the last attempt to a fire that is open, or that an owner's change has closed."""
     pending = not alarm.finished and alarm.occurrence_at == fire.scheduled_for
     match outcome:
         case Completed(result):
@@ -209,7 +209,7 @@ def _delivered(alarm: Alarm, fire: Fire, outcome: Delivered, *, now: datetime) -
 
 
 class _Ending(Struct, frozen=True):
-    """One settlement in the making: the ways a fire can go from here."""
+    """A settlement being built: the possible outcomes of a fire."""
 
     alarm: Alarm
     fire: Fire
@@ -218,12 +218,12 @@ class _Ending(Struct, frozen=True):
 
     @property
     def past(self) -> datetime:
-        """What lies at or before this is decided with this settlement, also when the clock was set back."""
+        """The moment up to which this settlement decides, even if the clock was set back."""
         return max(self.now, self.alarm.next_fire_at)
 
     @property
     def _failed_at(self) -> datetime:
-        """What a retry's wait counts from: the report, where one came before the attempt was over."""
+        """Return when the wait for a retry begins: at the report, if one came before the attempt ended."""
         reported = self.fire.completed_at if is_foreseen(self.fire) else None
         return max(reported, self.alarm.next_fire_at) if reported is not None else self.past
 
@@ -244,7 +244,7 @@ class _Ending(Struct, frozen=True):
         return replace(change, after=replace(change.after, **kept))
 
     def snoozed(self, wait: timedelta) -> Change:
-        """The wake again later; a snooze that reaches the series' next occurrence gives way to it."""
+        """Send the wake again later, unless the next occurrence of the series comes first."""
         alarm, again = self.alarm, max(whole_ms(self.now + wait), self.past + _MS)
         fire = replace(self.fire, status="snoozed", reason="", result=f"snoozed until {again.isoformat()}")
         after = _released(alarm, self.now)
@@ -257,7 +257,7 @@ class _Ending(Struct, frozen=True):
         return _change(alarm, replace(at_occurrence(after, again), next_fire_at=again), fire, *runs)
 
     def next_try(self, outcome: Failed) -> tuple[datetime | None, str]:
-        """When the next attempt comes, or why there is none."""
+        """Return when the next attempt comes, or why there is none."""
         alarm, policy = self.alarm, self.alarm.policy
         if not outcome.retryable:
             return None, "refused"
@@ -290,7 +290,7 @@ class _Ending(Struct, frozen=True):
         return _change(alarm, after, fire, *passed_over(alarm, started=self.started, now=self.now))
 
     def failed(self, error: str, reason: str, *, past: datetime) -> Change:
-        """The fire ends here; `once` ends with it, a series goes on after `past`."""
+        """End the fire as failed; a one-shot ends with it, a series continues after `past`."""
         alarm, error = self.alarm, error[:ERROR_LIMIT]
         fire = replace(
             self.fire,
@@ -334,7 +334,7 @@ class _Ending(Struct, frozen=True):
 
 
 def pause_if_hopeless(alarm: Alarm, *, now: datetime) -> tuple[Alarm, tuple[Event, ...]]:
-    """A series whose fires keep failing is paused where its policy says so, with the reason on it."""
+    """Pause a series whose fires keep failing, if its policy says so, with the reason."""
     limit = alarm.policy.auto_pause_after
     if limit is None or alarm.failed_in_a_row < limit or alarm.status != "active":
         return alarm, ()
@@ -356,12 +356,12 @@ def _released(alarm: Alarm, now: datetime) -> Alarm:
 
 
 def _lease_over(alarm: Alarm, now: datetime) -> dict[str, Any]:
-    """The lease is over and its number spent: whatever was decided from the alarm as it was before no longer counts."""
+    """End the lease and raise its number: decisions made from the alarm as it was before no longer count."""
     return {"claim": alarm.claim + 1, "claimed_at": None, "unsettled": 0, "updated_at": now}
 
 
 def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
-    """A failure that is reported while its attempt is under way, told as the settlement will decide it."""
+    """Show a failure that is reported while its attempt is under way as the settlement will decide it."""
     known = taken_up(alarm, fire, now)
     known = replace(known, attempts=known.attempts + 1)
     at, _ = _Ending(alarm, known, now, started=now).next_try(Failed(error))
@@ -381,12 +381,12 @@ def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
 
 
 def is_foreseen(fire: Fire) -> bool:
-    """Whether a retry was promised to whoever reported, and the attempt is not settled yet."""
+    """Return whether a reporter was promised a retry and the attempt is not settled yet."""
     return fire.status == "retrying" and fire.reason == REPORTED
 
 
 def retry_at(alarm: Alarm, fire: Fire) -> datetime | None:
-    """When a fire that is being retried is tried next, or None where it is not."""
+    """Return when a fire that is being retried is tried next, or None if it is not."""
     if fire.status != "retrying" or alarm.status != "active" or alarm.occurrence_at != fire.scheduled_for:
         return None
     if not is_foreseen(fire) or fire.completed_at is None:
@@ -396,7 +396,7 @@ def retry_at(alarm: Alarm, fire: Fire) -> datetime | None:
 
 
 def _known_end(fire: Fire) -> Outcome | None:
-    """How a fire that is still being worked on has ended already, by a report or by an attempt that came back late."""
+    """Return the known outcome of an open fire, from a report or from an attempt that came back late."""
     if fire.status == "completed":
         return Completed(fire.result)
     if fire.status == "delivered":
@@ -405,7 +405,7 @@ def _known_end(fire: Fire) -> Outcome | None:
 
 
 def _outweighed(fire: Fire, outcome: Outcome) -> Outcome:
-    """A report that came in while the attempt was under way outweighs its answer; so does an arrival its failure."""
+    """Prefer a report that came during the attempt over its answer, and a delivery over a failure."""
     known = _known_end(fire)
     if known is None or (isinstance(known, Delivered) and not isinstance(outcome, Failed)):
         return outcome

@@ -1,4 +1,4 @@
-"""An alarm that was claimed and never settled: it may have killed its worker, or only been there when that died. Pure.
+"""Suspects: alarms that were claimed but never settled, and may have killed their worker. Pure.
 
 Blame needs evidence. `unsettled` is 1 while an alarm is claimed for the first time: whatever shared a batch with a
 crash has that, and it proves nothing. The next claim makes it 2: a suspect. Suspects are delivered one at a time, and
@@ -17,7 +17,7 @@ DEATHS_LIMIT: Final = 3  # workers that died while they delivered an alarm as a 
 
 
 def deaths(alarm: Alarm) -> int:
-    """How many workers died while they delivered it, and no other suspect."""
+    """Count the workers that died while they delivered it and no other suspect."""
     return max(0, alarm.unsettled - SUSPECT)
 
 
@@ -26,6 +26,6 @@ def is_poison(alarm: Alarm) -> bool:
 
 
 def put_on_trial(alarm: Alarm) -> Change:
-    """A suspect's delivery is about to begin. Lease and version stay: nobody but us is concerned."""
+    """Count a suspect's delivery before it begins. Lease and version stay: this concerns only its worker."""
     counted = replace(alarm, unsettled=alarm.unsettled + 1)
     return Change(claim=alarm.claim, version=alarm.version, after=counted)

@@ -1,4 +1,4 @@
-"""A row of `scheduled_tasks` as another program wrote it, and the alarm it stands for. Pure.
+"""Decide which alarm a row of `scheduled_tasks` from another program stands for. Pure.
 
 The row says what is wanted, the alarm what happens. `seen` is the row as wakeful last left it: what differs from it
 was changed by the other program and counts; what does not may lag behind the alarm and is brought up to date.
@@ -52,7 +52,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class TaskNews(Struct, frozen=True, kw_only=True):
-    """A task that was changed, and what is known of it. `task` is None once its row is deleted."""
+    """A changed task and what is known of it. `task` is None if its row was deleted."""
 
     task_id: str
     upto: int  # the number of the last change this covers
@@ -66,7 +66,7 @@ class TaskNews(Struct, frozen=True, kw_only=True):
 
 
 class TaskPlan(Struct, frozen=True, kw_only=True):
-    """What follows from the news. All of it is written together, or nothing when the row has changed again."""
+    """What to write for a changed task: everything together, or nothing if the row has changed again."""
 
     news: TaskNews
     change: Change | None = None  # to the alarm the task had
@@ -77,7 +77,7 @@ class TaskPlan(Struct, frozen=True, kw_only=True):
 
 
 class Planner(Struct, frozen=True, kw_only=True):
-    """What a task does not say itself."""
+    """What planning a task needs besides its row."""
 
     target: str
     owner: str
@@ -87,7 +87,7 @@ class Planner(Struct, frozen=True, kw_only=True):
     users: Users = Users()
 
     def plan(self, news: TaskNews, *, id: str, now: datetime) -> TaskPlan:
-        """What a changed task means for its alarm. A row that makes no sense becomes `error`, and never fires."""
+        """Decide what a changed task means for its alarm. An unreadable row becomes `error` and never fires."""
         now, task = whole_ms(now), news.task
         if task is None:
             return TaskPlan(news=news, change=_ended(news, now, "task deleted"))
@@ -115,7 +115,7 @@ class Planner(Struct, frozen=True, kw_only=True):
         return TaskPlan(news=news, change=change, alarm_id=alarm.id, task=left_by(task, after))
 
     def _started(self, news: TaskNews, task: Task, status: str, id: str, now: datetime) -> TaskPlan:
-        """A new alarm for the task: the one it had ends here, so that no fire of it is taken for one of the new."""
+        """Start a new alarm for the task and end the old one, so that their fires are not confused."""
         change = _ended(news, now, "task changed")
         timing = self._timing(task, now)
         first = self._first(news.seen, task, timing, now)
@@ -140,13 +140,13 @@ class Planner(Struct, frozen=True, kw_only=True):
             digits = text.lstrip("0")
             ms = int(digits or "0") if len(digits) <= _MOST_DIGITS else 0
             if ms < 1:
-                raise InvalidSchedule(f"{text[:60]} is no interval", field="cron_expr")
+                raise InvalidSchedule(f"{text[:60]} is not an interval", field="cron_expr")
             text = f"@every {max(ms, _SHORTEST_MS)}ms"
         schedule(text, self.timezone, anchor=now)
         return Timing("cron", None, text, self.timezone)
 
     def _first(self, seen: Task | None, task: Task, timing: Timing, now: datetime) -> datetime | None:
-        """When it runs next: as the row says, unless a new cron came without a new next_run."""
+        """Return when it runs next: the row's next_run, unless cron changed and next_run did not."""
         is_stale = seen is not None and task.next_run == seen.next_run and task.cron != seen.cron
         if task.next_run and not (is_stale and timing.kind == "cron"):
             return moment_of(task.next_run)
@@ -199,9 +199,9 @@ class Planner(Struct, frozen=True, kw_only=True):
 
 
 def speaks(change: Change) -> bool:
-    """Whether writing this change is what says a task's words: a row for a table, or a wake put into the inbox.
+    """Return whether writing this change is the delivery of a task: a row for a table, or a wake for the inbox.
 
-    Then the task's row has the last word: it must still ask for that.
+    If so, the task's row must still ask for it.
     """
     if change.after.created_via != TASKS or change.edited:
         return False
@@ -210,19 +210,19 @@ def speaks(change: Change) -> bool:
 
 
 def shows(change: Change) -> bool:
-    """Whether a task's row has something to show of this change. Of an alarm that was only handed back it has not."""
+    """Return whether this change shows in the task's row. An alarm that was only put back does not."""
     return change.after.created_via == TASKS and (
         change.edited or bool(change.fires) or change.after.status != "active"
     )
 
 
 def task_state(alarm: Alarm) -> tuple[str, str | None]:
-    """An alarm's progress in the words of its task: status and next_run."""
+    """Return the status and next_run of a task from its alarm."""
     return _STATES[alarm.status], None if alarm.finished else rfc3339(alarm.next_fire_at)
 
 
 def left_by(task: Task, alarm: Alarm) -> Task:
-    """The row beside its alarm. A next_run that names the same moment keeps its spelling."""
+    """Return the row updated from its alarm. A next_run that is the same moment keeps its spelling."""
     status, next_run = task_state(alarm)
     if next_run is not None and task.next_run and moment_of(task.next_run) == alarm.next_fire_at:
         next_run = task.next_run
@@ -230,25 +230,25 @@ def left_by(task: Task, alarm: Alarm) -> Task:
 
 
 def moment_of(next_run: str) -> datetime:
-    """The moment a next_run names: ISO 8601, in UTC where it has no offset, as SQLite's own functions write it."""
+    """Parse a next_run: ISO 8601, in UTC if it has no offset, like SQLite's own functions."""
     try:
         found = datetime.fromisoformat(next_run.strip())
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):  # 9999-12-31T23:00-05:00 is in the year 10000
         found = None
     if found is None or not _EPOCH <= found <= _LAST:
-        raise InvalidSchedule(f"{next_run[:60]!r} is no moment", field="next_run")
+        raise InvalidSchedule(f"{next_run[:60]!r} is not a moment", field="next_run")
     return whole_ms(found)
 
 
 def rfc3339(moment: datetime) -> str:
-    """UTC with Z, and milliseconds only where there are some."""
+    """Format a moment in UTC with Z, with milliseconds only if there are any."""
     precision = "milliseconds" if moment.microsecond else "seconds"
     return moment.astimezone(UTC).isoformat(timespec=precision).removesuffix("+00:00") + "Z"
 
 
 def refused_task(news: TaskNews, why: str, *, now: datetime) -> TaskPlan:
-    """Nothing can be made of the row: it says `error` and why, and whatever stood for it ends."""
+    """Refuse a row: it gets the status `error` and the reason, and its alarm ends."""
     change = _ended(news, whole_ms(now), "task refused")
     task = None if news.task is None else replace(news.task, status="error")
     return TaskPlan(news=news, change=change, task=task, note=why)
@@ -259,5 +259,5 @@ def _ended(news: TaskNews, now: datetime, reason: str) -> Change | None:
 
 
 def _is_behind(task: Task, seen: Task | None) -> bool:
-    """Whether the row still stands as it did while its alarm was live: nobody started it anew."""
+    """Return whether the row is unchanged since its alarm was active, so nobody started it again."""
     return seen is not None and seen.status in _LIVE and (task.cron, task.next_run) == (seen.cron, seen.next_run)

@@ -1,4 +1,4 @@
-"""Who may use a target, and which chats their words may go to. Pure.
+"""Decide who may use a target, and which chats an owner may write to. Pure.
 
 A wake to a webhook, a router, a handler or the inbox says whose it is, and only a program reads it. A row in a table or
 a notification is read as words, by people and by other people's agents: it is for the operator alone until `owners`
@@ -22,7 +22,7 @@ NOT_YOURS: Final = "its owner may not use this target"
 
 
 class Users(Struct, frozen=True, kw_only=True):
-    """The users of one target."""
+    """The owners who may use a target."""
 
     owners: frozenset[str] = ANYONE
     task_owners: frozenset[str] = ANYONE  # whose tasks of `scheduled_tasks` may go there
@@ -35,7 +35,7 @@ class Users(Struct, frozen=True, kw_only=True):
         return owner in owners or EVERYONE in owners
 
     def may_write(self, owner: str, chat: str, *, via: str = "") -> bool:
-        """Whether an owner's words may go into a chat. What names no chat, or goes to no chat, may go anywhere."""
+        """Return whether an owner may write to a chat. An alarm without a chat is always allowed."""
         if not self.chats or not chat or not (self.is_chat or via == TASKS):
             return True
         if owner == self.operator and owner not in self.chats:
@@ -45,15 +45,15 @@ class Users(Struct, frozen=True, kw_only=True):
     def check_chat(self, owner: str, chat: str, *, via: str = "") -> None:
         if not self.may_write(owner, chat, via=via):
             raise InvalidRequest(
-                f"this owner may not write to the chat {chat[:60]!r}", field="conversation_id", fix=CHAT_FIX
+                f"this owner is not allowed to write to the chat {chat[:60]!r}", field="conversation_id", fix=CHAT_FIX
             )
 
     def refusal(self, alarm: Alarm) -> str:
-        """Why a due alarm must not be delivered, or nothing: the settings may be others than when it was set."""
+        """Return why a due alarm must not be delivered, or nothing: the settings may have changed since it was set."""
         if not self.may_use(alarm.owner_did, via=alarm.created_via):
             return f"not delivered: {NOT_YOURS}"
         if not self.may_write(alarm.owner_did, alarm.conversation_id, via=alarm.created_via):
-            return "not delivered: its owner may not write to this chat"
+            return "not delivered: its owner is not allowed to write to this chat"
         return ""
 
 
@@ -61,7 +61,7 @@ CHAT_FIX: Final = "Name a chat of this owner's; the operator lists them in the s
 
 
 def users_of(settings: Settings, name: str, kind: str, owners: Any = None) -> Users:
-    """The users of a target as the settings have them; `owners` is what its own table says."""
+    """Return who may use a target according to the settings; `owners` comes from its own table."""
     given = None if owners is None else _owners(owners, f"targets.{name}.owners")
     by_kind = frozenset({settings.owner}) if kind in READ_AS_WORDS else ANYONE
     # Whoever connects a table of tasks has opened the way to where tasks go, for tasks and nothing else.
@@ -76,7 +76,7 @@ def users_of(settings: Settings, name: str, kind: str, owners: Any = None) -> Us
 
 
 def task_users(settings: Settings) -> Users:
-    """Those of the target that tasks go to, for tasks."""
+    """Return who may use the target of tasks, for tasks."""
     name = settings.tasks_target
     target = settings.targets.get(name, {})
     return users_of(settings, name, str(target.get("kind", "")), target.get("owners"))

@@ -50,7 +50,7 @@ class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Wake:
     """One fire of an alarm on its way to a target.
 
-    The body depends on the alarm and the occurrence alone; what varies between attempts is beside it.
+    The body depends only on the alarm and the occurrence; what varies between attempts is kept outside it.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Wake:
 
     @cached_property
     def payload(self) -> Any:
-        """The stashed state, decoded. `payload_json` has the very bytes that were given."""
+        """The payload, decoded. `payload_json` has the exact bytes that were given."""
         return msgspec.json.decode(self.alarm.payload)
 
     @property
@@ -150,7 +150,7 @@ class Wake:
 
 
 def reports_under(retired_at: datetime, fire: Fire | None, *, now: datetime) -> bool:
-    """Whether a report token is still good whose key was retired at a moment.
+    """Return whether a report token is still valid although its key was replaced at a moment.
 
     Only for a fire that began before that, give or take the time in which every process has heard of it, and while
     its report is awaited; for an hour in any case, since an attempt may be under way that is not on record yet.
@@ -165,5 +165,5 @@ def reports_under(retired_at: datetime, fire: Fire | None, *, now: datetime) -> 
 
 
 def report_token(secret: bytes, fire_id: str) -> str:
-    """What lets the receiver of one wake, and nobody else, report on that fire."""
+    """Return the token with which the receiver of one wake, and nobody else, can report on that fire."""
     return hmac.new(secret, f"report:{fire_id}".encode(), hashlib.sha256).hexdigest()

@@ -1,1 +1,1 @@
-"""Coming from other systems."""
+"""Import from other systems."""

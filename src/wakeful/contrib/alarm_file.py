@@ -1,4 +1,4 @@
-"""Taking over from Alarm, the Elixir scheduler: the rows of its SQLite file become alarms, with what became of them.
+"""Import from Alarm, the Elixir scheduler: the rows of its SQLite file become alarms, with their outcomes.
 
 A row's id, owner, process and message make the id of its alarm, and `alarm:<id>` is its key: so a row comes in once,
 and one of another file that happens to have the same id is told apart and listed instead of being taken for it.
@@ -312,7 +312,7 @@ def _process(row: FileAlarm) -> str:
     except UnicodeDecodeError:
         raise InvalidRequest("it is not UTF-8", field="process") from None
     if not process.strip():
-        raise InvalidRequest("it is empty: nothing says who is to be woken", field="process")
+        raise InvalidRequest("it is empty, so it is unknown who should be woken", field="process")
     return process
 
 
@@ -322,7 +322,7 @@ def _target(process: str, target: str, targets: Mapping[str, str]) -> str:
 
 
 def _text(given: bytes | None) -> str:
-    """For people to read: what is no text in it is shown as such."""
+    """Return a text for people to read, with bytes that are not text escaped."""
     return (given or b"").replace(b"\x00", b"").decode(errors="replace")
 
 
@@ -351,7 +351,7 @@ def _moment(field: str, seconds: float) -> datetime:
     except OverflowError:
         moment = datetime.max.replace(tzinfo=UTC)
     if moment.year == 9999:  # beyond its end the calendar cannot be asked
-        raise InvalidRequest(f"{seconds:.0f} is no moment that can be kept", field=field, fix="Unix seconds are meant.")
+        raise InvalidRequest(f"{seconds:.0f} is not a moment that can be kept", field=field, fix="Give Unix seconds.")
     return moment
 
 
@@ -359,4 +359,4 @@ def _later(moment: datetime, wait: timedelta) -> datetime:
     try:
         return moment + wait
     except OverflowError:
-        raise InvalidRequest("its next attempt is further away than the calendar goes", field="backoff_ms") from None
+        raise InvalidRequest("its next attempt would be after the year 9999", field="backoff_ms") from None

@@ -1,4 +1,4 @@
-"""Taking over from Chronos: the rows of its table become alarms, each under the id it has."""
+"""Import from Chronos: the rows of its table become alarms with the same ids."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class ChronosTable:
 
     def __init__(self, url: str, *, table: str = "alarms") -> None:
         if not url.startswith(("postgresql://", "postgres://")):
-            raise InvalidRequest("it is no PostgreSQL database", field="URL", fix="Give postgresql://….")
+            raise InvalidRequest(
+                "this is not the address of a PostgreSQL database", field="URL", fix="Give postgresql://…."
+            )
         # Somebody else's database, perhaps behind pgbouncer: nothing is set in its sessions.
         self._database = Database(url, pool_size=1, pgbouncer=True)
         self._shown = table
@@ -178,17 +180,17 @@ def alarm_of(row: ChronosRow, targets: Mapping[str, str]) -> Alarm:
 def _check(row: ChronosRow, targets: Mapping[str, str]) -> None:
     for name, value, accepted in (("status", row.status, _STATUSES), ("kind", row.kind, ("once", "cron"))):
         if value not in accepted:
-            raise InvalidRequest(f"{value!r} is not known", field=name, fix=f"Accepted are: {', '.join(accepted)}.")
+            raise InvalidRequest(f"{value!r} is not known", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     if not row.owner_did.strip():
-        raise InvalidRequest("it is empty: nobody could see this alarm", field="owner_did")
+        raise InvalidRequest("it is empty, so nobody could see this alarm", field="owner_did")
     if row.target not in targets:
         raise InvalidRequest(
-            f"nothing says where {row.target!r} is here", field="target", fix=f"Give --target-for {row.target}=NAME."
+            f"no target here stands for {row.target!r}", field="target", fix=f"Give --target-for {row.target}=NAME."
         )
 
 
 def _timezone(row: ChronosRow) -> str:
-    """Empty means UTC to Chronos; a one-shot's says nothing about its moment, so an unknown one is no obstacle."""
+    """Empty means UTC to Chronos; a one-shot's says nothing about its moment, so an unknown one does not matter."""
     if row.kind == "once":
         try:
             zone(row.timezone)
@@ -213,7 +215,7 @@ def _moment(field: str, text: str | None) -> datetime | None:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):  # infinity, or beyond the year 9999
-        raise InvalidRequest(f"{text!r} is no moment that can be kept", field=field) from None
+        raise InvalidRequest(f"{text!r} is not a moment that can be kept", field=field) from None
 
 
 def _whole(field: str, text: str) -> datetime:
@@ -230,4 +232,4 @@ def _up(field: str, text: str) -> datetime:
     try:
         return whole_ms(moment + _ALMOST_MS)
     except OverflowError:
-        raise InvalidRequest(f"{text!r} is no moment that can be kept", field=field) from None
+        raise InvalidRequest(f"{text!r} is not a moment that can be kept", field=field) from None

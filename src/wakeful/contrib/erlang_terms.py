@@ -73,7 +73,7 @@ def read(data: bytes) -> Term:
     if len(data) > SIZE_LIMIT:
         raise _refusal(f"it is larger than {SIZE_LIMIT} bytes")
     if data[:1] != bytes([_VERSION]):
-        raise _refusal("it is not a term as term_to_binary writes it")
+        raise _refusal("it is not a term in the format of term_to_binary")
     body = _Bytes(_unpacked(data[2:]) if data[1:2] == bytes([_COMPRESSED]) else data[1:])
     term = _term(body, DEPTH_LIMIT)
     if body.left:
@@ -89,14 +89,14 @@ def _unpacked(data: bytes) -> bytes:
     packed = _Bytes(data)
     size = packed.number(4)
     if size > SIZE_LIMIT:
-        raise _refusal(f"unpacked it is larger than {SIZE_LIMIT} bytes")
+        raise _refusal(f"it is larger than {SIZE_LIMIT} bytes when unpacked")
     unpacker = zlib.decompressobj()
     try:
         body = unpacker.decompress(packed.take(packed.left), size + 1)
     except zlib.error as error:
         raise _refusal(f"it cannot be unpacked ({error})") from None
     if len(body) != size or not unpacker.eof or unpacker.unused_data:
-        raise _refusal("unpacked it is not as large as it says")
+        raise _refusal("its unpacked size is not the size it declares")
     return body
 
 
@@ -142,7 +142,7 @@ def _term(data: _Bytes, depth: int) -> Term:
 def _float(data: _Bytes, depth: int) -> float:
     (number,) = struct.unpack(">d", data.take(8))
     if not math.isfinite(number):
-        raise _refusal("it holds a float that is no number")
+        raise _refusal("it holds a float that is not a number")
     return float(number)
 
 
@@ -223,9 +223,9 @@ def _is_keyword(term: Term) -> bool:
 
 
 def as_json(term: Term) -> Any:
-    """The term as values that JSON has; what JSON has not is told apart by its shape, not lost.
+    """Return the term as JSON values; what JSON cannot express gets a shape of its own and is not lost.
 
-    A binary that is no text is {"base64": …}; an integer beyond 64 bits is a text; a map whose keys are not all names,
+    A binary that is not text is {"base64": …}; an integer beyond 64 bits is a text; a map whose keys are not all names,
     or the same name twice, is a list of pairs.
     """
     match term:
@@ -280,7 +280,7 @@ def _shown_list(terms: list[Term]) -> str:
 
 
 def _shown_pairs(pairs: tuple[tuple[Term, Term], ...]) -> str:
-    """`key: value` where all keys are atoms that are no modules, else `key => value`."""
+    """`key: value` if all keys are atoms that are not modules, else `key => value`."""
     if all(isinstance(key, Atom) and not _MODULE.fullmatch(key.name) for key, _ in pairs):
         return ", ".join(f"{_shown_atom(key, bare=True)}: {inspect(value)}" for key, value in pairs)
     return ", ".join(f"{inspect(key)} => {inspect(value)}" for key, value in pairs)

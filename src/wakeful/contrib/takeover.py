@@ -1,4 +1,4 @@
-"""Taking over from another system: read all it has, page by page, and put it here.
+"""Import from another system: read all of its alarms, page by page, and add them here.
 
 All of it can be done again at any time: a row gives the same alarm under the same id whenever it is read, what is here
 already is left as it is, and what is missing comes in. Nothing is ever written to the other system.
@@ -66,7 +66,7 @@ class LeftBehind(Struct, frozen=True):
 
 
 class Findings(Struct):
-    """What was found, and what became of it."""
+    """The rows that were found, and the result of each."""
 
     kinds: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # by (status, kind)
     waiting: Counter[str] = msgspec.field(default_factory=Counter)  # active, by target
@@ -137,7 +137,7 @@ async def _put(store: Store, brought: Sequence[tuple[Written, TakeoverResult]], 
     for (row, taken), there in zip(brought, added, strict=True):
         if there.alarm.id != taken.alarm.id:
             key = taken.alarm.idempotency_key
-            found.leave(row, f"alarm {there.alarm.id} has its idempotency_key {key!r} here already")
+            found.leave(row, f"alarm {there.alarm.id} already has the idempotency_key {key!r} here")
             continue
         found.taken_over += 1
         # Where it is not as it was brought, it has moved on here, or there: what became of it since is not ours to say.
@@ -148,7 +148,7 @@ async def _put(store: Store, brought: Sequence[tuple[Written, TakeoverResult]], 
     for (row, _), settled in zip(changes, await store.settle([change for _, change in changes]), strict=True):
         if settled.what == "refused":  # any other answer: somebody was faster, and it has moved on
             found.taken_over -= 1
-            found.leave(row, f"what became of it cannot be written here: {settled.error}")
+            found.leave(row, f"its outcome cannot be written here: {settled.error}")
 
 
 def _leased(taken: TakeoverResult, now: datetime) -> Alarm:

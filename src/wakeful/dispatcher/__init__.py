@@ -1,4 +1,4 @@
-"""Claim → deliver → settle, and sleeping in between.
+"""The dispatcher: claim, deliver, settle, and sleep in between.
 
 The row is the timer: there is no heap of alarms in memory. A dispatcher sleeps until the earliest due moment of the
 targets it serves, until a hint says that something came sooner, or for one tick. Any number of them share a store.
@@ -97,7 +97,7 @@ class Dispatcher:
         self._settler = Settler(store, self._clock, self._landed, self._metrics, self._upkeep.tasks)
 
     async def run(self) -> None:
-        """Dispatch until cancelled or told to stop; then finish or hand back what is in flight."""
+        """Dispatch until cancelled or told to stop; then finish or release the deliveries in flight."""
         self._event_loop = asyncio.get_running_loop()
         self._state, self._looked, self._awake_at = "running", stopwatch(), self._clock.monotonic()
         self._upkeep.heard = self._looked
@@ -115,7 +115,7 @@ class Dispatcher:
 
     @property
     def health(self) -> DispatcherHealth:
-        """How it is, for whoever asks whether this process is well."""
+        """Return the dispatcher's health, for health checks."""
         state = "stopping" if self._stopping and self._state == "running" else self._state
         breakers = {name: breaker.opened_at is not None for name, breaker in self._flights.breakers.items()}
         everyone = {name: False for name, served in self._flights.served.items() if served.breaks}
@@ -141,14 +141,14 @@ class Dispatcher:
                 part.result()  # a part that broke breaks the whole: silence would be worse
 
     def stop(self) -> None:
-        """Claim nothing more, and let run() return once what is in flight has come down."""
+        """Claim nothing more, and let run() return once deliveries in flight have finished."""
         self._stopping = True
         self._woken.set()
 
     async def run_due(self) -> int:
-        """Deliver and settle what is due now, and sweep what is overdue; how many alarms were claimed.
+        """Deliver and settle what is due now, and sweep overdue reports; return how many alarms were claimed.
 
-        For tests and one-off runs: it returns when nothing is due any more.
+        For tests and single runs: it returns when nothing is due any more.
         """
         self._event_loop = asyncio.get_running_loop()
         settler = asyncio.create_task(self._settler.run())
@@ -177,7 +177,7 @@ class Dispatcher:
                 wait, self._looked = 0.05, stopwatch()
             except StoreUnavailable as error:
                 self._metrics.store_failed()
-                log.warning("the store is away, trying again in %.2f s: %s", wait, error)
+                log.warning("the store cannot be reached, trying again in %.2f s: %s", wait, error)
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             self._tell_busy(pause <= 0 or len(self._flights) > 0)
             self._awake_at = self._clock.monotonic() + max(0.0, pause)
@@ -190,13 +190,13 @@ class Dispatcher:
         self._busy = busy
 
     async def _after_a_stall(self) -> None:
-        """This process stood still: leases that nobody took meanwhile are ours to keep, and others' theirs."""
+        """Renew leases that nobody took while this process stood still."""
         if self._clock.monotonic() - self._awake_at > self._settings.lease.total_seconds() / 2:
             await self._upkeep.renew(self._now())
             self._suspects.leave_alone()
 
     async def _step(self) -> float:
-        """Claim what is due and start it; how long there is nothing more to do."""
+        """Claim what is due and start it; return how long to sleep."""
         await self._upkeep.catch_up()
         await self._after_a_stall()
         slots = self._flights.slots(self._now())
@@ -217,7 +217,7 @@ class Dispatcher:
         return max(least, self._store_clock.until(min(moments)))
 
     async def _nap(self, seconds: float) -> None:
-        """Sleep, or until somebody has news."""
+        """Sleep, or until a hint arrives."""
         woken = asyncio.ensure_future(self._woken.wait())
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         self._napping = True
@@ -280,20 +280,20 @@ class Dispatcher:
             flight.task = self._event_loop.create_task(self._deliver(flight))
 
     def _held(self, flight: Flight) -> Change | None:
-        """Put back, where the target answers its owner with trouble: what nobody waits behind can wait itself."""
+        """Put an alarm back while its target answers its owner with errors, so that nobody waits behind it."""
         wait = self._flights.holds.wait(flight, now=self._now())
         return None if wait is None else release(flight.alarm, now=self._now(), wait=wait)
 
     def _adopt(self, flight: Flight, alarm: Alarm) -> None:
-        """Claimed again though we are still at it (the lease ran out in a stall): it is not sent again.
+        """Adopt an alarm claimed again while its delivery is under way (its lease expired): it is not sent again.
 
-        What was already handed in to be settled comes back as lost, and is then decided anew on this claim.
+        What was already handed in to be settled comes back as lost, and is then decided again on this claim.
         """
         flight.alarm = replace(alarm, unsettled=flight.alarm.unsettled)  # no worker died of it: it was ours all along
         flight.lost, flight.taken = False, self._clock.monotonic()
 
     def _put_back(self, alarm: Alarm, change: Change) -> None:
-        """Claimed, but not to be delivered as it is."""
+        """Settle or release a claimed alarm that must not be delivered as it is."""
         if (held := self._flights.holding(alarm)) is not None:
             self._adopt(held, alarm)  # it is on its way as it was: its settlement asks the row again
             return
@@ -317,7 +317,7 @@ class Dispatcher:
             self._landed(flight)
 
     async def _on_trial(self, flight: Flight) -> bool:
-        """Count a suspect's delivery before it begins. Where that cannot be written it does not begin."""
+        """Count a suspect's delivery before it begins. If that cannot be written, it does not begin."""
         try:
             [answer] = await self._store.settle([put_on_trial(flight.alarm)])
             counted = answer.what == "applied"
@@ -376,7 +376,7 @@ class Dispatcher:
         )
 
     def _interrupted(self, flight: Flight) -> None:
-        """A delivery was cancelled: the process is stopping and hands the alarm back, or the target did so itself."""
+        """Handle a cancelled delivery: the process is stopping and releases the alarm, or the target did it."""
         if flight.given_back:
             self._hand_back(flight)
         else:

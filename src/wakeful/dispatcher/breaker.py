@@ -1,4 +1,4 @@
-"""Whether a target, or one owner at a target, is fit to be sent to: after repeated trouble one probe at a time.
+"""Circuit breaker of a target, or of one owner at a target: after repeated failures it sends one probe at a time.
 
 The probes come at growing distances. Alarms that wait for them keep their retries; nothing is dropped.
 """

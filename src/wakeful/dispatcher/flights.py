@@ -1,4 +1,4 @@
-"""What this process has claimed and not yet settled: nothing claimed waits behind something else.
+"""The flights of this process: alarms it has claimed and not yet settled.
 
 A target's places are taken while deliveries are under way; what has come back and only waits to be written holds none.
 """

@@ -1,6 +1,6 @@
-"""Owners whom a target answers with trouble: their wakes to it wait, and nobody else's.
+"""Holds back the wakes of owners whom a target answers with errors, and nobody else's.
 
-What one owner's agent behind a shared router says is no news of the router. Memory only: a restart sends to them anew.
+An error of one owner's agent says nothing about a shared router. Kept in memory only: a restart tries everyone again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a dispatcher lets operators know: numbers for all of it, log lines for what went wrong.
+"""Observability of the dispatcher: metrics for everything, log lines for what went wrong.
 
 A line says how far an error went, not what the target said: that can quote the wake. The fire has the whole of it.
 """
@@ -33,12 +33,12 @@ _WORDS: Final[dict[type[Any], str]] = {
 _SHOWN: Final = 120
 _SHOWN_OF_DATABASE: Final = 300
 NOT_WRITTEN: Final = "the row could not be written"
-NOT_SETTLED: Final = "what came of it could not be written down"
+NOT_SETTLED: Final = "the outcome could not be written"
 _FRAMES: Final = 5
 
 
 class DispatcherHealth(Struct, frozen=True):
-    """How a dispatcher is: `age` is seconds since it last looked for work and was heard by the store."""
+    """The health of a dispatcher. `age`: seconds since it last looked for work and reached the store."""
 
     state: str  # idle (never run), running, stopping, ended
     age: float = 0.0
@@ -106,7 +106,7 @@ def log_ends(before: Fire | None, fires: Sequence[Fire]) -> None:
 
 
 def broke(what: str, alarm: Alarm, error: Exception) -> None:
-    """A bug: its kind and where it is, without its words, which can quote the wake."""
+    """Log a bug: its type and location, without its message, which can quote the wake."""
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
     log.error("%s: %s in %s", what, type(error).__name__, where, extra=fields(alarm))

@@ -24,5 +24,5 @@ class ReportKey:
             return
         key = (await self._store.report_keys()).current
         if self.key and key != self.key:
-            log.warning("the key of report tokens was changed: wakes from now on bring tokens made with the new one")
+            log.warning("the key of report tokens was changed: new wakes carry tokens made with the new key")
         self.key, self._look_from = key, now + self._every

@@ -1,4 +1,4 @@
-"""Writes what attempts brought back, in batches: while one batch is on its way the next one collects."""
+"""Writes the results of attempts in batches: while one batch is being written the next one collects."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Settler:
             answers = await self._store.settle(changes)
         except Exception as error:  # also a bug of ours, met by one of them: it must not end the settler
             self._metrics.store_failed()
-            log.warning("cannot settle %d fires yet: %s", len(batch), error)
+            log.warning("cannot settle %d fires yet, trying again: %s", len(batch), error)
             return error
         self._moved = stopwatch()
         self._metrics.settled(self._moved - asked)
@@ -228,7 +228,7 @@ class Settler:
     async def _overtaken(self, flight: Flight) -> Change | None:
         """The settlement itself was to say it, and has not, because the task's row was changed: nothing was delivered.
 
-        The row is planned anew, and the alarm, if it is still ours, handed back: it then says what the row says now.
+        The row is planned again, and the alarm, if it is still ours, released: it then says what the row says now.
         """
         held, now = flight.alarm, flight.attempt.ended if flight.attempt is not None else flight.alarm.updated_at
         flight.outcome = flight.attempt = None

@@ -1,4 +1,4 @@
-"""Planning the tasks that other programs write: what changed in their table becomes an alarm, within a tick."""
+"""Plans the tasks of other programs: changed rows of their table become alarms within a tick."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TaskPlanning:
     async def overtaken(self, alarms: Sequence[Alarm], now: datetime) -> dict[str, timedelta]:
         """Those of these claimed alarms that must not be delivered: their task's row was changed since it was planned.
 
-        It is planned anew here. What they are to say, if anything, is known once they are claimed again: at once, or
+        It is planned again here. What they are to say, if anything, is known once they are claimed again: at once, or
         after the wait given here where the row is being changed just now, or nothing can be made of it.
         """
         ids = [alarm.id for alarm in alarms if alarm.created_via == TASKS]
@@ -69,7 +69,7 @@ class TaskPlanning:
             still = await self._store.tasks.moved(list(moved)) if moved else {}
         except StoreUnavailable as error:
             # They are leased already: better handed back than said unseen.
-            log.warning("cannot look at the rows of %d tasks yet: %s", len(ids), error)
+            log.warning("cannot read the rows of %d tasks yet, trying again: %s", len(ids), error)
             return dict.fromkeys(ids, self.tick)
         self._tell_stuck(set(still), set(ids))
         return {id: self.tick if id in still else timedelta(0) for id in moved}
@@ -120,14 +120,14 @@ class TaskPlanning:
     def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
         """Once for each: it is looked at every tick."""
         for id in stuck - self._stuck:
-            log.warning("a due task waits: its row cannot be planned just now", extra={"alarm_id": id})
+            log.warning("a due task waits: its row cannot be planned right now", extra={"alarm_id": id})
         self._stuck = (self._stuck - asked) | stuck
 
     async def _look(self) -> None:
         if self._looked is not None and stopwatch() - self._looked < LOOK_EVERY:
             return
         if await self._store.tasks.mend():
-            log.warning("the table of tasks was made anew: all of its rows are looked at")
+            log.warning("the table of tasks was recreated: all of its rows are read again")
         self._looked = stopwatch()
 
     async def _known(self, news: TaskNews) -> TaskNews:

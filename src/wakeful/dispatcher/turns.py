@@ -1,4 +1,4 @@
-"""When a target's owners are claimed in turn, and from whom on: nobody waits for all that another has due.
+"""Decides when a target's owners are claimed in turn, so that nobody waits for another owner's whole backlog.
 
 As long as a claim brings less than it could, everything due is under way and the order it was due in is the fair one.
 Where it brings all it could, there may be more: half of the next one goes to the target's owners in turn.

@@ -1,4 +1,4 @@
-"""What a dispatcher does beside delivering: renews leases, sweeps silent fires, watches targets, tells it is alive."""
+"""The dispatcher's background duties: renew leases, sweep missing reports, watch targets, send heartbeats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Upkeep:
         self._told: dict[str, datetime | None] = {}  # breakers as last written down
 
     async def run(self, now: Callable[[], datetime]) -> None:
-        """Each duty when it is its turn. The store being away postpones a duty; it never ends the upkeep."""
+        """Run each duty when it is due. If the store cannot be reached a duty is postponed; the upkeep never ends."""
         duties: list[tuple[timedelta, Callable[[datetime], Coroutine[Any, Any, object]]]] = [
             (self._settings.tick, self._look_and_tell),
             (self._settings.tick, self.sweep),
@@ -65,7 +65,7 @@ class Upkeep:
                         await duty(now())
                     except StoreUnavailable as error:
                         self._metrics.store_failed()
-                        log.debug("upkeep waits for the store: %s", error)
+                        log.debug("upkeep is waiting for the store: %s", error)
                     except Exception:  # one duty that breaks must not end the others: leases hang on them
                         log.exception("upkeep: %s broke", duty.__name__)
             self.resting = True
@@ -73,7 +73,7 @@ class Upkeep:
             self.resting = False
 
     async def sweep(self, now: datetime) -> int:
-        """Close the fires whose report did not come. Another worker may be first: its word holds."""
+        """Close the fires whose report did not come. If another worker was first, its decision stands."""
         overdue = await self._store.overdue(limit=SWEEP_LIMIT)
         changes = [sweep(alarm, fire, now=now) for alarm, fire in overdue]
         answers = await self._store.settle(changes) if changes else []
@@ -96,7 +96,7 @@ class Upkeep:
         self.heard = stopwatch()
 
     async def catch_up(self, *, anew: bool = False) -> None:
-        """Before the first claim: which targets are paused, and what became of the tasks meanwhile.
+        """Before the first claim, read which targets are paused, and plan tasks that changed in the meantime.
 
         Should planning fail, claims go on without it: a task's row is asked again before anything is said for it.
         """
@@ -111,7 +111,7 @@ class Upkeep:
         self._caught_up = True
 
     async def look_around(self) -> None:
-        """Which targets an operator has paused."""
+        """Read which targets an operator has paused."""
         states = await self._store.target_states()
         self._flights.paused = frozenset(name for name, state in states.items() if state.paused_at is not None)
 
@@ -134,7 +134,7 @@ class Upkeep:
         )
 
     async def renew(self, _: datetime) -> None:
-        """Keep what is under way. A lost one is not aborted: the call is out, and is recorded as it ends."""
+        """Renew the leases of deliveries under way. One that lost its lease goes on, and is recorded when it ends."""
         flights = {Claim(flight.alarm.id, flight.alarm.claim): flight for flight in self._flights if not flight.lost}
         for claim in await self._store.renew(list(flights)) if flights else ():
             flight = flights[claim]

@@ -1,1 +1,1 @@
-"""The HTTP door: operations, who may call them, what they answer, and what is followed live."""
+"""The HTTP API: operations, access, answers and live events."""

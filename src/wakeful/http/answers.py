@@ -24,7 +24,7 @@ PREVIEW_LIMIT: Final = 100
 
 
 class BatchBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Each item a body as `POST /v1/alarms` takes it; one that is not is answered in its place."""
+    """Each item is a body of `POST /v1/alarms`; an invalid one gets an error in its place."""
 
     alarms: Annotated[list[Raw], Meta(min_length=1, max_length=BATCH_LIMIT)]
 
@@ -50,7 +50,7 @@ class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class AlarmAnswer(AlarmView, frozen=True, kw_only=True):
-    """An alarm, at the moment `now`. The header ETag holds its version."""
+    """An alarm as of `now`. The header ETag holds its version."""
 
     now: datetime
 
@@ -73,15 +73,15 @@ class CreatedAnswer(AlarmAnswer, frozen=True, kw_only=True):
 
 
 class DedupedAnswer(AlarmAnswer, frozen=True, kw_only=True):
-    """The key existed: this is the alarm that has it. `in_flight`, where it was replaced: see ChangedAnswer."""
+    """The alarm that already has the key. `in_flight`, if it was replaced: see ChangedAnswer."""
 
     deduped: bool
     in_flight: bool | UnsetType = UNSET
 
 
 class ChangedAnswer(AlarmAnswer, frozen=True, kw_only=True):
-    """`in_flight`: a worker has it just now, so this one attempt may still arrive as it was; or somebody has fetched a
-    wake of it from the inbox and may be at it.
+    """`in_flight`: a worker is delivering it, so this one attempt may still arrive unchanged; or a reader has fetched a
+    wake of it from the inbox and may be working on it.
     """
 
     in_flight: bool
@@ -99,7 +99,7 @@ class ResetAnswer(Shape, frozen=True, kw_only=True):
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
-    """What became of one item: an alarm (201 made, 200 its key existed) or a problem."""
+    """The result of one item: an alarm (201 created, 200 its key existed) or a problem."""
 
     status: int
     alarm: AlarmView | UnsetType = UNSET
@@ -107,7 +107,7 @@ class BatchItem(Shape, frozen=True, kw_only=True):
 
 
 class BatchAnswer(Shape, frozen=True, kw_only=True):
-    """One result per item, in their order, and how many came to what."""
+    """One result per item, in the same order, and the counts."""
 
     results: list[BatchItem]
     created: int
@@ -121,7 +121,7 @@ class FireAnswer(FireView, frozen=True, kw_only=True):
 
 
 class ReportedAnswer(FireAnswer, frozen=True, kw_only=True):
-    """A fire after a report. `retry_at`: when it is tried again; absent where nothing more comes."""
+    """A fire after a report. `retry_at`: when it is tried again; absent if it is not."""
 
     retry_at: Instant = UNSET
 
@@ -133,7 +133,7 @@ class FiresAnswer(Shape, frozen=True, kw_only=True):
 
 
 class RetriedAnswer(Shape, frozen=True, kw_only=True):
-    """How many fires the filters chose, and how many of them could be opened again."""
+    """How many fires matched the filters, and how many of them are retried."""
 
     found: int
     retried: int
@@ -175,7 +175,7 @@ class StatsAnswer(Stats, frozen=True, kw_only=True):
 class InboxWake(WakeBody, frozen=True, kw_only=True):
     """A wake handed to its owner, to be reported by `report_by`; else it waits again, as often as a failure is retried.
 
-    `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series passed
+    `late_ms`: how long after its scheduled time it was handed out. `missed`: how many later fires of its series passed
     meanwhile without a wake of their own. `attempt`: how often it has been handed out.
     """
 
@@ -191,14 +191,14 @@ class InboxAnswer(Shape, frozen=True, kw_only=True):
 
 
 class Occurrence(Shape, frozen=True, kw_only=True):
-    """The same moment twice: in UTC, and by the clocks of its zone."""
+    """One moment, in UTC and in local time."""
 
     utc: datetime
     local: datetime
 
 
 class PreviewAnswer(Shape, frozen=True, kw_only=True):
-    """What a `when` was understood to mean; `remarks` says what the clocks of the zone do to it."""
+    """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone."""
 
     kind: Kind
     fire_at: Instant = UNSET

@@ -1,7 +1,7 @@
-"""The HTTP door: routes under `/v1`, JSON in and out, problems by RFC 9457.
+"""The HTTP application: routes under `/v1`, JSON in and out, errors as RFC 9457 problems.
 
-What there is stands in the tables of `routes/`, and of the doors beside this one.
-Where no `Auth` is given everyone who gets this far is the one owner in the settings.
+The operations are in the tables of `routes/` and of the other interfaces.
+Without an `Auth`, every caller acts as the owner in the settings.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def application(
     auth: Auth | None = None,
     extra: Sequence[BaseRoute] = (),
 ) -> Starlette:
-    """The door as an ASGI application: served by `wakeful serve`, or mounted in an application of one's own.
+    """Return the API as an ASGI application, for `wakeful serve` or to mount in another application.
 
-    `extra` are routes of other doors.
+    `extra`: routes of other interfaces.
     """
     if not settings.owner:  # to the service that means the operator, who sees all
         raise InvalidConfig(
-            "it is empty, and no token says who asks", field="owner", fix="Name whose alarms these are."
+            "it is empty, and there is no token to name the owner", field="owner", fix="Name the owner of the alarms."
         )
     context = Context(service, store, settings)
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
@@ -63,7 +63,7 @@ def application(
 
 
 def with_middleware(routes: Sequence[BaseRoute], settings: Settings, *, auth: Auth | None = None) -> Starlette:
-    """Routes behind the guards every door has: strangers, tokens, and problem answers for whatever goes wrong."""
+    """Wrap routes in the common middleware: host and origin checks, tokens, and errors as problem answers."""
     guards = [Middleware(Guard, settings=settings)]
     if auth is not None:
         guards.append(Middleware(AuthMiddleware, auth=auth))
@@ -77,9 +77,9 @@ def with_middleware(routes: Sequence[BaseRoute], settings: Settings, *, auth: Au
 
 
 class Application(Starlette):
-    """Starlette with a short way to routes whose path is fixed, and without its page for what was not foreseen.
+    """Starlette with a fast path for routes without parameters, and without its own error page.
 
-    `Guard` answers for that, and for every error on purpose.
+    `Guard` answers errors, expected or not.
     """
 
     def build_middleware_stack(self) -> ASGIApp:
@@ -91,7 +91,7 @@ class Application(Starlette):
 
 
 class FastRouter:
-    """Straight to the operation where method and path say it all; everything else goes through the router."""
+    """Calls the operation directly if method and path are enough to find it; anything else goes through the router."""
 
     def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
         self._app = app
@@ -112,7 +112,7 @@ class FastRouter:
 
 
 class ServedRoutes:
-    """The routes of one application: the document names these, and no others."""
+    """The routes of one application, which the OpenAPI document lists."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
         self._routes = routes
@@ -142,7 +142,7 @@ def _refused(_: Request, error: Exception) -> Response:
 
 
 def _wrong_method(request: Request, _: Exception) -> Response:
-    """405, with the methods of every route at this path: the framework names those of one only."""
+    """Answer 405 with the methods of every route at this path; the framework lists those of one route only."""
     routes: list[BaseRoute] = request.app.routes
     here = [route for route in routes if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE]
     allowed = {method for route in here for method in route.methods or ()}

@@ -26,7 +26,7 @@ class Context(Struct, frozen=True):
     settings: Settings
 
     def of(self, call: OperationRequest) -> Alarms:
-        """The verbs, for whoever asks."""
+        """Return the verbs for this caller."""
         return self.service.of(call.caller)
 
     async def now(self) -> datetime:

@@ -1,9 +1,9 @@
-"""A token for whoever proves a DID's key: challenge, Ed25519 signature, token.
+"""Sign-in with the key of a DID: challenge, Ed25519 signature, token.
 
 A challenge leaves nothing behind: its nonce carries its own end, the name of the server that gave it out, and a MAC
 under the database's secret, so any process can check one that another gave out, and asking for many fills nothing. It
 is good once, because the token it leads to has an id made from it, and a database takes an id only once: the row that
-has to be written anyway is the record. What is signed names the server: one that was asked for elsewhere is no good.
+has to be written anyway is the record. The signed message names the server: a challenge of another one is not valid.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 
 def routes(auth: Auth, store: Store, settings: Settings, clock: Clock) -> list[Route]:
-    """The two routes, where the setting `did_auth` asks for them."""
+    """Return the two routes, if the setting `did_auth` is on."""
     if not settings.did_auth:
         return []
     newcomers = Newcomers(settings.did_owners_per_address, settings.did_owners_per_hour)
@@ -132,18 +132,18 @@ class Proof:
         return Challenge(did=did, server=self._server, nonce=nonce, message=message, expires_in=_seconds(NONCE_LASTS))
 
     async def verify(self, said: VerifyBody, address: str = "") -> Verified:
-        """A token for a signature. `address`: where it came from."""
+        """Check a signature and return a token. `address`: where the request came from."""
         stem, fingerprint = _parts(said.did)
         key, signature = _bytes(said.public_key, "public_key", 32), _bytes(said.signature, "signature", 64)
         if key.hex()[:16] != fingerprint:
             raise Unauthorized(
-                "this is not the key of this DID",
+                "this key does not belong to this DID",
                 field="public_key",
                 fix="A DID ends in the first 16 hexadecimal digits of its public key.",
             )
         if has_small_order(key):
             raise Unauthorized(
-                "everyone can sign for this key: it is a point of small order",
+                "this key is a point of small order, so anyone could sign for it",
                 field="public_key",
                 fix="Make a key with an Ed25519 library.",
             )
@@ -151,7 +151,7 @@ class Proof:
         server, used = await self._check_nonce(said.did, said.nonce, now)
         if not self._verify(key, signature, _message(server, said.did, said.nonce).encode()):
             raise Unauthorized(
-                "the signature is not this key's over the challenge's message",
+                "this is not a signature of the challenge's message by this key",
                 field="signature",
                 fix="Sign the bytes of `message` as they are, with Ed25519.",
             )
@@ -164,7 +164,7 @@ class Proof:
         return Verified(token=text, owner=owner, expires_in=_seconds(TOKEN_LASTS))
 
     async def _check_nonce(self, did: str, nonce: str, now: datetime) -> tuple[str, str]:
-        """Which server gave it out, and the id of the token this nonce is good for, once."""
+        """Return which server issued the nonce, and the id of the one token it is valid for."""
         try:
             raw = base64.b64decode(nonce + "=" * (-len(nonce) % 4), b"-_", validate=True)
         except (binascii.Error, ValueError):
@@ -186,11 +186,11 @@ def _mac(key: bytes, did: str, stem: bytes) -> bytes:
 
 
 def _parts(did: str) -> tuple[str, str]:
-    """A DID up to its fingerprint, and the fingerprint in lower case: one key is one owner, however it is spelled."""
+    """Split a DID into its name and its fingerprint in lower case: one key is one owner, however it is spelled."""
     check_text("did", did, TEXT_LIMIT)
     if (found := _DID.fullmatch(did)) is None:
         raise InvalidRequest(
-            f"{did[:100]!r} is not a DID that can be proved here",
+            f"{did[:100]!r} is not a DID that this server can check",
             field="did",
             fix="Give did:matrix:<user id>:<first 16 hexadecimal digits of the public key>.",
         )
@@ -212,7 +212,7 @@ def _message(server: str, did: str, nonce: str) -> str:
 
 
 def has_small_order(key: bytes) -> bool:
-    """Whether eight times this point is nothing: any signature of some fits it, and it is nobody's.
+    """Return whether eight times this point is zero: such a key would accept anyone's signature.
 
     Of a point on -x² + y² = 1 + d x² y², order 1 and 2 mean y² = 1, order 4 means y = 0; and order 8 means that twice
     the point has y = 0, which is x² = -y², and the curve then says d y⁴ + 2 y² = 1.
@@ -246,7 +246,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/auth/challenge",
         run=challenge,
-        says="Something to sign, for whoever holds the key of a DID",
+        says="Get a challenge to sign with the key of a DID",
         scope="",
         body=ChallengeBody,
         answers={200: Challenge},
@@ -255,7 +255,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/auth/verify",
         run=verify,
-        says="A token, for the signature over a challenge",
+        says="Exchange a signed challenge for a token",
         scope="",
         body=VerifyBody,
         answers={200: Verified},

@@ -1,7 +1,7 @@
-"""One operation of the table as an ASGI application: who asks, what the query says, then the operation itself.
+"""One operation as an ASGI application: it finds the caller, reads the query, and calls the operation.
 
-Every route of the HTTP door is one of these, whichever module it comes from; so each has the same patience with slow
-bodies, refuses parameters it does not know, and stands in the OpenAPI document.
+Every HTTP route is one of these, whichever module it comes from, so each has the same time limit for slow
+bodies, refuses unknown parameters, and is in the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VIA: Final = "http"
 
 
 class Endpoint:
-    """`context`: what the operation works with. `everyone`: in whose name, where nobody looked who asks."""
+    """`context`: what the operation works with. `everyone`: the caller, if no middleware has found one."""
 
     def __init__(self, context: Any, operation: Operation, everyone: Principal | None = None) -> None:
         self.operation = operation
@@ -60,7 +60,7 @@ class Endpoint:
             refuse_pages(request.scope)
         if principal is None:  # open to everyone, or checked by the operation itself
             if operation.scope and not operation.own_token:
-                raise Unauthorized("nobody is known to be asking", field="Authorization")
+                raise Unauthorized("the caller is unknown", field="Authorization")
             return OperationRequest(request, query, Caller(owner="", via=VIA))
         if operation.scope:
             principal.need(operation.scope)
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 async def whole_body(request: Request) -> bytes:
-    """The body of a request that goes to no operation: awaited with the same patience, kept within the same limit."""
+    """Read the body of a request outside the operations, with the same time and size limits."""
     try:
         with Within(ANSWER_WITHIN):
             return await read(request)
@@ -77,7 +77,7 @@ async def whole_body(request: Request) -> bytes:
 
 
 def _too_slow() -> Refusal:
-    return Refusal(408, "body_too_slow", f"the body was not here within {ANSWER_WITHIN:g} s", field="body")
+    return Refusal(408, "body_too_slow", f"the body did not arrive within {ANSWER_WITHIN:g} s", field="body")
 
 
 def routed(context: Any, operations: Iterable[Operation], everyone: Principal | None = None) -> list[Route]:
@@ -85,6 +85,6 @@ def routed(context: Any, operations: Iterable[Operation], everyone: Principal | 
 
 
 def operations_of(routes: Iterable[BaseRoute]) -> list[Operation]:
-    """What these routes serve, as far as it stands in a table."""
+    """Return the operations that these routes serve."""
     endpoints = [route.endpoint for route in routes if isinstance(route, Route)]
     return [endpoint.operation for endpoint in endpoints if isinstance(endpoint, Endpoint)]

@@ -1,4 +1,4 @@
-"""Chronos's way of answering, for clients that were written for it: `{"ok": true, "data": …}`, or an error inside.
+"""Answers in the format of Chronos, for its clients: `{"ok": true, "data": …}`, or an error.
 
 Turned on by the setting `chronos_envelope`, for the routes Chronos has and for no others. The owner still comes from a
 token and from nothing else: `X-Chronos-Agent` holds one, as Chronos's clients send it, beside whatever transport token
@@ -45,7 +45,7 @@ class Envelope:
 
 
 def _with_token(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The agent's token where ours is looked for; the transport's is left out."""
+    """Put the agent's token into `Authorization` instead of the transport's."""
     token = next((value for name, value in headers if name == AGENT), None)
     if token is None:
         return headers
@@ -54,7 +54,7 @@ def _with_token(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 class _Sealed:
-    """Where one answer is put into its envelope: it is kept back until it is whole."""
+    """Wraps one answer in its envelope, once it is complete."""
 
     def __init__(self, scope: Scope, path: str, send: Send) -> None:
         self._method = scope["method"]
@@ -90,7 +90,7 @@ class _Sealed:
         return {"ok": False, "error": error | ({"retryable": True} if status in _LATER else {})}
 
     def _data(self) -> Any:
-        """What Chronos answers on this route; parts it has not seen pass through byte for byte."""
+        """Return what Chronos answers on this route; other parts pass through byte for byte."""
         told: dict[str, Raw] = msgspec.json.decode(self._body, type=dict[str, Raw])
         if self._path == "/v1/alarms" and self._method == "POST":
             return {name: told[name] for name in ("id", "next_fire_at", "status") if name in told}

@@ -1,4 +1,4 @@
-"""For those who watch over it: the numbers, whether this process should get traffic, and a line for each request."""
+"""Health checks, metrics, and a log line for each request."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ log = logging.getLogger("wakeful.http")
 ANSWER_WITHIN: Final = 5.0
 OLDEST_BEAT: Final = 30.0
 LONGEST_STALL: Final = 30.0
-_DEAD: Final = {"stopping": "the dispatcher of this process is stopping", "ended": "its dispatcher has ended"}
+_DEAD: Final = {
+    "stopping": "the dispatcher of this process is stopping",
+    "ended": "the dispatcher of this process has stopped",
+}
 
 
 class ProcessHealth(Struct, frozen=True):
-    """What is told of a process. `heartbeat`: how its dispatcher is; None where it has none."""
+    """The health of a process. `heartbeat`: the state of its dispatcher; None if it has none."""
 
     store: Store
     metrics: Metrics
@@ -50,7 +53,7 @@ def routes(
     targets: Iterable[str],
     heartbeat: Callable[[], DispatcherHealth | None],
 ) -> list[Route]:
-    """`/healthz`, `/readyz` and `/metrics`: what a process tells about itself, whatever else it serves."""
+    """Return the routes `/healthz`, `/readyz` and `/metrics`, which every process can serve."""
     return routed(ProcessHealth(store, metrics, lease, targets, heartbeat), OPERATIONS)
 
 
@@ -89,7 +92,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/healthz",
         run=health,
-        says="Whether this server and its store answer",
+        says="Check that this server and its store respond",
         scope="",
         answers={200: shape.HealthAnswer},
     ),
@@ -97,7 +100,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/metrics",
         run=metrics,
-        says="The numbers of this process, for Prometheus",
+        says="The metrics of this process, for Prometheus",
         scope="admin",
         answers={200: TextParameter(("text/plain", "application/openmetrics-text"), "The numbers")},
     ),
@@ -105,7 +108,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/readyz",
         run=ready,
-        says="Whether this process should get traffic",
+        says="Check that this process can take traffic",
         scope="",
         answers={200: shape.ReadyAnswer},
     ),
@@ -113,17 +116,20 @@ OPERATIONS: Final = (
 
 
 def judged(pulse: DispatcherHealth | None) -> dict[str, Any]:
-    """The facts about a dispatcher that is well, or the refusal of one that is not. None of it is not its fault."""
+    """Return the facts about a healthy dispatcher, or raise a refusal for an unhealthy one."""
     if pulse is None or pulse.state == "idle":
         return {"dispatcher": "none in this process"}
     if pulse.state in _DEAD:
         raise Refusal(503, "not_ready", _DEAD[pulse.state])
     if pulse.age > OLDEST_BEAT:
         raise Refusal(
-            503, "not_ready", f"the dispatcher of this process was last heard {pulse.age:.0f} s ago", field="dispatcher"
+            503,
+            "not_ready",
+            f"the dispatcher of this process has not reported for {pulse.age:.0f} s",
+            field="dispatcher",
         )
     if pulse.stalled > LONGEST_STALL:
-        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries wait for it"
+        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries are waiting"
         raise Refusal(503, "not_ready", said, field="dispatcher")
     return {"dispatcher": pulse.state, "heartbeat_age_seconds": round(pulse.age, 1), "in_flight": pulse.in_flight}
 
@@ -138,7 +144,7 @@ async def _asked(store: Store) -> datetime:
 
 
 class RequestMetrics:
-    """Counts and times every request, also the refused ones, by the route it came to and never by its path."""
+    """Counts and times every request, including refused ones, by its route and never by its path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of operations and the types that validate: it cannot say otherwise."""
+"""Build the OpenAPI 3.1 document from the table of operations and the types that validate requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The table of the HTTP door: what each operation takes, who may call it, and every answer it can give.
+"""The table of HTTP operations: their parameters, required scope and possible answers.
 
-One table drives routing, the check of query parameters, and the OpenAPI document: none of them can say anything else.
-Parts of it stand where their operations do: alarms, fires, live events, health, proofs of a key.
+One table drives routing, the check of query parameters and the OpenAPI document, so they always agree.
+Its parts are next to their operations: alarms, fires, live events, health, DID sign-in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Parameter(Struct, frozen=True):
-    """Something a query may say: how it is read, and how the document shows it."""
+    """A query parameter: how it is read, and how it is documented."""
 
     name: str
     says: str
@@ -47,7 +47,7 @@ class Header(Struct, frozen=True):
 
 
 class TextParameter(Struct, frozen=True):
-    """An answer that is no JSON: the media types it comes in, the usual one first, and what it holds."""
+    """An answer that is not JSON: its media types, the default first, and its content."""
 
     media: tuple[str, ...]
     says: str
@@ -72,7 +72,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def statuses(self) -> tuple[int, ...]:
-        """Every status this operation can answer with, apart from a broken server's."""
+        """Return every status this operation can answer with, except that of an internal error."""
         found = {*self.answers, *self.refuses, 400, 403, 405, 421, 503}
         if self.scope:
             found |= {401, 429}
@@ -84,7 +84,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 class OperationRequest:
-    """One request to one operation: who asks, and what the query says."""
+    """One request to one operation: its caller and its query."""
 
     __slots__ = ("caller", "query", "request")
 
@@ -106,7 +106,7 @@ class OperationRequest:
 
 
 def read_query(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
-    """The query of a request: only names the operation knows, each at most once."""
+    """Read the query of a request: only known parameters, each at most once."""
     found = {parameter.name: parameter.default for parameter in known}
     if not request.scope["query_string"]:
         return found
@@ -114,7 +114,7 @@ def read_query(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
     seen: set[str] = set()
     for name, value in request.query_params.multi_items():
         if name not in readers:
-            fix = f"Known are: {', '.join(readers)}." if readers else "This route takes none."
+            fix = f"Known names: {', '.join(readers)}." if readers else "This route takes no query parameters."
             raise InvalidRequest("there is no such query parameter", field=name[:100], fix=fix)
         if name in seen:
             raise InvalidRequest("it was given more than once", field=name, fix="Give it once.")
@@ -140,14 +140,14 @@ def choice(name: str, accepted: Sequence[str], says: str) -> Parameter:
 
 
 def several(name: str, accepted: Sequence[str], says: str) -> Parameter:
-    """One of them, or several with commas between."""
+    """Define a parameter with one or several values, separated by commas."""
     one = "|".join(accepted)
 
     def read(name: str, value: str) -> tuple[str, ...]:
         return tuple(_among(name, part.strip(), accepted) for part in value.split(","))
 
     schema = {"type": "string", "pattern": f"^(({one})(,({one}))*)?$", "examples": [accepted[0]]}
-    return Parameter(name, f"{says} Several with commas between: {', '.join(accepted)}.", schema, read, ())
+    return Parameter(name, f"{says} Several are separated by commas: {', '.join(accepted)}.", schema, read, ())
 
 
 def moment(name: str, says: str) -> Parameter:
@@ -173,7 +173,7 @@ def whole(name: str, least: int, most: int, default: int, says: str) -> Paramete
 
 
 def amount(name: str, most: float, default: float, says: str) -> Parameter:
-    """A number from 0 up, with a point or without."""
+    """Define a parameter that is a number of 0 or more, possibly with decimals."""
 
     def read(name: str, value: str) -> float:
         if not _NUMBER.fullmatch(value) or float(value) > most:
@@ -185,7 +185,7 @@ def amount(name: str, most: float, default: float, says: str) -> Parameter:
 
 def _among(name: str, value: str, accepted: Sequence[str]) -> str:
     if value not in accepted:
-        raise InvalidRequest(f"{value!r} is not accepted", field=name, fix=f"Accepted are: {', '.join(accepted)}.")
+        raise InvalidRequest(f"{value!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     return value
 
 
@@ -193,11 +193,13 @@ def _read_cursor(name: str, value: str) -> tuple[datetime, str]:
     try:
         return read_cursor(value)
     except (ValueError, OverflowError):
-        raise InvalidRequest("it is no cursor", field=name, fix="Use next_cursor of an answer.") from None
+        raise InvalidRequest(
+            "this is not a cursor", field=name, fix="Use the next_cursor of an earlier answer."
+        ) from None
 
 
-CURSOR: Final = Parameter("cursor", "Where the page before ended: its next_cursor.", {"type": "string"}, _read_cursor)
-PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "At most so many; fewer where they are long.")
+CURSOR: Final = Parameter("cursor", "The next_cursor of the previous page.", {"type": "string"}, _read_cursor)
+PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "The most to return; fewer if they are long.")
 
 
 def next_cursor(at: datetime, id: str) -> str:

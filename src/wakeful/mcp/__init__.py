@@ -1,4 +1,4 @@
-"""The MCP door: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
+"""The MCP server: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
 
 A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
 addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
@@ -45,7 +45,7 @@ PrincipalOf = Callable[[Context], Awaitable[Principal]]
 
 
 def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
-    """The tools as an MCP server; `principal_of` says in whose name a request is made, or raises."""
+    """Build the MCP server; `principal_of` returns the identity behind a request, or raises."""
 
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
 
@@ -60,7 +60,7 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         entry = offered.get(params.name)
         if entry is None:
             known = ", ".join(offered)
-            return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known are: {known}.")
+            return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known names: {known}.")
         return await _called(service, principal, entry, params.arguments or {})
 
     quiet = logging.getLogger("mcp")
@@ -101,13 +101,13 @@ async def _no_such_resource(ctx: Context, params: types.ReadResourceRequestParam
 
 
 def http(service: Service, settings: Settings) -> list[BaseRoute]:
-    """The route `/mcp`, for an application that has found out who asks and refuses foreign hosts."""
+    """Return the route `/mcp`, for an application that authenticates callers and refuses foreign hosts."""
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
 
     async def asking(ctx: Context) -> Principal:
         found = ctx.request.scope.get(PRINCIPAL, everyone) if ctx.request is not None else None
         if not isinstance(found, Principal):
-            raise Unauthorized("nobody is known to be asking", field="Authorization")
+            raise Unauthorized("the caller is unknown", field="Authorization")
         return found
 
     return [Route(PATH, _Endpoint(server(service, settings, asking)), methods=["POST"])]
@@ -121,7 +121,7 @@ async def stdio(service: Service, settings: Settings, principal_of: PrincipalOf)
 
 
 class _Endpoint:
-    """Each request by a manager of its own: nothing to start before and nothing to stop after, wherever it is mounted.
+    """Serves each request with its own manager, so that nothing needs starting or stopping where it is mounted.
 
     Hosts and origins are checked in front of the whole application (`http/security/guard.py`), for this route too.
     """
@@ -139,7 +139,7 @@ class _Endpoint:
 
 
 def _again(said: bytes, receive: Receive) -> Receive:
-    """Hand out a body that was read already, then whatever else comes."""
+    """Return a `receive` that replays a body that was already read."""
     waiting: list[Message] = [{"type": "http.request", "body": said, "more_body": False}]
 
     async def receiving() -> Message:
@@ -154,7 +154,7 @@ async def _called(
     name, alarms = entry.name, service.of(principal.caller("mcp"))
     try:
         if not principal.owner:  # to the service that means the operator, who sees all
-            raise Forbidden("this token names no owner", field="Authorization")
+            raise Forbidden("this token does not name an owner", field="Authorization")
         principal.need(entry.scope)
         asked = _read(arguments, entry.takes)
         found = msgspec.to_builtins(await entry.run(entry.tools(alarms), asked))
@@ -163,17 +163,17 @@ async def _called(
         return _failed(await _lesson(alarms, entry, error, arguments))
     except Exception:
         log.exception("%s broke", name)
-        return _failed(f"{name}: something broke here; the log of the server says what. It may not have been done.")
+        return _failed(f"{name}: an internal error; the server's log has the details. It may not have been done.")
     text = msgspec.json.encode(found).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
 
 
 def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
-    """The arguments as a value of their type: the SDK hands them over unchecked."""
+    """Decode the arguments into their type: the SDK does not check them."""
     try:
         body = msgspec.json.encode(arguments)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
-        raise InvalidRequest(f"they cannot be read ({error})", field="arguments") from None
+        raise InvalidRequest(f"the arguments cannot be read ({error})", field="arguments") from None
     check_depth(body, "arguments")
     try:
         asked = decode(body, kind)
@@ -186,13 +186,13 @@ def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.S
 
 
 def _accepted(kind: type[msgspec.Struct], field: str) -> str:
-    """What a field takes, where that can be listed; else which fields there are."""
+    """Return the accepted values of a field if they can be listed, else the known fields."""
     shape = schema(kind)
     enum = shape["properties"].get(field, {}).get("enum")
     if enum is not None:
-        return f"Accepted are: {', '.join(enum)}."
+        return f"Accepted: {', '.join(enum)}."
     names = (f"{name}*" if name in shape.get("required", ()) else name for name in shape["properties"])
-    return f"It takes: {', '.join(names)} (* needed)."
+    return f"It takes: {', '.join(names)} (* required)."
 
 
 async def _lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:

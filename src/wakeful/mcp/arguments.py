@@ -1,4 +1,4 @@
-"""Arguments of tools made from the requests of every door: the same fields, with the same words."""
+"""Build the arguments of tools from the common requests: the same fields with the same descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of tools as a client gets it, and errors that teach: what was wrong, that nothing changed, what to call."""
+"""The list of tools, and error answers: what was wrong, that nothing changed, and what to call next."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ INSTRUCTIONS: Final = """\
 wakeful is your alarm clock: it wakes you later, survives restarts, and retries. Use it to remind yourself, follow up, \
 check again tomorrow, run something every weekday, or retry after a rate limit.
 - Set: alarm_set {"when": "tomorrow at 9am", "wake_message": "Check the grant portal", "key": "grant-portal"}. Give a \
-key: repeating the call is then safe. The answer says how the time was understood: check it. Put state into payload.
+key: repeating the call is then safe. Check in the answer how the time was understood. Put state into payload.
 - Times: "in 20 minutes", "tomorrow at 9am", "every weekday at 9am", cron, ISO with offset. Give timezone when you \
 mean local time. Every answer carries `now`.
 - Wakes go to a target named by the operator, or to your inbox: alarm_inbox {"wait": 30} waits for the next one.
 - After a wake, do the work and call alarm_report with its fire_id: completed, failed (tried again), working (more \
 time), snooze. Unreported wakes from the inbox come again.
-- alarm_list and alarm_get (with why) tell what is set and what happened; alarm_update and alarm_cancel change it."""
+- alarm_list and alarm_get (with why) show what is set and what happened; alarm_update and alarm_cancel change it."""
 
 
 Hint = Callable[[Alarms, "ToolEntry", WakefulError, Mapping[str, Any]], Awaitable[str]]
@@ -54,7 +54,7 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
     run: Callable[[Any, Any], Awaitable[schemas.Result]]
     tools: Callable[..., Any] = Tools  # what `run` is a verb of, made for each caller
     example: Hint | None = None  # what an error tells to call next; None: see `_hint`
-    unknown: str = "It is not known whether it was done; alarm_set with a key, and the other tools, may be repeated."
+    unknown: str = "It may or may not have been done; alarm_set with a key, and the other tools, may be repeated."
     names: Mapping[str, str] = {}  # of fields, where the tool calls them otherwise than its verb
     destructive: bool = False
     idempotent: bool = False
@@ -106,7 +106,7 @@ ENTRIES: Final = (
     ),
     ToolEntry(
         name="alarm_get",
-        title="Look at an alarm",
+        title="Show an alarm",
         about="One alarm: when it fires next, why it was late or did not fire, and its latest fires. With `part`, a "
         "long message, payload, result or the facts behind why, in pieces.",
         takes=schemas.GetArguments,
@@ -128,7 +128,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_cancel",
         title="Cancel an alarm",
-        about="Cancel an alarm for good. One that has ended already answers as it is.",
+        about="Cancel an alarm for good. One that has ended is returned unchanged.",
         takes=schemas.CancelArguments,
         answers=schemas.AlarmResult,
         scope="write",
@@ -139,7 +139,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_report",
         title="Report on a wake",
-        about="Say what became of a wake. Without it, a wake from the inbox comes again. "
+        about="Report the outcome of a wake. Without it, a wake from the inbox comes again. "
         'Example: {"fire_id": "…", "outcome": "completed", "result": "3 new grants"}',
         takes=schemas.ReportArguments,
         answers=schemas.ReportResult,
@@ -167,14 +167,14 @@ def listed(entries: Iterable[ToolEntry]) -> types.ListToolsResult:
 
 
 async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:
-    """An error as its reader can act on it: the fault, that nothing changed, the time, and what to call next."""
+    """Return an error the agent can act on: what was wrong, that nothing changed, the time, and what to call next."""
     changed = entry.unknown if isinstance(error, StoreUnavailable) else "Nothing was changed."
     hint = await (entry.example or _hint)(alarms, entry, error, arguments)
     return f"{entry.name}: {error} {changed} It is {now} now. {hint}"
 
 
 async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
-    """The caller's own call with the one thing corrected, or a call that only looks: no hint makes up what to do."""
+    """Suggest the caller's own call with the error corrected, or a read-only call; never an invented one."""
     if isinstance(error, Forbidden | NotFound | TooMany):
         return look("alarm_list", {"status": "all"})
     if corrected := correction(entry, error, arguments, when="when"):
@@ -187,7 +187,7 @@ async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments
 
 
 def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
-    """The call again, with a time that says what was meant; of one that changes nothing, without what was wrong."""
+    """Return the call with a corrected time or, for a read-only call, without the wrong argument."""
     if isinstance(error, InvalidSchedule) and error.meant and when in arguments:
         again = call(entry.name, {**arguments, when: error.meant[0]})
         return f"Your call with another {when}: {again}" if len(again) <= HINT else ""
@@ -200,7 +200,7 @@ def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, An
 
 
 def look(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"To look: {call(name, arguments)}"
+    return f"To check: {call(name, arguments)}"
 
 
 async def _exists(alarms: Alarms, id: str) -> bool:

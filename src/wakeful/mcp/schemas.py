@@ -1,4 +1,4 @@
-"""What the tools take and what they answer, as types. The schemas agents see are made from them, so they cannot lie."""
+"""The arguments and answers of the tools, as types. The schemas that agents see are made from them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ def _about(text: str, *examples: Any) -> Meta:
     return Meta(description=text, examples=list(examples) or None)
 
 
-Payload = Annotated[
-    dict[str, Any], _about("State that comes back with the wake, unchanged; at most 128 KiB.", {"page": 3})
-]
+Payload = Annotated[dict[str, Any], _about("State to get back with the wake, unchanged; at most 128 KiB.", {"page": 3})]
 TargetName = Annotated[
     str, _about("The name of a configured target, never a URL. Default: `inbox`, read with alarm_inbox.", "inbox")
 ]
 Failures = Annotated[int, Meta(ge=0, le=1000, description="How often a failed delivery is tried again.")]
-AlarmId = Annotated[str, _about("An alarm's id, as alarm_set and alarm_list answer it.")]
-Note = Annotated[str, _about("Why, for whoever asks later.")]
+AlarmId = Annotated[str, _about("An alarm's id, from alarm_set or alarm_list.")]
+Note = Annotated[str, _about("The reason, kept for later.")]
 
 
 Policy = arguments(
@@ -57,11 +55,11 @@ class ListArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Literal["pending", AlarmStatus, "all"],
         _about("`pending`: active or paused."),
     ] = "pending"
-    text: Annotated[str, _about("Part of the label or the message, any case.", "grant")] = ""
-    target: Annotated[str, _about("Only alarms that go there.")] = ""
+    text: Annotated[str, _about("A part of the label or the message, in any case.", "grant")] = ""
+    target: Annotated[str, _about("Only alarms of this target.")] = ""
     conversation_id: Annotated[str, _about("Only alarms of this conversation.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="How many at most; long ones come in pages.")] = 10
-    cursor: Annotated[str, _about("`next_cursor` of the page before.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="The most to return; long ones come in pages.")] = 10
+    cursor: Annotated[str, _about("`next_cursor` of the previous page.")] = ""
 
 
 class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,7 +67,7 @@ class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     part: (
         Annotated[
             Literal["wake_message", "payload", "facts", "result"],
-            _about("Read one long text in pieces instead. `result` needs a fire's id."),
+            _about("Read one long text in pieces. `result` needs a fire's id."),
         ]
         | UnsetType
     ) = UNSET
@@ -115,16 +113,16 @@ class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     wait: Annotated[
-        float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a wake when there is none.", examples=[30])
+        float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait if there is no wake yet.", examples=[30])
     ] = 0
-    limit: Annotated[int, Meta(ge=1, le=INBOX_LIMIT, description="How many wakes to take at most.")] = INBOX_LIMIT
+    limit: Annotated[int, Meta(ge=1, le=INBOX_LIMIT, description="The most wakes to take.")] = INBOX_LIMIT
 
 
 # Answers
 
 Utc = Annotated[str, _about("RFC 3339 in UTC.")]
 Local = Annotated[str, _about("The same moment in the alarm's timezone.")]
-Words = Annotated[str, _about("When, as it was understood, in words.")]
+Words = Annotated[str, _about("The time in words, as it was understood.")]
 Cut = Annotated[str, _about("Cut where a note says so.")]
 
 
@@ -167,11 +165,11 @@ class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     alarm_id: str
     scheduled_for: Utc
     report_by: Annotated[
-        str, _about("Unreported by then, it waits in the inbox again; as often as a failure is retried.")
+        str, _about("Without a report by then it returns to the inbox, as often as a failure is retried.")
     ] = ""
     attempt: Annotated[int, _about("How often it has been handed out.")] = 1
-    late_ms: Annotated[int, _about("Milliseconds from its moment until you got it.")]
-    missed: Annotated[int, _about("Later instants of its series that passed without a wake of their own.")] = 0
+    late_ms: Annotated[int, _about("Milliseconds from its scheduled time until you got it.")]
+    missed: Annotated[int, _about("Later fires of its series that were missed and get no wake of their own.")] = 0
     message: Cut
     payload: Any = None
     label: str = ""
@@ -190,10 +188,10 @@ class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     alarm: AgentAlarm
     deduped: Annotated[bool, _about("The key was taken: this is the alarm that has it.")] = False
     similar: Annotated[
-        str, _about("The id of an active alarm that says the same: cancel one if you meant it once.")
+        str, _about("The id of an active alarm with the same message and time: cancel one if you meant one.")
     ] = ""
     in_flight: Annotated[
-        bool, _about("A delivery is under way, or a wake is in its reader's hands: that one attempt may still happen.")
+        bool, _about("A delivery is under way or its reader has the wake: that one attempt may still happen.")
     ] = False
 
 
@@ -209,7 +207,7 @@ class GetResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     fires: Annotated[list[AgentFire], _about("The latest first.")] = []
     part: str = ""
     text: Annotated[str, _about("The part asked for, from the offset.")] = ""
-    next_offset: Annotated[int, _about("Where the part goes on; absent at its end.")] = 0
+    next_offset: Annotated[int, _about("Where the part continues; absent at its end.")] = 0
 
 
 class ReportResult(Result, frozen=True, omit_defaults=True, kw_only=True):

@@ -14,7 +14,7 @@ from wakeful.service import Alarms
 
 TASK_INSTRUCTIONS: Final = """
 - Tasks put a message into a chat: schedule_task {"targetJid": "123@g.us", "prompt": "Morning brief", "cron": \
-"0 9 * * 1-5"}. Whoever reads that chat is woken, by the gateway. list_tasks and get_task tell of yours; update_task, \
+"0 9 * * 1-5"}. Whoever reads that chat is woken, by the gateway. list_tasks and get_task show yours; update_task, \
 pause_task, resume_task and cancel_task change them."""
 
 _NAMES: Final = {  # of the columns, as the tools call them
@@ -51,7 +51,7 @@ async def _found(alarms: Alarms, id: str) -> Task | None:
 
 
 def _entry(name: str, **more: Any) -> ToolEntry:
-    look = "It is not known whether it was done; list_tasks tells."
+    look = "It may or may not have been done; check with list_tasks."
     return ToolEntry(name=name, tools=TaskTools, example=_hint, unknown=look, names=_NAMES, **more)
 
 
@@ -59,7 +59,7 @@ TASK_ENTRIES: Final = (
     _entry(
         "schedule_task",
         title="Schedule a task",
-        about="Put a message into a chat later, once or again and again. An active task of yours with the same cron "
+        about="Put a message into a chat later, once or repeatedly. An active task of yours with the same cron "
         "and prompt is not made twice. "
         'Example: {"targetJid": "123@g.us", "prompt": "Morning brief", "cron": "0 9 * * 1-5"}',
         takes=schemas.ScheduleArguments,
@@ -69,7 +69,7 @@ TASK_ENTRIES: Final = (
     ),
     _entry(
         "get_task",
-        title="Look at a task",
+        title="Show a task",
         about="One task: its prompt, when it runs next, and why it does not.",
         takes=schemas.GetTaskArguments,
         answers=schemas.GetTaskResult,
@@ -88,7 +88,7 @@ TASK_ENTRIES: Final = (
     _entry(
         "update_task",
         title="Change a task",
-        about="Change a task's prompt, times, chat or mode. A new time runs one again that is done or in error. "
+        about="Change a task's prompt, times, chat or mode. A task that is done or in error runs again at a new time. "
         'Example: {"taskId": "…", "cron": "0 8 * * 1-5"}',
         takes=schemas.UpdateTaskArguments,
         answers=schemas.DoneResult,

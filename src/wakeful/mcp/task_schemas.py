@@ -1,4 +1,4 @@
-"""What the task tools take and what they answer: the names are those of the gateway's own tools."""
+"""The arguments and answers of the task tools, with the names of the gateway's own tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _about(text: str, *examples: str) -> Meta:
 
 
 Jid = Annotated[str, _about("The chat that gets the message.", "123@g.us")]
-Prompt = Annotated[str, _about("The message: what is to be done then.")]
+Prompt = Annotated[str, _about("The message: what to do then.")]
 Cron = Annotated[
     str,
     _about(
@@ -29,7 +29,7 @@ Cron = Annotated[
 Mode = Annotated[
     str, _about("`isolated`: without the chat's earlier messages. Anything else is `group`.", "isolated", "group")
 ]
-TaskId = Annotated[str, _about("A task's id, as schedule_task and list_tasks answer it.")]
+TaskId = Annotated[str, _about("A task's id, from schedule_task or list_tasks.")]
 
 
 class ScheduleArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
@@ -59,7 +59,7 @@ class UpdateTaskArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 class ListTasksArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
     status: Annotated[Literal["", "active", "paused", "done", "error"], _about("Only those; empty: all.")] = ""
-    cursor: Annotated[str, _about("`nextCursor` of the page before.")] = ""
+    cursor: Annotated[str, _about("`nextCursor` of the previous page.")] = ""
 
 
 # Answers
@@ -93,7 +93,7 @@ class TaskView(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, re
 
 class ScheduleResult(Result, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
     task_id: str
-    deduped: Annotated[bool, _about("An active task of yours says the same at the same times: this is it.")] = False
+    deduped: Annotated[bool, _about("You already have an active task with this prompt and time: this is it.")] = False
 
 
 class DoneResult(Result, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
@@ -103,8 +103,8 @@ class DoneResult(Result, frozen=True, omit_defaults=True, kw_only=True, rename="
 class GetTaskResult(Result, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):
     task: TaskView
     error: Annotated[str, _about("Why it does not run.")] = ""
-    alarm_id: Annotated[str, _about("The alarm that stands for it: alarm_get tells what it did, and why.")] = ""
-    next_offset: Annotated[int, _about("Where a long prompt goes on; absent at its end.")] = 0
+    alarm_id: Annotated[str, _about("The alarm behind it: alarm_get shows what it did, and why.")] = ""
+    next_offset: Annotated[int, _about("Where a long prompt continues; absent at its end.")] = 0
 
 
 class ListTasksResult(Result, frozen=True, omit_defaults=True, kw_only=True, rename="camel"):

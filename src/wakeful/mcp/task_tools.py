@@ -1,4 +1,4 @@
-"""The task tools: each reads its arguments, calls one verb on tasks, and says in words what came of it."""
+"""The task tools: each reads its arguments, calls one verb on tasks, and describes the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import Alarms
 from wakeful.service.tasks import TaskEdit
 
-ID: Final = 1100  # whole, but for what is no id of ours: an id that is cut names nothing
+ID: Final = 1100  # ids are whole unless they are not ours: an id that is cut names nothing
 IN_LIST: Final = 120  # bytes of a prompt
 PIECE: Final = 3000
 _FRAME: Final = 300  # bytes of an answer beside its tasks and its cursor
@@ -62,10 +62,12 @@ class TaskTools:
         )
         task, notes = done.task, []
         if done.deduped and task.chat_jid != asked.target_jid:
-            notes.append(f"It goes to {cut(task.chat_jid or '', NAME)}: update_task with targetJid sends it elsewhere.")
+            notes.append(
+                f"It goes to {cut(task.chat_jid or '', NAME)}. To send it elsewhere, use update_task with targetJid."
+            )
         if not (await self._service.targets()).get(self._settings.tasks_target):
-            notes.append("No running worker sees to tasks yet: it runs once one does (`wakeful serve`).")
-        what = "It exists already, and was left as it is" if done.deduped else "Scheduled"
+            notes.append("No running worker handles tasks yet: it runs once one does (`wakeful serve`).")
+        what = "It exists already and was not changed" if done.deduped else "Scheduled"
         return ScheduleResult(
             summary=f"{what}: {await self._words(task)}",
             now=await self._now(),
@@ -81,7 +83,7 @@ class TaskTools:
         end = asked.offset + len(kept) - 1 if kept != prompt else 0
         if end:
             call = {"taskId": task.id, "offset": end}
-            room.notes.append(f"Prompt goes on: get_task {msgspec.json.encode(call).decode()}")
+            room.notes.append(f"The prompt continues: get_task {msgspec.json.encode(call).decode()}")
         alarm = await self._tasks.alarm(task)
         return GetTaskResult(
             summary=await self._words(task),
@@ -196,5 +198,5 @@ def _after(tasks: list[Task], cursor: str) -> list[Task]:
         if cut(task.id, ID) == cursor:
             return tasks[place + 1 :]
     raise InvalidRequest(
-        f"{cursor[:80]!r} is no cursor", field="cursor", fix="Call again without it: that task is gone."
+        f"{cursor[:80]!r} is not a cursor", field="cursor", fix="Call again without it: that task is gone."
     )

@@ -1,4 +1,4 @@
-"""The seven tools: each reads its arguments, calls one verb of the service, and says in words what came of it."""
+"""The seven tools: each reads its arguments, calls one verb of the service, and describes the result."""
 
 from __future__ import annotations
 
@@ -65,14 +65,12 @@ class Tools:
             return await self._alarm("Replaced", added.alarm, deduped=True, in_flight=added.in_flight)
         if added.alarm.finished:
             what = f"Nothing was set: the key belongs to an alarm that is {added.alarm.status}"
-            note = 'To set it anew, repeat the call with "on_conflict": "replace", or use another key.'
+            note = 'To set it again, repeat the call with "on_conflict": "replace", or use another key.'
             return await self._alarm(what, added.alarm, deduped=True, notes=[note])
-        return await self._alarm("It exists already, and was left as it is", added.alarm, deduped=True)
+        return await self._alarm("It exists already and was not changed", added.alarm, deduped=True)
 
     async def _set(self, alarm: Alarm, like: Alarm | None) -> AlarmResult:
-        notes = (
-            [] if like is None else [f"Alarm {like.id} says the same at the same time: cancel one if you meant one."]
-        )
+        notes = [] if like is None else [f"Alarm {like.id} has the same message and time: cancel one if you meant one."]
         if not (await self._service.targets()).get(alarm.target):
             notes.append(f"No running worker serves {alarm.target!r} yet: it fires once one does (`wakeful serve`).")
         return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
@@ -161,7 +159,9 @@ class Tools:
             fire = await self._alarms.report(asked.fire_id, said)
         except NotFound:  # be it the fire or its alarm: the caller named a fire
             raise NotFound(
-                f"there is no fire {asked.fire_id!r} to report on", field="fire_id", fix="Give fire_id of your wake."
+                f"there is no fire {asked.fire_id!r} to report on",
+                field="fire_id",
+                fix="Give the fire_id of your wake.",
             ) from None
         alarm = await self._alarms.get(fire.alarm_id)
         now, room = await self._service.now(), TextBudget()
@@ -217,7 +217,9 @@ class Tools:
             return "\n".join(why.facts)
         if part == "result":
             if "@" not in id:
-                raise InvalidRequest("an alarm has no result", field="id", fix="Give a fire_id of alarm_get's fires.")
+                raise InvalidRequest(
+                    "only a fire has a result", field="id", fix="Give a fire_id from alarm_get's fires."
+                )
             return (await self._alarms.fire_of(id)).result
         return alarm.payload if part == "payload" else alarm.wake_message
 
@@ -226,7 +228,7 @@ class Tools:
 
 
 def _check_action(asked: ActArguments) -> None:
-    """What was given must belong to the action: a `when` beside `pause` would be lost without a word."""
+    """Refuse arguments that do not belong to the action: a `when` with `pause` would be silently ignored."""
     mine = _FOR_ACTION[asked.action]
     strange = [name for name in given(asked) if name not in ("id", "action", *mine)]
     if strange:

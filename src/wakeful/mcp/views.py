@@ -146,7 +146,7 @@ def words(alarm: Alarm) -> str:
 def ahead(alarm: Alarm, now: datetime) -> str:
     """When it fires next and how far away that is, or why it does not."""
     if alarm.status != "active":
-        return f"The alarm is {alarm.status}" + (" and fires no more." if alarm.finished else ".")
+        return f"The alarm is {alarm.status}" + (" and will not fire again." if alarm.finished else ".")
     return f"Next at {local(alarm.next_fire_at, alarm.timezone)}, {away(alarm.next_fire_at - now)}."
 
 
@@ -188,5 +188,5 @@ def cursor(text: str) -> tuple[datetime, str] | None:
     try:
         return from_unix_ms(int(ms)), str(uuid.UUID(id))
     except (ValueError, OverflowError):
-        fix = "Use next_cursor of an answer."
-        raise InvalidRequest(f"{text[:80]!r} is no cursor", field="cursor", fix=fix) from None
+        fix = "Use the next_cursor of an earlier answer."
+        raise InvalidRequest(f"{text[:80]!r} is not a cursor", field="cursor", fix=fix) from None

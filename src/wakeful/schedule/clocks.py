@@ -144,7 +144,7 @@ def settle(clock: WallTime, part: str | None) -> time:
     if clock.minute > 59 or clock.second > 59 or clock.hour > 23:
         raise PhraseRefused("there is no such time of day")
     if clock.half and not 1 <= clock.hour <= 12:
-        raise PhraseRefused(f"{clock.hour} does not go with {clock.half}m")
+        raise PhraseRefused(f"{clock.hour} cannot be combined with {clock.half}m")
     hour = _hour_of_day(clock, part)
     if part is not None and hour not in _HOURS[part]:
         raise PhraseRefused(f"{hour:02}:{clock.minute:02} is not in the {part}")

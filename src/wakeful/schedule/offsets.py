@@ -93,7 +93,7 @@ def total(amounts: list[re.Match[str]]) -> Offset:
     for amount in amounts:
         unit = UNITS[amount[7]]
         if unit in seen:
-            raise PhraseRefused(f"{amount[7]} is said twice")
+            raise PhraseRefused(f"{amount[7]} is given twice")
         seen.add(unit)
         top, bottom = _quantity(amount)
         if unit in _SECONDS:
@@ -105,7 +105,7 @@ def total(amounts: list[re.Match[str]]) -> Offset:
         else:
             days += top // bottom * {"d": 1, "w": 7, "fortnight": 14}[unit]
     if not (months or days or millis):
-        raise PhraseRefused("that is now, not later")
+        raise PhraseRefused("that is now; give a time in the future")
     return Offset(months, days, millis)
 
 

@@ -135,7 +135,7 @@ def _collect(text: str, today: date) -> _Said:
         if not slot:
             raise _left_over(text, position)
         if getattr(said, slot) is not None:
-            raise PhraseRefused(f'"{text[position:end]}" comes on top of another {slot}')
+            raise PhraseRefused(f'"{text[position:end]}" is a second {slot}')
         setattr(said, slot, value)
         position = end
     return said
@@ -210,7 +210,7 @@ def _check_clock(said: _Said, part: str | None) -> None:
             raise PhraseRefused("a time zone needs a time of day")
     elif clock.bare and part is None and not (clock.minute and said.has_day):
         raise PhraseRefused(
-            f'"{clock.hour}" alone is no time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am"
+            f'"{clock.hour}" alone is not a time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am"
         )
     elif clock.hours_only and not said.has_day:
         raise PhraseRefused(
@@ -235,7 +235,7 @@ def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
 def _days(said: _Said, today: date) -> tuple[date, ...]:
     """The dates it can be, soonest first."""
     if said.date and said.dayword:
-        raise PhraseRefused("two dates are said")
+        raise PhraseRefused("two dates are given")
     day = said.date or said.dayword
     if day is None and said.weekday and said.weekday[0].base and said.offset and said.offset.from_date:
         day, said.weekday = said.weekday[0], None
@@ -249,7 +249,7 @@ def _days(said: _Said, today: date) -> tuple[date, ...]:
     if said.weekday is not None:
         return said.weekday[0].dates
     if said.clock is None:
-        raise PhraseRefused("no day is said")
+        raise PhraseRefused("no day is given")
     return today, today + timedelta(days=1)
 
 
@@ -273,7 +273,7 @@ def _shifted(offset: Offset, day: Day | None, today: date) -> Day:
     counts_from_day = offset.from_date and day is not None and not offset.millis
     if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
         raise PhraseRefused(
-            "an offset and a date do not go together like that", "in 3 days at 5pm", "2 weeks from tomorrow"
+            "an offset and a date cannot be combined like that", "in 3 days at 5pm", "2 weeks from tomorrow"
         )
     return Day((offset.shift(day.dates[0] if day else today),))
 

@@ -22,8 +22,8 @@ _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Z
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 RHYTHMS = (
-    "Say every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
-    "or give cron with 5 or 6 fields."
+    "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
+    "or cron with 5 or 6 fields."
 )
 
 
@@ -82,7 +82,7 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
 
 def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
     if not isinstance(text, str) or not text.strip():
-        raise PhraseRefused("nothing is said")
+        raise PhraseRefused("it is empty")
     if len(text) > LONGEST:
         raise PhraseRefused(f"it is longer than {LONGEST} characters")
     text = text.strip()
@@ -92,7 +92,7 @@ def _understand(text: str, timezone: str, now: datetime, default: time) -> Under
     text, named = _take_zone(text)
     understood = _phrase(text, named or timezone, now, default)
     if named and understood.timezone != named:
-        raise PhraseRefused(f"two time zones are said, {named} and {understood.timezone}")
+        raise PhraseRefused(f"two time zones are given, {named} and {understood.timezone}")
     return understood
 
 
@@ -102,7 +102,7 @@ def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understoo
 
     phrase = words.normal(text)
     if phrase is None:
-        raise PhraseRefused("it has characters that no date or time is written with")
+        raise PhraseRefused("it has characters that are not used in dates or times")
     if recurring.RECURS.search(phrase):
         try:
             expr, utc = recurring.understand(phrase, default)

@@ -77,17 +77,17 @@ def understand(text: str, default: time) -> tuple[str, bool]:
     _check_limits(text)
     rule, clocks, part, utc = _collect(text)
     if rule is None:
-        raise PhraseRefused("it recurs, but no rhythm was understood")
+        raise PhraseRefused("it recurs, but how often was not understood")
     if rule.expr:
         if clocks or part:
-            raise PhraseRefused("a rhythm of hours or less has no time of day", rule.expr)
+            raise PhraseRefused("something that recurs every few hours or less has no time of day", rule.expr)
         return rule.expr, utc
     if not rule.plain and not clocks:
         raise PhraseRefused(
             "it is not clear whether this recurs", _expression(rule, [PARTS[part] if part else default])
         )
     if clocks and any(clock.bare for clock in clocks) and part is None:
-        raise PhraseRefused("a lone number is no time of day", *_either_half(rule, clocks))
+        raise PhraseRefused("a number alone is not a time of day", *_either_half(rule, clocks))
     times = [settle(clock, part) for clock in clocks] or [PARTS[part] if part else default]
     return _expression(rule, times), utc
 
@@ -113,7 +113,7 @@ def _check_limits(text: str) -> None:
         # Without its end or its start it is the same rhythm, unless its time of day stands behind them.
         alone = text[: found.start()].rstrip(" ,") if which < 3 and not _SAYS_WHEN.search(text, found.end()) else ""
         raise PhraseRefused(
-            f'"{found[0]}" is not part of a rhythm: give the rhythm alone and {_BEYOND[which - 1][1]}',
+            f'"{found[0]}" is not part of how often it recurs: leave it out and {_BEYOND[which - 1][1]}',
             *([alone] if alone else []),
         )
 
@@ -186,7 +186,7 @@ def _read_clocks(text: str, position: int) -> tuple[list[WallTime], int] | None:
 def _time_fields(times: list[time]) -> str:
     """Second (when there is one), minute and hour; several times must share all but one of them."""
     if any(at.microsecond for at in times):
-        raise PhraseRefused("a schedule knows whole seconds")
+        raise PhraseRefused("recurring times are whole seconds")
     seconds, minutes, hours = (sorted({getattr(at, unit) for at in times}) for unit in ("second", "minute", "hour"))
     if len(seconds) > 1 or len(minutes) * len(hours) != len(set(times)):
         raise PhraseRefused("times with different minutes are different schedules: set one for each")
@@ -213,12 +213,14 @@ def _read_interval(text: str, position: int) -> tuple[Rule, int] | None:
             return None
         offset = total(amounts)
         if offset.months or (offset.days and (offset.days > 1 or offset.millis)):
-            raise PhraseRefused("a rhythm of several days or months is not told by a phrase", *_as_often(offset, text))
+            raise PhraseRefused(
+                "an interval of several days or months cannot be written as a phrase", *_as_often(offset, text)
+            )
         if offset.days:
             return Rule(), end
         seconds = offset.millis // 1000
         if offset.millis % 1000 or seconds < 1:
-            raise PhraseRefused("a rhythm is whole seconds, at least one")
+            raise PhraseRefused("an interval must be whole seconds, at least one")
     if counted := _FROM_START.match(text, end):
         return Rule(expr=f"@every {go_duration(seconds)}"), counted.end()
     return Rule(expr=rhythm(seconds)), end

@@ -65,7 +65,7 @@ def normal(text: str) -> str | None:
 
 
 def _clock_digits(found: re.Match[str]) -> str:
-    """Seven thirty is no number: it may be half past seven."""
+    """Keep "seven thirty" apart: it is not a number but may be half past seven."""
     hour, rest = _CARDINALS[found[1]], found[2]
     minute = _CARDINALS.get(rest) or _CARDINALS[found[3]] + _CARDINALS.get(found[4] or "", 0)
     return f"{hour} {minute:02}"

@@ -1,4 +1,4 @@
-"""What all verbs share in one process, and the verbs of whoever owns the machine.
+"""What all verbs share in one process, and the verbs of the operator.
 
 `service.of(caller)` hands out the verbs on alarms (verbs.py): one object per request, or one for a whole program.
 """
@@ -61,7 +61,7 @@ class Service:
         self._measured = (datetime.min.replace(tzinfo=UTC), 0.0)  # when, by our clock and by the one that nobody sets
 
     def of(self, caller: Caller) -> Alarms:
-        """Every verb on alarms, for this caller."""
+        """Return all verbs on alarms for this caller."""
         return Alarms(self, caller)
 
     async def now(self) -> datetime:
@@ -92,7 +92,7 @@ class Service:
     # Keep house
 
     async def has_tokens(self) -> bool:
-        """Whether there is a token that is good now."""
+        """Return whether there is a valid token."""
         now = await self.store.now()
         return any(token.is_live(now) for token in await self.store.tokens())
 

@@ -1,4 +1,4 @@
-"""Who asks: said once, by the door, and known to every verb from there on."""
+"""The caller of the verbs: set once by each interface."""
 
 from __future__ import annotations
 

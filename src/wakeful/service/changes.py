@@ -1,7 +1,7 @@
-"""What is done to alarms and said of fires: each verb reads, lets a pure function decide, and writes once.
+"""The verbs that change alarms and report on fires: each reads, lets a pure function decide, and writes once.
 
-The alarm is read before its fires: whatever changes a fire raises its alarm's `version` or `claim`, so a decision from
-fires newer than the alarm they were read with is not written.
+The alarm is read before its fires: every change of a fire raises its alarm's `version` or `claim`, so a decision made
+from fires newer than the alarm is not written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from wakeful.service import Service
 
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
-PATIENCE: Final = 1000  # of a cancel: whoever wants to end a loop must not lose to it
+PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
 PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_expr", "key": "idempotency_key"}
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
@@ -55,16 +55,16 @@ Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
 
 
 def as_python_names_it(error: InvalidRequest) -> InvalidRequest:
-    """What is refused is named as `set` and `update` take it."""
+    """Name the field of an error as `set` and `update` call it."""
     error.field = "delay" if error.field == "delay_seconds" else error.field
     return error
 
 
 class Changed(Alarm, frozen=True, kw_only=True):
-    """An alarm as its owner's change left it.
+    """An alarm after a change by its owner.
 
-    `in_flight`: a worker has it just now, so at most that one attempt still happens as it was; or a wake of it was
-    fetched from the inbox, and whoever has it may still be at it.
+    `in_flight`: a worker is delivering it right now, so at most that one attempt may still happen unchanged; or one of
+    its wakes was taken from the inbox, and its reader may still be working on it.
     """
 
     in_flight: bool = False
@@ -75,7 +75,7 @@ class Changed(Alarm, frozen=True, kw_only=True):
 
 
 class ChangeVerbs:
-    """What one caller does to alarms and says of fires."""
+    """The verbs with which one caller changes alarms and reports on fires."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
         self.service = service
@@ -100,10 +100,13 @@ class ChangeVerbs:
     # Owners
 
     async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Changed:
-        """Change the fields named: those of `set` that say when, what and how. A new when starts it anew.
+        """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
-        Like pause, resume, snooze and cancel it answers with the alarm, and `in_flight`: whether an attempt was under
-        way, which may still arrive as it was.
+        >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
+        '0 8 * * *'
+
+        Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze and cancel it
+        returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged.
         """
         given = {PYTHON_NAMES.get(name, name): value for name, value in fields.items()}
         if isinstance(when := given.get("when"), int | float):
@@ -135,27 +138,40 @@ class ChangeVerbs:
         return await self._change(id, decide)
 
     def _check_pace(self, asked: EditRequest, meant: Policy | None) -> None:
-        """What comes over the network, also where no token is needed, makes no loop without a pause."""
+        """Refuse retries without a pause in requests from the network, even if no token is needed."""
         if self.caller.remote and asked.policy is not None and meant is not None:
             said = [name for name in ("backoff_base", "backoff_cap") if getattr(asked.policy, name) is not None]
             check_backoff(meant, said)
 
     async def pause(self, id: str, *, reason: str = "") -> Changed:
+        """Pause an alarm until it is resumed.
+
+        >>> (await clock.pause(alarm.id, reason="holiday")).status
+        'paused'
+        """
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
         return await self._change(id, lambda alarm, _fire, _, now: pause(alarm, now=now, by=by, reason=reason))
 
     async def resume(self, id: str) -> Changed:
+        """Resume a paused alarm. A one-shot whose time has passed fires at once; a series continues with its next fire.
+
+        >>> paused = await clock.pause(alarm.id)
+        >>> (await clock.resume(alarm.id)).status
+        'active'
+        """
         return await self._change(id, lambda alarm, fire, _, now: resume(alarm, fire, now=now, by=self.caller.name))
 
     async def snooze(
         self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
     ) -> Changed:
-        """Put off the next fire, for a while or until a moment."""
+        """Postpone the next fire, by a length of time or until a moment.
+
+        >>> str((await clock.snooze(alarm.id, "12h")).next_fire_at)
+        '2030-01-01 12:01:00+00:00'
+        """
         if (wait is None) == (until is None):
-            raise InvalidRequest(
-                "exactly one of for and until is needed", field="for", fix='For example {"for": "1h"}.'
-            )
+            raise InvalidRequest("give exactly one of for and until", field="for", fix='For example {"for": "1h"}.')
         length = None if wait is None else span(wait, "for")
         ending = None if until is None else moment(until, "until")
 
@@ -166,7 +182,11 @@ class ChangeVerbs:
         return await self._change(id, decide)
 
     async def cancel(self, id: str, *, reason: str = "") -> Changed:
-        """End an alarm, and retract what waits of it in the inbox."""
+        """Cancel an alarm, and remove its wakes from the inbox.
+
+        >>> (await clock.cancel(alarm.id, reason="no longer needed")).status
+        'cancelled'
+        """
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
         cancelled = await self._change(
@@ -184,18 +204,29 @@ class ChangeVerbs:
         )
 
     async def reset(self) -> int:
-        """Cancel every pending alarm, and every one whose wake waits in the inbox; how many."""
+        """Cancel every pending alarm and every alarm with a wake in the inbox; return how many.
+
+        >>> await clock.reset()
+        1
+        """
         pending = AlarmQuery(owner=self.caller.owner, statuses=PENDING, limit=PAGE)
         count = await self._cancel_all(pending, reason="reset")
         return count + await self._cancel_waiting(lambda _: True, reason="reset")
 
     async def cancel_chain(self, root_id: str) -> int:
-        """Cancel an alarm and every one that was set because of its wakes, pending or in the inbox; how many."""
+        """Cancel an alarm and all alarms that were set because of its wakes; return how many.
+
+        >>> next_alarm = await clock.set("in 1 hour", "Check again", parent_fire=wake.fire.id)
+        >>> await clock.cancel_chain(wake.alarm.id)
+        1
+        """
         store, owner = self.service.store, self.caller.owner
         chain = AlarmQuery(owner=owner, root_id=root_id, statuses=PENDING, limit=PAGE)
         root = await store.get(root_id, owner=owner)
         if root is None and not await store.find(replace(chain, statuses=(), limit=1)):
-            raise NotFound(f"there is no chain {root_id!r}", field="root_id", fix="Give root_id of one of its alarms.")
+            raise NotFound(
+                f"there is no chain {root_id!r}", field="root_id", fix="Give the root_id of one of its alarms."
+            )
         reason = "chain cancelled"
         is_pending = root is not None and not root.finished
         if is_pending:  # first, so that it sets no more
@@ -212,7 +243,7 @@ class ChangeVerbs:
         return count
 
     async def _cancel_waiting(self, chosen: Callable[[Alarm], bool], *, reason: str) -> int:
-        """Cancel what has fired and still waits to be fetched: to its owner that has not happened yet."""
+        """Cancel alarms whose wake still waits in the inbox: their owner has not seen it yet."""
         count, owner = 0, self.caller.owner
         for id in {fire.alarm_id for fire in await self._all_fires(FireQuery(owner=owner, statuses=("waiting",)))}:
             alarm = await self.service.store.get(id, owner=owner)
@@ -224,21 +255,44 @@ class ChangeVerbs:
     # Targets, and whoever fetches from the inbox
 
     async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
-        """Take a target's word on a fire, or on the one fire of an alarm that awaits it."""
+        """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
+
+        >>> from wakeful.alarm.request import ReportRequest
+        >>> (await clock.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).status
+        'completed'
+        """
         return await self._reported(fire_id, report_of(asked))
 
     async def completed(self, fire_id: str, result: str = "") -> Fire:
+        """Report that the work of a fire is done.
+
+        >>> (await clock.completed(wake.fire.id, "3 new grants")).result
+        '3 new grants'
+        """
         return await self.report(fire_id, ReportRequest(outcome="completed", result=result))
 
     async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
+        """Report that the work of a fire failed; it is retried as the alarm allows.
+
+        >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
+        'retrying'
+        """
         return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason))
 
     async def working(self, fire_id: str, note: str = "") -> Fire:
-        """Still at it: the time allowed for the report starts again."""
+        """Report that the work of a fire is still going on; the time allowed for the report starts again.
+
+        >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
+        'delivered'
+        """
         return await self.report(fire_id, ReportRequest(outcome="working", result=note))
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
-        """This wake again after a while."""
+        """Report that this wake should come again after a while.
+
+        >>> (await clock.snooze_fire(wake.fire.id, "15m")).status
+        'snoozed'
+        """
         return await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))
 
     async def _reported(self, fire_id: str, said: Report) -> Fire:
@@ -254,7 +308,12 @@ class ChangeVerbs:
         return await self.fire_of(fire_id)
 
     async def retry_at(self, fire: Fire) -> datetime | None:
-        """When a fire that is being retried is tried next; None where nothing more comes."""
+        """Return when a fire that is being retried is tried next, or None if it is not.
+
+        >>> fire = await clock.delivery_failed(wake.fire.id, "HTTP 503")
+        >>> await clock.retry_at(fire) > fire.scheduled_for
+        True
+        """
         return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
 
     async def retry(self, fire_id: str) -> Fire:
@@ -276,9 +335,9 @@ class ChangeVerbs:
     async def _change(
         self, id: str, decide: Decision, *, occurrence: datetime | None = None, tries: int = TRIES
     ) -> Changed:
-        """Read an alarm, decide, write; again when someone else was faster. None from `decide` changes nothing.
+        """Read an alarm, decide and write; start over if someone else was faster. None from `decide` changes nothing.
 
-        With an `occurrence` it is about that fire alone, and the inbox is left unread.
+        With an `occurrence` only that fire is read, and the inbox is not.
         """
         store = self.service.store
         for _ in range(tries):
@@ -298,7 +357,7 @@ class ChangeVerbs:
                 news = [one for one in change.fires if known.get(one.scheduled_for) != one.status]
                 self.service.metrics.fires(fire, news)
                 return Changed(**asdict(change.after), in_flight=in_flight)
-        raise Conflict(f"alarm {id!r} keeps changing under our hands", field="id", fix="Try again.")
+        raise Conflict(f"alarm {id!r} keeps being changed by others", field="id", fix="Try again.")
 
     async def _in_inbox(self, alarm: Alarm) -> list[Fire]:
         """The wakes of an alarm that wait in the inbox or were fetched, also those of earlier occurrences."""

@@ -1,6 +1,6 @@
-"""Who may stay: connections that are kept open, and requests that wait for something to come.
+"""Limits connections that stay open, and requests that wait.
 
-Each process counts for itself. Whoever owns the machine is not limited: callers ask only for those with a token.
+Each process counts for itself. Only callers with a token are limited, not the machine's owner.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SEAT_AGAIN: Final = 5.0  # seconds after which a seat may have become free
 
 
 class ConnectionLimit:
-    """Whoever stays: WebSockets, event streams and waits at an inbox, in all and by owner."""
+    """Counts WebSockets, event streams and waits at an inbox, in total and per owner."""
 
     def __init__(self, per_owner: int, total: int) -> None:
         self._most = per_owner
@@ -25,18 +25,18 @@ class ConnectionLimit:
 
     @contextlib.contextmanager
     def seat(self, owner: str | None) -> Iterator[None]:
-        """A place for as long as this is open; TooMany where none is left. None: an owner without limit."""
+        """Reserve a place while the context is open; TooMany if none is left. None: an owner without limit."""
         if owner is not None and self._taken[owner] >= self._most:
             raise TooMany(
-                f"{self._most} WebSockets, event streams and waits at the inbox are open, and no more are allowed",
+                f"{self._most} WebSockets, event streams and waits at the inbox are open, and that is the limit",
                 field="live_per_owner",
-                fix="Close one; one socket that subscribes to everything tells as much as many.",
+                fix="Close one. One socket that subscribes to everything is enough.",
             )
         if self._taken.total() >= self._total:
             raise TooMany(
-                f"{self._total} WebSockets, event streams and waits at inboxes are open here, and no more are taken",
+                f"{self._total} WebSockets, event streams and waits at inboxes are open here, and that is the limit",
                 field="live_total",
-                fix="Try again later, or have the operator raise live_total or start another server.",
+                fix="Try again later, or ask the operator to raise live_total or start another server.",
                 retry_after=SEAT_AGAIN,
             )
         self._taken[owner] += 1

@@ -1,4 +1,4 @@
-"""What happened and what is to come, as one list: fires that came about, and alarms that wait or were cancelled.
+"""Past and upcoming fires as one list: fires, and alarms that wait or were cancelled.
 
 An alarm that waits for its retry stands here once, as the fire that is being retried.
 The words for `status` are those of the Alarm system: pending, fired, completed, failed, cancelled, timed_out.
@@ -76,9 +76,7 @@ class History:
     ) -> Matches[HistoryEntry]:
         """The newest. Where there may be more, `further` says of what moment, and of which alarm, the last one is."""
         if status and status not in STATUSES:
-            raise InvalidRequest(
-                f"{status!r} is no status", field="status", fix=f"Accepted are: {', '.join(STATUSES)}."
-            )
+            raise InvalidRequest(f"{status!r} is not a status", field="status", fix=f"Accepted: {', '.join(STATUSES)}.")
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
         page: dict[str, Any] = {"owner": owner, "target": target, "since": since, "limit": limit, "most": self._most}
@@ -198,7 +196,7 @@ def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) 
         if len(found) >= limit or (found and room <= 0):
             return Matches(found, (moment, id))
         found.append((moment, alarm))
-        room -= len(alarm.wake_message) + len(alarm.payload)  # each time anew: it is told as often
+        room -= len(alarm.wake_message) + len(alarm.payload)  # counted each time it is listed
     return Matches(found)
 
 

@@ -1,4 +1,4 @@
-"""Waiting for something to come, without asking the database all the time: whoever delivers it rings."""
+"""Waits for new wakes in an inbox without polling the database all the time."""
 
 from __future__ import annotations
 

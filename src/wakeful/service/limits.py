@@ -1,7 +1,7 @@
-"""Limits that keep one owner's agent from harming the others, or itself: each refusal says what would be accepted.
+"""Limits that keep one owner's agent from harming others, or itself: each refusal says what would be accepted.
 
-They hold for requests with a token; whoever owns the machine is not limited. What is counted is counted by this
-process: several processes allow each their own number of creates a minute, and count active alarms anew each minute.
+They apply to requests with a token, not to the machine's owner. Each process counts on its own:
+several processes each allow their own number of creates a minute, and count active alarms again each minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats i
 
 
 def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
-    """What can be said of an alarm by itself: how often it fires and, where a wake set it, how soon and how deep."""
+    """Check one alarm: how often it fires and, if a wake set it, how soon, and the length of the chain."""
     if alarm.kind == "cron":
         _check_interval(alarm, settings.min_interval, now)
     check_backoff(alarm.policy)
@@ -42,7 +42,7 @@ def check(alarm: Alarm, settings: Settings, *, now: datetime) -> None:
             f"this would be alarm {alarm.generation} of a chain in which each wake sets the next, "
             f"and at most {settings.chain_depth} are allowed",
             field="parent_fire",
-            fix=f"Use a recurring alarm (cron_expr), or have a person continue; the chain's root is {alarm.root_id}.",
+            fix=f"Use a recurring alarm (cron_expr), or ask a person to continue; the chain's root is {alarm.root_id}.",
         )
     if alarm.kind == "cron":
         _check_interval(alarm, settings.chain_delay, now)
@@ -63,11 +63,11 @@ def check_edit(before: Alarm, after: Alarm, settings: Settings, *, now: datetime
 
 
 def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backoff_cap")) -> None:
-    """Whatever fails at once must not be tried again at once, a thousand times."""
+    """Refuse backoffs so short that a failing delivery would be retried without a pause."""
     for name in names:
         if getattr(policy, name) < SHORTEST_BACKOFF:
             raise InvalidRequest(
-                f"two attempts are at least {SHORTEST_BACKOFF:g} s apart",
+                f"two attempts must be at least {SHORTEST_BACKOFF:g} s apart",
                 field=f"policy.{name}",
                 fix=f"Give {SHORTEST_BACKOFF:g} s or more.",
             )
@@ -135,7 +135,7 @@ class Limits:
         self._asking: dict[str, asyncio.Future[_Count]] = {}
 
     async def admit(self, alarms: Sequence[Alarm], *, now: datetime) -> None:
-        """Let new alarms in, all or none, and count them."""
+        """Admit new alarms, all or none, and count them."""
         for alarm in alarms:
             check(alarm, self._settings, now=now)
         sizes: Counter[str] = Counter()
@@ -151,7 +151,7 @@ class Limits:
             await self._check_quota(alarm.owner_did, 0, gained, now)
 
     def admit_retry(self, owner: str, *, now: datetime) -> None:
-        """A fire that is opened again is one more delivery, as a new alarm would be: they are counted together."""
+        """Admit a retry: it is one more delivery, so it is counted together with new alarms."""
         self._check_rate(owner, 1, now)
 
     def _check_rate(self, owner: str, number: int, now: datetime) -> None:
@@ -165,7 +165,7 @@ class Limits:
         if over > 0:
             wait = None if number > limit else (times[over - 1] + MINUTE - now).total_seconds()
             raise TooMany(
-                f"{limit} alarms a minute may be set, and {number} more would be {limit + over}",
+                f"{limit} alarms a minute may be set; {number} more would make {limit + over}",
                 field="creates_per_minute",
                 fix=f"Wait {wait:.0f} s." if wait is not None else f"Set at most {limit} at once.",
                 retry_after=wait,
@@ -185,23 +185,23 @@ class Limits:
         return MINUTE if self._refusal(count, number, more) is None else REFUSED_BY
 
     def ended(self, owner: str) -> None:
-        """Count anew: an alarm of theirs is no more."""
+        """Count again at the next request, since an alarm of this owner has ended."""
         self._counts.pop(owner, None)
 
     def _refusal(self, count: _Count, number: int, more: int) -> TooMany | None:
         most, most_bytes = self._settings.quota_active, self._settings.quota_bytes
         if count.alarms + number > most:
             return TooMany(
-                f"there are {count.alarms} active and paused alarms, and {most} are allowed",
+                f"there are {count.alarms} active and paused alarms, and at most {most} are allowed",
                 field="quota_active",
                 fix="Cancel some, or use one recurring alarm instead of many single ones.",
             )
         if more and count.bytes + more > most_bytes:
             return TooMany(
                 f"your alarms hold {count.bytes} bytes of messages and payloads, "
-                f"{more} more were asked for, and {most_bytes} are allowed",
+                f"{more} more were asked for, and at most {most_bytes} are allowed",
                 field="quota_bytes",
-                fix="Keep long texts elsewhere and set alarms that name them. Finished alarms count until they are "
+                fix="Keep long texts elsewhere and let alarms refer to them. Finished alarms count until they are "
                 "deleted (the setting retention); the operator can raise quota_bytes.",
             )
         return None
@@ -223,5 +223,5 @@ class Limits:
 
 
 def size(alarm: Alarm) -> int:
-    """What its words take, in bytes."""
+    """Return the bytes of an alarm's message and payload."""
     return len(alarm.wake_message.encode()) + len(alarm.payload.encode())

@@ -1,4 +1,4 @@
-"""What happens, told as it happens, to whoever subscribed.
+"""Live events for subscribers.
 
 One poller per process reads what changed in the store, whichever process changed it, and only while somebody listens.
 Nothing depends on it: what commits very late may be missed, and a fire that changed twice between two looks is told
@@ -63,7 +63,7 @@ TOO_SLOW: Final = "events came faster than they were read"
 
 
 class Live:
-    """Hands out what happens, while somebody listens."""
+    """Sends events to subscribers while there are any."""
 
     def __init__(self, store: Store, clock: Clock, tick: timedelta, *, patience: float = PATIENCE) -> None:
         self._store = store
@@ -121,7 +121,7 @@ class Live:
         return [telling for telling in self._ring if telling.number > number]
 
     async def _catch_up(self) -> None:
-        """Go on where the last subscriber left; after a longer time begin anew, with what is there already known."""
+        """Continue where the last subscriber left; after a longer time start again from now."""
         now = await self._store.now()
         if self._place is not None and timedelta(0) <= now - self._place.looked_at < RESUME_WITHIN:
             for _ in range(PAGES):
@@ -146,10 +146,10 @@ class Live:
                 await self._look()
             except StoreUnavailable as error:
                 if not self._is_away:
-                    log.warning("live events pause: %s", error.message)
+                    log.warning("live events are paused, the store cannot be read: %s", error.message)
                 self._is_away = True
             except Exception:
-                log.exception("live events: one look went wrong")
+                log.exception("live events: an unexpected error, trying again")
             else:
                 self._is_away = False
 

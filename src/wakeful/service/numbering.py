@@ -1,4 +1,4 @@
-"""How live events are numbered: in order for the process, and without telling one owner how much the others do.
+"""Numbers live events, in order per process, without telling one owner how active others are.
 
 What an owner sees are two things: a count of their own events, and a name to resume from that says nothing to anyone
 but this process.
@@ -11,7 +11,7 @@ import secrets
 from collections import OrderedDict
 from typing import Final
 
-OWNERS: Final = 50_000  # whose counts are kept; who was silent for longest begins anew
+OWNERS: Final = 50_000  # whose counts are kept; the one that was silent for longest starts again
 _HALF: Final = 24  # bits
 _MASK: Final = (1 << _HALF) - 1
 _ROUNDS: Final = 4

@@ -1,4 +1,4 @@
-"""Which fire a report means that names only the alarm, as the Alarm system's reports do."""
+"""Find the fire for a report that names only the alarm, as reports of the Alarm system do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ async def reported_on(store: Store, alarm_id: str, *, owner: str) -> str:
     alarm = await store.get(alarm_id, owner=owner)
     if alarm is None:
         raise NotFound(
-            f"there is no alarm or fire {alarm_id!r}", field="fire_id", fix="Give fire_id of the wake, or alarm_id."
+            f"there is no alarm or fire {alarm_id!r}",
+            field="fire_id",
+            fix="Give the fire_id of the wake, or the alarm_id.",
         )
     found = await store.fires(FireQuery(alarm_id=alarm.id, statuses=_OPEN, limit=MOST))
     awaited = _awaited(alarm, found) or await _only(store, alarm)
@@ -26,11 +28,15 @@ async def reported_on(store: Store, alarm_id: str, *, owner: str) -> str:
         return awaited[0]
     if not awaited:
         raise NotFound(
-            f"no fire of alarm {alarm_id} awaits a report", field="fire_id", fix="Give fire_id of the wake you mean."
+            f"no fire of alarm {alarm_id} is waiting for a report",
+            field="fire_id",
+            fix="Give the fire_id of the wake you mean.",
         )
     named = ", ".join(awaited[:NAMED]) + (f" and {len(awaited) - NAMED} more" if len(awaited) > NAMED else "")
     raise Conflict(
-        f"{len(awaited)} fires of alarm {alarm_id} await a report: {named}", field="fire_id", fix="Give one of these."
+        f"{len(awaited)} fires of alarm {alarm_id} are waiting for a report: {named}",
+        field="fire_id",
+        fix="Give one of these.",
     )
 
 

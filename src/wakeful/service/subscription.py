@@ -1,4 +1,4 @@
-"""Those who follow along: what waits for each of them, and how much of the loop they get together.
+"""Subscriptions to live events: their queues, and their share of the event loop.
 
 An event is put into words once, however many want to hear it. All listeners share one pace: so many are served in a
 turn of the event loop, and then the loop belongs to the others, first of all the dispatcher.

@@ -1,4 +1,4 @@
-"""A wake as it is handed out from the inbox: what the webhook's headers say of an attempt goes along with it."""
+"""A wake taken from the inbox, with the facts that a webhook has in its headers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PASSED_OVER: Final = frozenset({"missed", "overlap", "expired"})  # not what it
 
 
 class TakenWake(tuple[Alarm, Fire]):
-    """A wake in its reader's hands, with the alarm and the fire as it unpacks.
+    """A wake taken from the inbox; it unpacks as (alarm, fire).
 
-    `late_ms`: how long after its moment it was handed out. `missed`: how many later instants of its series came and
+    `late_ms`: how long after its scheduled time it was taken. `missed`: how many later fires of its series came and
     went without a wake of their own by then. `attempt`: how often it has been handed out.
     """
 

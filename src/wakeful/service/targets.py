@@ -1,4 +1,4 @@
-"""Targets as the doors know them: which there are, who may use and who serves them, and which are paused."""
+"""The registry of targets: which exist, who may use them, who serves them, and which are paused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TargetRegistry:
         self._elsewhere: frozenset[str] = frozenset()  # these, and what only others have configured
 
     async def admit(self, alarm: Alarm, *, via: str = "") -> None:
-        """Refuse an alarm whose target, or whose chat there, is not for its owner: the one place that does.
+        """Refuse an alarm whose owner may not use its target or chat: the only place that does.
 
         `via`: of an alarm that stands for a task, how it came to be.
         """
@@ -43,7 +43,7 @@ class TargetRegistry:
         await self._check(name, lambda _: True, tell_all=True)
 
     async def _check(self, name: str, may_use: Callable[[str], bool], *, tell_all: bool) -> None:
-        """A target that somebody may not use is as unknown to them as one that is not there."""
+        """Refuse an unknown target. One that the owner may not use counts as unknown."""
         configured = self._configured()
         if name == INBOX or (may_use(name) if name in configured else name in self._elsewhere):
             return
@@ -52,9 +52,9 @@ class TargetRegistry:
             return
         # Who may use what only others have configured is not known here: it is not told, and decided at delivery.
         told = {*filter(may_use, configured), *(self._elsewhere if tell_all else self._handlers).difference(configured)}
-        fix = f"Known are: {', '.join(sorted({INBOX, *told}))}."
+        fix = f"Known names: {', '.join(sorted({INBOX, *told}))}."
         if name == self._usual and name in configured:
-            raise UnknownTarget("where alarms go that name no target is not for this owner", field="target", fix=fix)
+            raise UnknownTarget("this owner may not use the default target", field="target", fix=fix)
         raise UnknownTarget(f"there is no target {name!r}", field="target", fix=fix)
 
     async def _look_elsewhere(self) -> None:

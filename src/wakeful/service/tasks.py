@@ -99,7 +99,7 @@ class Tasks:
         )
         task = _timed(task, cron)
         if not task.cron and not task.next_run:
-            raise InvalidSchedule("nothing says when it runs", field="cron", fix=_HOW)
+            raise InvalidSchedule("no time was given", field="cron", fix=_HOW)
         if not task.cron:
             return await self._inserted(task, now, guarded=guarded)
         async with self._looking:  # a call that is made twice at once is still one task
@@ -111,7 +111,7 @@ class Tasks:
         await self._need_table()
         found = await self._store.tasks.find(owner=owner, id=id, limit=1) if id else []
         if not found:
-            raise NotFound("task not found", field="id", fix="list_tasks tells which there are.")
+            raise NotFound("task not found", field="id", fix="list_tasks lists them.")
         return found[0]
 
     async def list(self, *, owner: str) -> list[Task]:
@@ -158,7 +158,7 @@ class Tasks:
         if _status(before) == "active":
             return before
         if not before.cron and not before.next_run:
-            raise Conflict("it was to run once, and has", field="id", fix="Give it another time first.")
+            raise Conflict("it was scheduled to run once, and has run", field="id", fix="Give it another time first.")
         now = await self._now()
         plan = self._planned(replace(before, status="active"), before, now)
         if guarded:
@@ -166,7 +166,7 @@ class Tasks:
         return plan.task or before
 
     async def cancel(self, id: str, *, owner: str) -> Task:
-        """Delete the row: nothing is said for it any more, and its alarm is cancelled within a tick."""
+        """Delete the row: it is empty for it any more, and its alarm is cancelled within a tick."""
         before = await self.get(id, owner=owner)
         if not await self._store.tasks.delete(id, owner=before.owner):
             raise NotFound("task not found", field="id")
@@ -238,11 +238,11 @@ class Tasks:
         if before is not None and _status(before) in _LIVE:
             check(plan.new, self._settings, now=now)
             return
-        # Rows that no dispatcher has planned yet are no alarms, and would not be counted as such.
+        # Rows that no dispatcher has planned yet are not alarms yet, and would not be counted.
         count, limit = await self._count(plan.new.owner_did), self._settings.quota_active
         if count >= limit:
             raise TooMany(
-                f"there are {count} active and paused tasks, and {limit} are allowed",
+                f"there are {count} active and paused tasks, and at most {limit} are allowed",
                 field="quota_active",
                 fix="Cancel some, or use one recurring task instead of many single ones.",
             )
@@ -282,7 +282,7 @@ class Tasks:
             raise InvalidConfig(
                 "no table of tasks is connected",
                 field="scheduled_tasks",
-                fix="Have the operator run `wakeful db scheduled-tasks` once, and start wakeful anew.",
+                fix="Ask the operator to run `wakeful db scheduled-tasks` once and restart wakeful.",
             )
 
 
@@ -306,7 +306,7 @@ def _edited(task: Task, edit: TaskEdit) -> Task:
     if cron is not None:
         task = _timed(task, cron)
         if at is not None and not task.cron and task.next_run != at and cron.strip():
-            raise InvalidSchedule("it names another moment", field="cron", fix="Give the moment in one place.")
+            raise InvalidSchedule("it is a different moment", field="cron", fix="Give the moment in one place.")
     return replace(task, **given)
 
 
@@ -321,7 +321,7 @@ def _timed(task: Task, cron: str) -> Task:
 
 def _check_moment(text: str, column: str) -> None:
     if not _WITH_OFFSET.fullmatch(text):
-        raise InvalidSchedule(f"{text[:60]!r} is no moment with an offset", field=column, fix=_FIXES["next_run"])
+        raise InvalidSchedule(f"{text[:60]!r} is not a moment with an offset", field=column, fix=_FIXES["next_run"])
     try:
         moment_of(text)
     except InvalidSchedule as error:

@@ -1,7 +1,7 @@
-"""Every verb there is, for one caller: each reads, lets a pure function decide, and writes once.
+"""All verbs for one caller: each reads, lets a pure function decide, and writes once.
 
-A door makes one `Alarms` per request; a Python program holds one. Whose alarms it is about, who acts and which limits
-hold is said once, by the caller: no verb takes it, and no door has a rule of its own.
+Every interface creates one `Alarms` per request; a Python program holds one. The caller carries the owner, who acts and
+which limits apply, so no verb takes these as arguments and no interface has rules of its own.
 """
 
 from __future__ import annotations
@@ -46,15 +46,21 @@ Cursor = tuple[datetime, str]
 
 
 class Created(Added, frozen=True):
-    """An alarm that was set, or the one that has its key.
+    """The alarm that was set, or the existing alarm with the same key.
 
-    `in_flight`: it replaced one that a worker, or a reader of the inbox, has just now.
+    `in_flight`: it replaced an alarm that a worker or a reader of the inbox is working on right now.
     """
 
     in_flight: bool = False
 
 
 class Alarms(ChangeVerbs):
+    """All verbs of one caller.
+
+    In the examples `clock` comes from `async with wakeful.open("wakeful.db") as clock`, `alarm` is one of its alarms,
+    and `wake` was taken from its inbox.
+    """
+
     # Set
 
     async def set(
@@ -80,12 +86,16 @@ class Alarms(ChangeVerbs):
         created_via: str = "",
         connection: Any = None,
     ) -> Alarm:
-        """Set an alarm: exactly one of `when` (a phrase, ISO time, unix seconds or cron), `at`, `delay` and `cron`.
+        """Set an alarm. Give exactly one of `when` (phrase, ISO time, unix seconds or cron), `at`, `delay` and `cron`.
 
-        With a `key`, the same call again answers with the alarm that has the key, and another one is a Conflict;
-        `on_conflict` says otherwise: "return" that alarm whatever is asked for, "replace" it, or "error".
-        `created_by`, `created_via`: for whom a program acts, and through which door of its own. `connection`: an
-        asyncpg connection, to create inside your own transaction.
+        >>> alarm = await clock.set("tomorrow at 9am", "Check the grant portal", payload={"page": 3}, key="portal")
+        >>> alarm.status
+        'active'
+
+        With a `key`, repeating the same call returns the same alarm, and a different call raises Conflict. Change that
+        with `on_conflict`: "return" the existing alarm in any case, "replace" it, or always raise an "error".
+        `created_by`, `created_via`: for whom your program acts, and through which of its own interfaces. `connection`:
+        an asyncpg connection, to create the alarm inside your own transaction.
         """
         # Put together by hand: these are Python's own types already, and many a program sets thousands.
         said: Any = {
@@ -115,11 +125,13 @@ class Alarms(ChangeVerbs):
     async def create(
         self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
     ) -> Created:
-        """Keep a new alarm. Once this returns, it survives anything the disk survives.
+        """Set an alarm from a request. Once this returns, the alarm survives a crash of the process or the machine.
 
-        Where its key is taken: the same request again is answered with the alarm there is, another is a Conflict. With
-        `on_conflict`, whatever is asked for: "return" the alarm that has the key, "replace" it, or an "error".
-        `origin`: by whom and through what, where that is not the caller.
+        >>> asked = wakeful.CreateRequest(wake_message="Check the grant portal", when="in 2 hours")
+        >>> (await clock.create(asked)).deduped
+        False
+
+        `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
         """
         on_conflict = asked.on_conflict
         if on_conflict not in (None, *get_args(OnConflict)):
@@ -128,7 +140,9 @@ class Alarms(ChangeVerbs):
             )
         if connection is not None and on_conflict == "replace":
             raise InvalidRequest(
-                "replacing reads and writes outside your transaction", field="on_conflict", fix="Give return or error."
+                "replace would read and write outside your transaction",
+                field="on_conflict",
+                fix="Give return or error.",
             )
         wanted = self._wanted(asked)
         alarm = await self._drawn(wanted, *origin)
@@ -155,10 +169,15 @@ class Alarms(ChangeVerbs):
         return [Created(added.alarm, deduped=added.deduped) for added in answers]
 
     async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
-        """Another active alarm of the same owner that says the same at the same times to the same target.
+        """Return another active alarm of the owner with the same message, time and target, or None.
 
-        With a key it is that one itself, and what counts from now is never the same twice: nothing is read then. The
-        alarm is set: where there is no reading just now, there is no such remark.
+        >>> asked = wakeful.CreateRequest(wake_message="Check the grant portal", when="every weekday at 9am")
+        >>> new = await clock.create(asked)
+        >>> (await clock.similar(asked, new.alarm)).id == alarm.id
+        True
+
+        Nothing is read for a request with a key (it cannot be set twice) or with a time that counts from now (it is
+        never the same twice). The alarm is already set, so None is also the answer when the store cannot be read.
         """
         if asked.idempotency_key or asked.delay_seconds is not None or (asked.when or "").startswith("in "):
             return None
@@ -182,7 +201,12 @@ class Alarms(ChangeVerbs):
         return alarm
 
     async def fire(self, id: str) -> Alarm:
-        """A one-shot copy, due now; the alarm itself is left alone."""
+        """Fire a one-shot copy of the alarm now; the alarm itself is not changed.
+
+        >>> copy = await clock.fire(alarm.id)
+        >>> copy.id == alarm.id
+        False
+        """
         alarm = await self.get(id)
         now = await self.service.now()
         copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=self.caller.via)
@@ -197,7 +221,11 @@ class Alarms(ChangeVerbs):
     # Look
 
     async def parse(self, when: str, *, timezone: str = "") -> Understood:
-        """What a time means from now, in a zone; nothing is set. InvalidSchedule where it is not understood."""
+        """Return what a time means as of now, without setting an alarm. Raises InvalidSchedule if it is not understood.
+
+        >>> (await clock.parse("every weekday at 9am")).cron_expr
+        '0 9 * * 1-5'
+        """
         return parse(when, timezone=timezone or self.service.settings.timezone, now=await self.service.now())
 
     async def find(
@@ -216,10 +244,13 @@ class Alarms(ChangeVerbs):
         cursor: Alarm | Cursor | None = None,
         most: int = 0,
     ) -> Matches[Alarm]:
-        """Alarms, newest first; `cursor` is the last one of the page before.
+        """Return alarms, newest first; `cursor` is the last alarm of the previous page.
 
-        `most`: characters of rows on a page, but always one row. Then a search may also end before all was looked at:
-        `further` says where to go on.
+        >>> [found.id == alarm.id for found in await clock.find(status="active", text="grant")]
+        [True]
+
+        `most`: the most characters of rows on a page, but always at least one row. With it, a search may also end
+        before everything was read: `further` then says where to continue.
         """
         query = AlarmQuery(
             owner=self.caller.owner,
@@ -255,7 +286,11 @@ class Alarms(ChangeVerbs):
         cursor: Cursor | None = None,
         most: int = 0,
     ) -> Matches[Fire]:
-        """What happened: the fires of one alarm, or of all, latest first."""
+        """Return what happened: the fires of one alarm, or of all alarms, latest first.
+
+        >>> [fire.status for fire in await clock.fires(wake.alarm.id)]
+        ['delivered']
+        """
         return await self.service.store.fires(
             FireQuery(
                 owner=self.caller.owner,
@@ -271,11 +306,19 @@ class Alarms(ChangeVerbs):
         )
 
     async def pending(self, *, limit: int | None = None) -> list[Pending]:
-        """Every alarm that waits to fire, soonest first: its id, when it is due, how long after its creation."""
+        """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.
+
+        >>> [entry.id == alarm.id for entry in await clock.pending()]
+        [True]
+        """
         return await History(self.service.store).pending(owner=self.caller.owner, limit=limit)
 
     async def active(self, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
-        """Every alarm that waits to fire, soonest first."""
+        """Return every alarm that waits to fire, soonest first.
+
+        >>> [entry.id == alarm.id for entry in await clock.active()]
+        [True]
+        """
         return await History(self.service.store, most=most).active(self.caller.owner, limit)
 
     async def history(
@@ -287,9 +330,12 @@ class Alarms(ChangeVerbs):
         limit: int = 50,
         most: int = 0,
     ) -> Matches[HistoryEntry]:
-        """What happened and what is to come, newest first: fires due, and alarms created, `since` a moment.
+        """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment.
 
-        `most`: characters of what is told, but always one line; `further` is set where there may be more.
+        >>> [entry.status for entry in await clock.history(limit=2)]
+        ['pending', 'delivered']
+
+        `most`: the most characters of the answer, but always at least one entry; `further` is set if there may be more.
         """
         return await History(self.service.store, most=most).entries(
             owner=self.caller.owner,
@@ -300,21 +346,37 @@ class Alarms(ChangeVerbs):
         )
 
     async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
-        """The latest fires that failed or fell silent."""
+        """Return the latest fires that failed or were not reported in time.
+
+        >>> await clock.failed(limit=5)
+        []
+        """
         return await History(self.service.store, most=most).failed(owner=self.caller.owner, limit=limit)
 
     async def stats(self) -> Stats:
+        """Return how many alarms and fires there are in each status.
+
+        >>> (await clock.stats()).pending
+        1
+        """
         return await self.service.store.stats(self.caller.owner)
 
     async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
-        """The next fires of all alarms, merged, soonest first."""
+        """Return the next fires of all alarms, merged, soonest first, as (time, alarm) pairs.
+
+        >>> [str(at) for at, alarm in await clock.agenda(hours=24)]
+        ['2030-01-01 09:00:00+00:00']
+        """
         return await History(self.service.store, most=most).agenda(owner=self.caller.owner, hours=hours, limit=limit)
 
     async def why(self, id: str) -> Why:
-        """Why an alarm (or one of its fires) fired late, did not fire, or when it will: words and facts.
+        """Explain why an alarm (or one of its fires) was late or did not fire, and when it will, in words and facts.
 
-        Whoever has no limits is the operator, and also hears what the target said to others' wakes, and on which
-        machines workers run.
+        >>> (await clock.why(alarm.id)).summary
+        'It fires at 2030-01-01T09:00:00Z, in 8 h. After that at 2030-01-02T09:00:00Z.'
+
+        A caller without limits is the operator, who also sees how the target answered other owners' wakes and on
+        which machines workers run.
         """
         store = self.service.store
         alarm = await self.get(parse_fire_id(id)[0] if "@" in id else id)
@@ -394,7 +456,7 @@ def _check_key(wanted: Wanted, alarm: Alarm, known: Alarm, on_conflict: OnConfli
     differ = differences(wanted, alarm, known)
     if on_conflict is None and not differ:
         return
-    what = f", and is different in {', '.join(differ)}" if differ else ""
+    what = f", and differs in {', '.join(differ)}" if differ else ""
     raise Conflict(
         f"alarm {known.id} already has the key {alarm.idempotency_key!r}{what}",
         field="idempotency_key",

@@ -1,4 +1,4 @@
-"""Why an alarm fired, did not fire, fired late, or when it will: words first, then the facts behind them. Pure."""
+"""Explain why an alarm was late or did not fire, and when it will: in words, then the facts. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def explain(
     operator: bool = False,
     lately: Sequence[Fire] = (),
 ) -> Why:
-    """What a target said of others' wakes, and where workers run, is for the operator; an owner hears of what kind.
+    """Explain an alarm. Only the operator sees answers to other owners' wakes and where workers run.
 
     `lately`: the owner's own fires at the target, needed where the alarm was put back.
     """
@@ -223,7 +223,7 @@ def is_alive(worker: Worker, now: datetime) -> bool:
 
 
 def kind_of(error: str) -> str:
-    """The kind of a target's trouble, in no words but ours: it may quote somebody's wake, or name an address."""
+    """Return the kind of a target's error in our own words: the original may quote a wake or name an address."""
     if found := _STATUS.match(error):
         return f"HTTP {found[1]}"
     return next((kind for begin, kind in _KINDS.items() if error.startswith(begin)), "it does not take wakes")

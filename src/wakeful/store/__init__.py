@@ -1,4 +1,4 @@
-"""The one seam between wakeful and a database, and its few verbs.
+"""The store interface: everything wakeful asks of a database.
 
 Every writing verb is one transaction, all or nothing per alarm: an alarm row and its fires are never out of step.
 All moments are judged by the store's own clock, which `claim` and `now` tell. Nothing above sees a driver's exception:
@@ -33,7 +33,7 @@ AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may b
 
 
 class Added(Struct, frozen=True):
-    """An alarm as the store has it. `deduped`: its key was taken, and this is the one that has it."""
+    """A stored alarm. `deduped`: its key was taken, and this is the alarm that has it."""
 
     alarm: Alarm
     deduped: bool = False
@@ -163,7 +163,7 @@ class Store(Protocol):
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
 
     async def migrate(self) -> list[str]:
-        """Bring the schema up to date, whoever else is starting too; the names of the migrations applied.
+        """Bring the schema up to date, even if other processes do so too; return the names of the applied migrations.
 
         InvalidConfig, and nothing written, where the schema was made by a newer wakeful or one of our table names is
         taken by somebody else's table.
@@ -175,7 +175,7 @@ class Store(Protocol):
         ...
 
     async def now(self) -> datetime:
-        """The moment by the clock that judges leases and due times."""
+        """Return the current time of the store's clock, which judges leases and due times."""
         ...
 
     async def inspect(self, *, thorough: bool = False) -> Inspection:
@@ -219,7 +219,7 @@ class Store(Protocol):
 
         Due: active and `next_fire_at <= now`. Leased: `claimed_at` is set and less than a lease away from now, with the
         lease given here, whoever claimed it. One from further ahead was made by a clock that has been set back since,
-        and is no lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
+        and is not a lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
         and `updated_at` stay: a claim is not a change.
 
         An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect. At most one of them is
@@ -250,7 +250,7 @@ class Store(Protocol):
         ...
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Start the leases anew; the ones that were lost: the claim moved, the alarm is settled, not active, or gone.
+        """Renew the leases; return the ones that were lost: the claim moved, the alarm is settled, not active, or gone.
 
         A lease that ran out but that nobody took since is still ours to renew.
         """
@@ -264,14 +264,14 @@ class Store(Protocol):
         ...
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        """What could be claimed just now, whoever serves it: how many per target, and when the first was due.
+        """Return what could be claimed now by any worker: how many per target, and when the first was due.
 
         Counted no further than BACKLOG_LIMIT, so that asking stays cheap; targets with nothing due are left out.
         """
         ...
 
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
-        """The alarm, or None; also None when it is another owner's, or when the id is no UUID at all."""
+        """Return the alarm, or None; also None if it is another owner's or the id is not a UUID."""
         ...
 
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
@@ -279,7 +279,7 @@ class Store(Protocol):
         ...
 
     async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        """The alarms of these ids, where they exist, whoever's they are: one read however many."""
+        """Return the alarms with these ids that exist, of any owner, in one read."""
         ...
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
@@ -334,7 +334,7 @@ class Store(Protocol):
         ...
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
-        """For whoever follows along: at most `limit` each of new alarms, changed fires and events; empty owner: all.
+        """Return what is new: at most `limit` each of new alarms, changed fires and events; empty owner: all.
 
         Alarms: `created_at` at or after `since`, in the order of their ids. An id is a UUIDv7 made no earlier than its
         alarm's `created_at`, and a store may rely on that: an alarm with an id of another kind may be left out. Fires:

@@ -1,4 +1,4 @@
-"""Group commit: while one batch is on its way the next one collects, and a lone item waits for nobody.
+"""Group commit: while one batch is being written the next one collects; a single item does not wait.
 
 A row that the database does not take, or that somebody else holds, never fails or long delays its neighbours: the batch
 is split and goes on beside the lane, the neighbours quickly, the troubled one with more patience.

@@ -1,4 +1,4 @@
-"""What is new in a store, as much of it as those who follow along are told."""
+"""What is new in a store, reduced to what live events need."""
 
 from __future__ import annotations
 

@@ -108,9 +108,9 @@ class ReadTurns:
         turn = self._turns.setdefault(owner, _Turn(asyncio.Semaphore(self._at_once)))
         if turn.here >= self._at_once + WAITING:
             raise TooMany(
-                f"{self._at_once} of your reads are being answered and {WAITING} wait for them",
+                f"{self._at_once} of your reads are running and {WAITING} more are waiting",
                 field="reads_per_owner",
-                fix="Wait for answers before you ask for more.",
+                fix="Wait for their answers before you send more.",
                 retry_after=1.0,
             )
         turn.here += 1

@@ -34,7 +34,7 @@ class Naming(Struct, frozen=True):
         for field, value in (("schema", self.schema), ("prefix", self.prefix)):
             if value and not _NAME.fullmatch(value):
                 raise InvalidConfig(
-                    f"{value!r} cannot name tables",
+                    f"{value!r} cannot be used in table names",
                     field=field,
                     fix="Use lower-case letters, digits and _, at most 41.",
                 )

@@ -31,7 +31,7 @@ class TaskDoor(Protocol):
     async def connect(self, table: str) -> bool:
         """Watch a table, made here where there is none (then True), and take over the rows it has.
 
-        InvalidConfig where it is no table, or one without the columns of a task. Safe to repeat.
+        InvalidConfig if it is not a table, or lacks columns of a task. Safe to repeat.
         """
         ...
 
@@ -60,7 +60,7 @@ class TaskDoor(Protocol):
         ...
 
     async def mend(self) -> bool:
-        """Watch the table again where it was made anew (then True), and look at all of its rows."""
+        """Watch the table again if it was recreated (then True), and read all of its rows."""
         ...
 
     async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
@@ -118,7 +118,7 @@ MOVED: Final = Planned("moved")
 
 
 class NotAsRead(Exception):
-    """Somebody was faster: decided anew in the next round."""
+    """Someone else was faster: decide again in the next round."""
 
 
 class TaskTable(Struct, frozen=True):
@@ -136,7 +136,7 @@ class TaskTable(Struct, frozen=True):
 def check_name(table: str) -> str:
     if not _NAME.fullmatch(table):
         raise InvalidConfig(
-            f"{table[:60]!r} cannot name a table", field="table", fix="Use letters, digits and _; schema.table is fine."
+            f"{table[:60]!r} is not a table name", field="table", fix="Use letters, digits and _; schema.table is fine."
         )
     return table
 
@@ -150,15 +150,15 @@ def check_columns(table: TaskTable) -> None:
     for name in table.required:
         if name in _EMPTIED:
             raise InvalidConfig(
-                f"the column {name} of {table.name} takes no NULL, and a task that has no {name} has NULL there",
+                f"the column {name} of {table.name} is NOT NULL, but a task without {name} needs NULL there",
                 field="table",
-                fix=f"Let {name} be NULL.",
+                fix=f"Allow NULL in {name}.",
             )
         if name not in (*NEEDED, "context_mode"):
             raise InvalidConfig(
-                f"the column {name} of {table.name} takes no NULL and has no default: no new task could be written",
+                f"the column {name} of {table.name} is NOT NULL and has no default, so no new task could be written",
                 field="table",
-                fix=f"Give {name} a default, or let it be NULL.",
+                fix=f"Give {name} a default, or allow NULL in it.",
             )
 
 
@@ -196,7 +196,7 @@ def _fill(text: str, parts: Mapping[str, str]) -> str:
 def check_mode(task: Task, table: TaskTable) -> None:
     if task.context_mode == ISOLATED and "context_mode" not in table.columns:
         raise InvalidRequest(
-            f"{table.name} cannot say that a task is isolated",
+            f"{table.name} has no column to mark a task as isolated",
             field="context_mode",
             fix=f"alter table {table.name} add column context_mode text not null default 'group'",
         )

@@ -65,7 +65,7 @@ def refusal(address: str, allowed: Allowed = False) -> str | None:
     if kind is None or (allowed is True and kind == "private"):
         return None
     shown = address if str(real) == address else f"{address} ({real})"
-    return f"address {shown} is {kind}, and not allowed by allow_private"
+    return f"address {shown} is {kind} and is not allowed by allow_private"
 
 
 def _kind(address: _Address) -> str | None:
@@ -73,14 +73,14 @@ def _kind(address: _Address) -> str | None:
     if any(one in network for one in (address, *_carried(address)) for network in _METADATA):
         return "private, link-local or a cloud's metadata"
     if address.is_multicast:
-        return "not one machine's but multicast"
+        return "a multicast address"
     if not address.is_global or any(address in network for network in _NOT_PUBLIC):
         return "private"
     return None
 
 
 def _carried(address: _Address) -> tuple[_Address, ...]:
-    """The IPv4 addresses that a tunnel or translator may make of a private one: it is no safer than they are."""
+    """Return the IPv4 addresses inside a tunnel or translator address, which is only as safe as they are."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
     if address.teredo is not None:

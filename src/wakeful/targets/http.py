@@ -140,7 +140,7 @@ class Sender:
         )
 
     async def _post(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> None:
-        """Send it. While there is no descriptor for a socket nothing has left us: that is no fault of the target's."""
+        """Send it. Wait while there is no file descriptor for a socket: the target is not to blame."""
         while await self._sent(reply, headers, body, skip_body_when_ok) in _NO_DESCRIPTOR:
             reply.trouble = "no file descriptor became free"  # said only if it stays so until the deadline
             await SystemClock().sleep(_UNTIL_ONE_IS_FREE)
@@ -295,7 +295,7 @@ def _said(error: Exception) -> str:
         case aiohttp.ClientResponseError():
             return "the answer was not HTTP"
         case aiohttp.InvalidURL():
-            return "the URL names no host that can be connected to"
+            return "the URL has no host to connect to"
         case _:
             return f"the request failed: {type(error).__name__}"
 

@@ -49,7 +49,7 @@ class Notify:
         except Exception as error:  # whatever one of apprise's 170 plugins raises
             return Failed(without(described(error, ERROR_LIMIT), self._urls), unhealthy=True)
         if not sent:
-            return Failed("not every notification service took it", unhealthy=True)
+            return Failed("not every notification service accepted it", unhealthy=True)
         return Delivered(f"sent to {len(self._urls)} notification services")
 
     async def close(self) -> None:
@@ -76,7 +76,7 @@ def _services(urls: Sequence[str], schemes: frozenset[str]) -> Any:
     for number, url in enumerate(urls):
         scheme = url.partition("://")[0].lower()
         if scheme not in schemes and (schemes or scheme in UNSAFE):
-            fix = f"Allowed: {', '.join(sorted(schemes))}." if schemes else "Name it in schemes if it is meant."
+            fix = f"Allowed: {', '.join(sorted(schemes))}." if schemes else "Add it to the setting schemes to allow it."
             raise InvalidConfig(f"the scheme {scheme[:40]!r} is not allowed", field=f"urls[{number}]", fix=fix)
         # The URL is not repeated in the error: it holds the credentials.
         if not services.add(url):

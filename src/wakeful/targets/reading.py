@@ -1,4 +1,4 @@
-"""How much work a receiver's answer may be, and when that work is done.
+"""Limits the work of reading a receiver's answer, and spreads it over time.
 
 What arrives is taken up to a number of bytes and of lines: each chunk, header and interim reply has a line at least, so
 lines are what reading costs. Longer pieces are read a slice at a time, all connections of a process taking turns, and

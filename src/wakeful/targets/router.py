@@ -25,7 +25,7 @@ class Router:
         self, *, url: str, clock: Clock, token: str = "", timeout: float = 60, allow_private: Allowed = True
     ) -> None:
         if not token.isascii() or not token.isprintable():
-            raise InvalidConfig("it holds more than printable ASCII", field="token")
+            raise InvalidConfig("it has characters other than printable ASCII", field="token")
         self._clock = clock
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._sender = Sender(url, timeout=timeout, allow_private=allow_private, secrets=hidden(self._headers))

@@ -1,4 +1,4 @@
-"""Standard Webhooks signatures: `sign` for wakeful, `verify` for whoever receives its wakes."""
+"""Standard Webhooks signatures: `sign` for wakeful, `verify` for receivers of its wakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIX = "whsec_"
 
 
 class BadSignature(ValueError):
-    """The request does not come from someone who has the secret, or it is not from just now."""
+    """The signature does not match the secret, or the request is too old."""
 
 
 def key(secret: str) -> bytes:
@@ -28,13 +28,15 @@ def key(secret: str) -> bytes:
         found = b""
     if not found:
         raise InvalidConfig(
-            "what follows whsec_ is not base64", field="secret", fix="Or give the secret as plain text."
+            "what follows whsec_ is not base64",
+            field="secret",
+            fix="Give base64 after whsec_, or the secret as plain text.",
         )
     return found
 
 
 def sign(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`: one signature for each key, so that receivers can change theirs in peace."""
+    """The value of `webhook-signature`: one signature for each key, so that receivers can change theirs at any time."""
     signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
     return " ".join(
         "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode() for secret in secrets
@@ -46,12 +48,12 @@ def verify(
 ) -> str:
     """Check a received wake and return its fire id; BadSignature if anything is wrong.
 
-    Give several secrets while they are being changed. `body` must be the very bytes received. A wake can come more than
+    Give several secrets while they are being changed. `body`: the exact bytes received. A wake can come more than
     once under the same fire id: remember those already seen.
     """
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets or not all(secrets):
-        raise InvalidConfig("it is empty: anybody could sign with it", field="secret")
+        raise InvalidConfig("it is empty, so anyone could sign with it", field="secret")
     given = {name.lower(): value for name, value in headers.items()}
     message_id, sent = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
     if not message_id or not (sent.isascii() and sent.isdigit() and len(sent) <= 12):

@@ -88,7 +88,7 @@ class TableTarget:
         self._optional = tuple(SIGNATURE) if columns is MESSAGES and key not in SIGNATURE else ()
         columns = columns if key in columns else {key: "fire_id", **columns}
         if columns[key] != "fire_id":
-            raise InvalidConfig(f"the key column {key!r} must hold fire_id", field="columns")
+            raise InvalidConfig(f"the key column {key!r} must be filled with fire_id", field="columns")
         if timeout <= 0:
             raise InvalidConfig(f"{timeout} is not more than 0 seconds", field="timeout")
         self._table = table
@@ -177,7 +177,7 @@ def verify_columns(table: str, wanted: tuple[str, ...], found: Mapping[str, Any]
 
 def no_unique_key(table: str, key: str) -> InvalidConfig:
     fix = f"For example: create unique index on {table} ({key})."
-    return InvalidConfig(f"no unique index of table {table!r} is on {key!r} alone", field="key", fix=fix)
+    return InvalidConfig(f"table {table!r} has no unique index on {key!r} alone", field="key", fix=fix)
 
 
 def inserted(table: str, rows: int) -> Outcome:

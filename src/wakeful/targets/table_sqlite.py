@@ -90,7 +90,7 @@ class SqliteWriter:
                 if database.in_transaction:
                     database.execute("rollback")
         except _TROUBLE:
-            self._forget()  # perhaps the file was replaced: the next one opens it anew
+            self._forget()  # perhaps the file was replaced: the next call opens it again
             raise
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""Words from the world made safe to keep: what every store can hold and every terminal can show."""
+"""Make foreign text safe to store and to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may write as the address of a target: checked once, at start."""
+"""Checks of the URL and headers of a target, once at start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_url(url: str, *, field: str = "url") -> None:
     if parts.scheme not in ("http", "https"):
         raise InvalidConfig("it does not begin with http:// or https://", field=field, fix=fix)
     if not host:
-        raise InvalidConfig("it names no host", field=field, fix=fix)
+        raise InvalidConfig("it has no host", field=field, fix=fix)
     if "@" in parts.netloc:
         raise InvalidConfig("it holds a user name or password", field=field, fix="Put credentials into headers.")
     if "#" in url:
@@ -46,4 +46,4 @@ def check_headers(headers: Mapping[str, str], *, field: str = "headers") -> None
         if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIXES):
             raise InvalidConfig(f"{name!r} is set by wakeful itself", field=field, fix="Leave it out.")
         if not value.isascii() or not value.isprintable():
-            raise InvalidConfig(f"the value of {name!r} holds more than printable ASCII", field=field)
+            raise InvalidConfig(f"the value of {name!r} has characters other than printable ASCII", field=field)

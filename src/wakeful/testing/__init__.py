@@ -1,4 +1,4 @@
-"""For tests of wakeful and of programs that use it: a clock that is moved by hand, and the store conformance suite.
+"""Tools for testing wakeful and programs that use it: a manual clock and the conformance suites.
 
 `wakeful.testing.conformance` needs pytest; nothing else here does.
 """

@@ -83,12 +83,12 @@ class ManualClock:
         await self._all_idle()
 
     async def stand_still(self, by: timedelta | float) -> None:
-        """What everybody on a machine sees that was suspended: the time has come and gone, and all wake at its end."""
+        """Simulate a suspended machine: time passes, and all sleepers wake at its end."""
         self._pass(self._passed + (by if isinstance(by, timedelta) else timedelta(seconds=by)))
         await self.advance(0)
 
     def set_back(self, by: timedelta | float) -> None:
-        """What an operator or a time server does to a clock that is ahead. No time passes."""
+        """Set the clock back, as an operator or a time server does. No time passes."""
         self._now -= by if isinstance(by, timedelta) else timedelta(seconds=by)
 
     @property

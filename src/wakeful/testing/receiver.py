@@ -1,4 +1,4 @@
-"""A webhook receiver on loopback for tests: keeps what arrives, checks signatures, answers well or badly on request."""
+"""A webhook receiver on loopback for tests: records requests, checks signatures, and answers as scripted."""
 
 from __future__ import annotations
 

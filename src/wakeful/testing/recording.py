@@ -1,4 +1,4 @@
-"""A target that only remembers, and answers as it was told."""
+"""A target that records its wakes and answers as scripted."""
 
 from __future__ import annotations
 

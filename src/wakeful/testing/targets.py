@@ -1,4 +1,4 @@
-"""What every target promises, as tests: subclass TargetConformance and give it a `target` fixture."""
+"""Conformance tests for targets: subclass TargetConformance and give it a `target` fixture."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Followed live: server-sent events and the WebSocket."""
+"""Live events: server-sent events and the WebSocket."""

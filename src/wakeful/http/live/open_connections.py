@@ -1,6 +1,6 @@
-"""Looks after connections that stay open: whether each would still be let in, and whether the server stops.
+"""Closes long-lived connections when their token is no longer valid or the server stops.
 
-One look for all of them, not one each: hundreds who only listen cost next to nothing while nothing happens.
+One check serves all of them: hundreds of idle listeners cost next to nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OpenConnections:
 
     @contextlib.contextmanager
     def watched(self, principal: Principal) -> Iterator[asyncio.Future[End]]:
-        """What is done when this connection must end, and why."""
+        """Register a connection and the function to call when it must end."""
         end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._staying[principal].add(end)
         if self._looking is None:
@@ -68,7 +68,7 @@ class OpenConnections:
             except StoreUnavailable:
                 continue  # nothing is known to have changed
             except Exception:  # those who stay are looked after whatever becomes of one of them
-                log.exception("a token could not be looked at")
+                log.exception("a token could not be checked")
                 continue
             if not alive and principal in self._staying:
                 _end(self._staying[principal], "refused")

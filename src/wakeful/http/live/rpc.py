@@ -1,6 +1,6 @@
-"""JSON-RPC 2.0: what a message asks for, and the methods that only look.
+"""JSON-RPC 2.0: decoding messages, and the read-only methods.
 
-Every call is answered for one owner, who comes from the credential and from nowhere else.
+Every call is answered for one owner, who is known from the credential alone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def check_whats(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in WHATS:
             raise InvalidRequest(
-                f"{name[:100]!r} is no event", field="events", fix=f"Accepted are: {', '.join(WHATS)}."
+                f"{name[:100]!r} is not an event", field="events", fix=f"Accepted: {', '.join(WHATS)}."
             )
 
 
@@ -107,7 +107,7 @@ class Call(Struct, frozen=True):
 
 
 class Fault(Exception):
-    """What JSON-RPC itself has to complain about."""
+    """An error of JSON-RPC itself."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -120,13 +120,13 @@ Method = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class RpcDispatcher:
-    """Takes messages, calls methods, gives answers."""
+    """Decodes messages, calls methods and encodes answers."""
 
     def __init__(self, methods: dict[str, Method]) -> None:
         self._methods = methods
 
     async def answer(self, message: str | bytes) -> bytes | None:
-        """What to send back, if anything."""
+        """Return what to send back, if anything."""
         try:
             said = _read(message)
         except Fault as fault:
@@ -143,7 +143,7 @@ class RpcDispatcher:
         return views.encode(answers) if answers else None
 
     async def _one(self, said: Any, room: int = ANSWER_LIMIT) -> dict[str, Any] | None:
-        """The answer to one request, whose result has at most so many bytes."""
+        """Return the answer to one request, with at most this many bytes in its result."""
         try:
             call = _call(said)
         except Fault as fault:
@@ -168,8 +168,8 @@ class RpcDispatcher:
         except WakefulError as error:
             raise Fault(REFUSED, str(error), views.problem(error)) from None
         except Exception:
-            log.exception("%s broke", call.method)
-            raise Fault(INTERNAL_ERROR, "something broke here; the log of the server says what") from None
+            log.exception("%s raised an unexpected error", call.method)
+            raise Fault(INTERNAL_ERROR, "an internal error; the server's log has the details") from None
 
 
 def _check_room(left: int) -> None:
@@ -180,7 +180,7 @@ def _check_room(left: int) -> None:
 
 def _too_long() -> TooMany:
     return TooMany(
-        f"the answer to a message has at most {ANSWER_LIMIT} bytes, and this would be more",
+        f"the answer would be longer than {ANSWER_LIMIT} bytes, the most for one message",
         field="limit",
         fix="Ask with a smaller limit, or for less in one batch.",
     )
@@ -201,10 +201,13 @@ def _call(said: Any) -> Call:
         raise Fault(INVALID_REQUEST, 'a request is {"jsonrpc": "2.0", "method": "…", "params": {…}, "id": …}')
     id = said.get("id", UNSET)
     if id is not UNSET and not _is_id(id):
-        raise Fault(INVALID_REQUEST, "an id is a text, a number or null")
+        raise Fault(INVALID_REQUEST, "an id must be a string, a number or null")
     params = said.get("params", {})
     if not isinstance(params, dict):
-        raise Fault(INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS, "params are given by name")
+        raise Fault(
+            INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS,
+            "params must be an object, with parameters by name",
+        )
     return Call(said["method"], params, id)
 
 
@@ -220,7 +223,7 @@ def _refusal(id: Any, fault: Fault) -> dict[str, Any]:
 
 
 def params_of(given: dict[str, Any], kind: type[T]) -> T:
-    """The parameters as a value of a type, or an error that names the field."""
+    """Decode the parameters into a type, or raise an error that names the field."""
     return decode(views.encode(given), kind)
 
 
@@ -253,7 +256,7 @@ class AlarmMethods:
     async def history(self, given: dict[str, Any]) -> Any:
         params = params_of(given, HistoryParams)
         if params.process and params.target not in ("", params.process):
-            raise InvalidRequest("it is another word for target", field="process", fix="Give one of them.")
+            raise InvalidRequest("it means the same as target", field="process", fix="Give only one of the two.")
         found = await self._alarms.history(
             status=params.status,
             target=params.target or params.process,
@@ -272,7 +275,7 @@ class AlarmMethods:
         return _whole(await self._alarms.failed(limit=params.limit, most=ANSWER_LIMIT), params.limit)
 
     async def get(self, given: dict[str, Any]) -> Any:
-        """One alarm, and what became of its latest fires: their `result` is where the outcome stands."""
+        """Return one alarm and its latest fires; their `result` is the outcome."""
         params = params_of(given, GetParams)
         alarm = await self._alarms.get(params.id)
         fires = await self._alarms.fires(alarm.id, limit=FIRES_SHOWN)
@@ -280,7 +283,7 @@ class AlarmMethods:
 
 
 def _whole(found: Matches[T], limit: int) -> Matches[T]:
-    """What was found, unless it was cut for its weight: these answers are plain lists, and cannot say so."""
+    """Return what was found, or raise if it was cut: these answers are plain lists and cannot say that more follows."""
     if found.further is not None and len(found) < limit:
         raise _too_long()
     return found

@@ -1,7 +1,7 @@
 """Live events as a stream that a browser or curl can read: `text/event-stream`.
 
-Who comes back with `Last-Event-ID` goes on from there, while this process remembers; else the first event is `reset`.
-Who does not keep up hears a last event, `dropped`, and may come back likewise.
+A client with `Last-Event-ID` continues from there if this process still remembers it; else the first event is `reset`.
+A client that is too slow gets a last event, `dropped`, and may reconnect in the same way.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _HEADERS: Final = [
 def principal_of(scope: Scope) -> Principal:
     principal: Principal | None = scope.get(PRINCIPAL)
     if principal is None:
-        raise Unauthorized("nobody is known to be asking", field="Authorization")
+        raise Unauthorized("the caller is unknown", field="Authorization")
     principal.need("read")
     return principal
 
 
 class LiveContext(Struct, frozen=True):
-    """What those who follow along have in common."""
+    """What all live connections share."""
 
     context: Context
     live: Live
@@ -53,7 +53,7 @@ class LiveContext(Struct, frozen=True):
     open_connections: OpenConnections
 
     def seat(self, principal: Principal) -> contextlib.AbstractContextManager[None]:
-        """A place for one more who follows; TooMany where all are taken, or an owner with a token has all it may."""
+        """Reserve a place for one more connection; TooMany if the process or the owner has reached its limit."""
         return self.context.service.connections.seat(None if principal.local else principal.owner)
 
 
@@ -147,13 +147,13 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/events",
         run=events,
-        says="Live events as a stream that does not end; see docs/live.md",
+        says="A continuous stream of live events; see docs/live.md",
         scope="read",
         query=_QUERY,
         headers=(
             Header(
                 "Last-Event-ID",
-                "The id of the last event that was seen: go on after it.",
+                "The id of the last event that was seen; continue after it.",
                 "^[0-9a-f]{8}-[0-9]{1,15}$",
             ),
         ),

@@ -1,4 +1,4 @@
-"""The WebSocket door, `/v1/ws`: JSON-RPC 2.0 to look at one's alarms, and live events for those who subscribe.
+"""The WebSocket, `/v1/ws`: JSON-RPC 2.0 to read alarms, and live events for subscribers.
 
 A socket ends with a code that says why: 4401 its token is no longer good, 4408 it did not read what it had asked for,
 1009 a message was too long, 1012 the server stops.
@@ -65,7 +65,7 @@ async def _upgrade(_: Request) -> Response:
 
 
 class WebSocketDoor:
-    """Lets in who may come in, each to a session of their own."""
+    """Accepts authorized connections, each with its own session."""
 
     def __init__(self, followed: LiveContext) -> None:
         self._live_context = followed
@@ -88,7 +88,7 @@ class WebSocketDoor:
 
 
 class Session:
-    """One socket: requests one after the other, and beside them the events of at most one subscription."""
+    """One socket: its requests, one after the other, and the events of at most one subscription."""
 
     def __init__(self, websocket: WebSocket, followed: LiveContext, principal: Principal) -> None:
         self._websocket = websocket
@@ -105,7 +105,7 @@ class Session:
         self._over: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
 
     async def run(self, end: asyncio.Future[End]) -> None:
-        """Until the other side leaves, or has to. A server that stops closes its sockets by itself."""
+        """Serve until either side closes. A server that stops closes its sockets itself."""
         end.add_done_callback(self._refused)
         serving = asyncio.create_task(self._serve())
         waited: list[asyncio.Future[Any]] = [serving, self._over]
@@ -120,7 +120,7 @@ class Session:
             await self._close(code, reason)
 
     def _counted(self, method: Method) -> Method:
-        """A method whose every call counts as a request, also within a batch."""
+        """Wrap a method so that each call counts as a request, even within a batch."""
 
         async def counted(given: dict[str, Any]) -> Any:
             self._auth.admit(self._principal)
@@ -129,7 +129,7 @@ class Session:
         return counted
 
     async def _serve(self) -> None:
-        """Answer until the other side leaves."""
+        """Answer requests until the client leaves."""
         with contextlib.suppress(WebSocketDisconnect):
             while True:
                 message = await self._websocket.receive()
@@ -170,7 +170,7 @@ class Session:
         return was
 
     def _start_telling(self) -> None:
-        """After the answer is out: no event comes before the word that there will be some."""
+        """Start sending events after the answer is sent: no event may come before it."""
         if self._asked is not None:
             self._telling = asyncio.create_task(self._tell(self._asked))
             self._asked = None

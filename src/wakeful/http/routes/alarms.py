@@ -26,7 +26,7 @@ from wakeful.views import AlarmView
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
 KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")
 MATCH: Final = Header(
-    "If-Match", 'The version the change is meant for, in quotes: "3". 412 when it is another.', r'^("\d{1,9}"|\*)$'
+    "If-Match", 'The version the change is based on, in quotes: "3". 412 if the alarm has another.', r'^("\d{1,9}"|\*)$'
 )
 
 
@@ -45,14 +45,14 @@ async def create(context: Context, call: OperationRequest) -> Response:
 
 
 def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
-    """With the key from the header, where there is one; quotes around it are not part of it."""
+    """Return the request with the key from the header, if there is one, without quotes."""
     said = header(call.request, b"idempotency-key")
     if said is None:
         return given
     key = said.strip().strip('"').strip()
     if (given.idempotency_key or "").strip() not in ("", key):
         raise InvalidRequest(
-            "the header Idempotency-Key says another key", field="idempotency_key", fix="Give one of them."
+            "the header Idempotency-Key has another key", field="idempotency_key", fix="Give one of them."
         )
     return replace(given, idempotency_key=key)
 
@@ -155,14 +155,14 @@ async def edit(context: Context, call: OperationRequest) -> Response:
 
 
 def _match(header: str | None) -> int | None:
-    """The version an `If-Match` header names; None for any."""
+    """Return the version in an `If-Match` header; None for any version."""
     if header is None or header.strip() == "*":
         return None
     tag = header.strip().removeprefix("W/")
     number = tag[1:-1] if len(tag) > 2 and tag[0] == tag[-1] == '"' else tag
     if not number.isascii() or not number.isdigit() or len(number) > 9:
         raise InvalidRequest(
-            f"{header[:100]!r} is no version", field="If-Match", fix='Give the version in quotes: "3", as ETag has it.'
+            f"{header[:100]!r} is not a version", field="If-Match", fix='Give the version in quotes, as in ETag: "3".'
         )
     return int(number)
 
@@ -223,8 +223,8 @@ OPERATIONS: Final = (
             operations.text("target", "Alarms that go there."),
             operations.text("label", "Alarms with exactly this label."),
             operations.text("conversation_id", "Alarms of this conversation."),
-            operations.text("root_id", "Alarms that came from this one: the chain it started."),
-            operations.text("q", "Part of the label or the message, any case."),
+            operations.text("root_id", "Alarms of the chain that this alarm started."),
+            operations.text("q", "A part of the label or the message, in any case."),
             operations.moment("since", "Created at or after."),
             operations.moment("until", "Created before."),
             PAGE,
@@ -239,8 +239,8 @@ OPERATIONS: Final = (
         says="Cancel every pending alarm of the owner, or of one chain",
         scope="write",
         query=(
-            operations.choice("all", ("true",), "Must be said, unless root_id is: true."),
-            operations.text("root_id", "Cancel this alarm and what was set because of its wakes, and nothing else."),
+            operations.choice("all", ("true",), "Must be true, unless root_id is given."),
+            operations.text("root_id", "Cancel only this alarm and those set because of its wakes."),
         ),
         answers={200: shape.ResetAnswer},
         refuses=(404, 409),
@@ -261,7 +261,7 @@ OPERATIONS: Final = (
         answers={200: shape.BatchAnswer},
         refuses=(404, 409),
     ),
-    Operation(method="GET", path=_ID, run=get, says="One alarm", scope="read", answers={200: shape.AlarmAnswer}),
+    Operation(method="GET", path=_ID, run=get, says="Get an alarm", scope="read", answers={200: shape.AlarmAnswer}),
     Operation(
         method="PATCH",
         path=_ID,
@@ -287,7 +287,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/pause",
         run=pause,
-        says="Hold an alarm until it is resumed",
+        says="Pause an alarm until it is resumed",
         scope="write",
         body=shape.PauseBody,
         body_optional=True,
@@ -298,7 +298,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/resume",
         run=resume,
-        says="Let a paused alarm go on",
+        says="Resume a paused alarm",
         scope="write",
         answers=_CHANGED,
         refuses=(409,),
@@ -307,7 +307,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/snooze",
         run=snooze,
-        says="Put off the next fire of an alarm",
+        says="Postpone the next fire of an alarm",
         scope="write",
         body=shape.SnoozeBody,
         answers=_CHANGED,
@@ -317,7 +317,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/fire",
         run=fire,
-        says="A one-shot copy that is due now; the alarm itself is left alone",
+        says="Fire a one-shot copy now; the alarm itself is not changed",
         scope="write",
         answers={201: shape.AlarmAnswer},
     ),
@@ -325,7 +325,7 @@ OPERATIONS: Final = (
         method="GET",
         path=f"{_ID}/why",
         run=why,
-        says="Why an alarm fired late, did not fire, or when it will",
+        says="Explain why an alarm was late or did not fire, and when it will",
         scope="read",
         answers={200: Why},
     ),

@@ -1,4 +1,4 @@
-"""Fires over HTTP: what happened, reports on it, another try; and the inbox."""
+"""Fires over HTTP: list, report, retry; and the inbox."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def report(context: Context, call: OperationRequest) -> Response:
 
 
 async def _reporter(context: Context, call: OperationRequest) -> Caller:
-    """In whose name a report is made; the fire's own token speaks for whoever owns it."""
+    """Return the caller of a report; a fire's report token stands for its owner."""
     header = call.request.headers.get("authorization")
     scheme = (header or "").partition(" ")[0].lower()
     token = bearer(header)
@@ -89,12 +89,12 @@ async def _reporter(context: Context, call: OperationRequest) -> Caller:
         return call.caller
     if not await _speaks_for(context, call.fire_id, token):
         what = "this is not the report token of this fire"
-        raise Unauthorized(what, field="Authorization", fix="Use report.token of its wake.")
+        raise Unauthorized(what, field="Authorization", fix="Use the report.token of its wake.")
     return replace(call.caller, owner="")
 
 
 async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
-    """Whether a report token is this fire's, made with the key there is now or with one it took the place of."""
+    """Return whether a report token belongs to this fire, made with the current key or an earlier one."""
     keys = await context.store.report_keys()
     if _is_made_with(keys.current, fire_id, token):
         return True
@@ -145,7 +145,7 @@ async def inbox(context: Context, call: OperationRequest) -> Response:
         raise Refusal(
             403,
             "foreign_origin",
-            "a page could have made a browser ask this, and wakes would be handed out to nobody",
+            "a web page could have made a browser send this, and the wakes would be lost to their owner",
             field=CLIENT,
             fix=f"Use POST /v1/inbox, or send the header {CLIENT} with any value, or a token.",
         )
@@ -172,7 +172,7 @@ _INBOX: Final = Operation(
     method="POST",
     path="/v1/inbox",
     run=take,
-    says="Due wakes of an owner without an address, leased until they are reported",
+    says="Take due wakes from the inbox, leased until they are reported",
     scope="write",
     query=(
         operations.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
@@ -195,7 +195,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/fires",
         run=fires,
-        says="Fires of all alarms, latest first",
+        says="List the fires of all alarms, latest first",
         scope="read",
         query=(_STATUS, _TARGET, *_TIMES, PAGE, CURSOR),
         answers={200: shape.FiresAnswer},
@@ -204,7 +204,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/alarms/{id}/fires",
         run=fires_of,
-        says="The fires of an alarm, latest first",
+        says="List the fires of an alarm, latest first",
         scope="read",
         query=(_STATUS, *_TIMES, PAGE, CURSOR),
         answers={200: shape.FiresAnswer},
@@ -213,13 +213,13 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/fires/retry",
         run=retry_many,
-        says=f"Open up to {RETRY_LIMIT} failed or timed-out fires again",
+        says=f"Retry up to {RETRY_LIMIT} failed or timed-out fires",
         scope="write",
         query=(
             _FAILED,
             _TARGET,
             *_TIMES,
-            operations.whole("limit", 1, RETRY_LIMIT, RETRY_LIMIT, "At most so many."),
+            operations.whole("limit", 1, RETRY_LIMIT, RETRY_LIMIT, "The most to retry."),
             CURSOR,
         ),
         answers={200: shape.RetriedAnswer},
@@ -230,7 +230,7 @@ OPERATIONS: Final = (
         method="GET",
         path=f"{_ID}/why",
         run=why,
-        says="Why a fire was late, failed, or was skipped",
+        says="Explain why a fire was late, failed, or was skipped",
         scope="read",
         answers={200: Why},
     ),
@@ -238,7 +238,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/report",
         run=report,
-        says="Say how the work of a fire went",
+        says="Report the outcome of a fire",
         scope="write",
         body=ReportRequest,
         answers={200: shape.ReportedAnswer},
@@ -249,7 +249,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ID}/retry",
         run=retry,
-        says="Open a failed or timed-out fire again",
+        says="Retry a failed or timed-out fire",
         scope="write",
         answers={200: shape.FireAnswer},
         refuses=(409,),
@@ -259,10 +259,12 @@ OPERATIONS: Final = (
         _INBOX,
         method="GET",
         run=inbox,
-        says=f"The same, for clients that send {CLIENT} or a token",
+        says=f"The same with GET, for clients that send {CLIENT} or a token",
         headers=(
             operations.Header(
-                CLIENT, "Any value: shows that no page made a browser ask. Not needed with a token.", ".+"
+                CLIENT,
+                "Any value; proves that the request does not come from a web page. Not needed with a token.",
+                ".+",
             ),
         ),
         safe=False,

@@ -1,4 +1,4 @@
-"""The whole over HTTP: what happened, what is to come, and what a phrase means."""
+"""Overviews over HTTP: history, agenda, and the preview of a `when`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wakeful.store import Matches
 from wakeful.views import AlarmView
 
 LONGEST_AGENDA: Final = 24 * 366.0
-_LIMIT: Final = "At most so many; fewer where they are long."
+_LIMIT: Final = "The most to return; fewer if they are long."
 
 
 async def history(context: Context, call: OperationRequest) -> Response:
@@ -72,11 +72,11 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/history",
         run=history,
-        says="What happened and what is to come, newest first",
+        says="Past and upcoming fires, newest first",
         scope="read",
         query=(
-            operations.choice("status", STATUSES, "Only what stands so."),
-            operations.text("target", "Only what went or goes there."),
+            operations.choice("status", STATUSES, "Only entries with this status."),
+            operations.text("target", "Only entries of this target."),
             operations.moment("since", "Fires scheduled, and alarms created, at or after."),
             operations.whole("limit", 1, LIMIT, 50, _LIMIT),
         ),
@@ -86,7 +86,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/v1/failed",
         run=failed,
-        says="The latest fires that failed or fell silent",
+        says="The latest fires that failed or were not reported in time",
         scope="read",
         query=(operations.whole("limit", 1, LIMIT, 20, _LIMIT),),
         answers={200: shape.FailedAnswer},
@@ -105,7 +105,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/preview",
         run=preview,
-        says="What a `when` means, and when it would fire",
+        says="Explain a `when` and show when it would fire",
         scope="read",
         body=shape.PreviewBody,
         answers={200: shape.PreviewAnswer},

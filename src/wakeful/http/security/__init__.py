@@ -1,1 +1,1 @@
-"""Who asks, and how much of it is too much."""
+"""Access control and limits of the HTTP API."""

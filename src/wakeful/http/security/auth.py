@@ -1,7 +1,7 @@
-"""Who is asking: tokens, what they allow, and the ASGI middleware that finds it out before a route runs.
+"""Authentication: tokens, their scopes, and the ASGI middleware that finds the caller before a route runs.
 
 A token is `wk_<id>_<secret>`: the id finds its row, the secret is 256 random bits of which only the SHA-256 is kept.
-While a database has never had a token, whoever reaches this server on loopback is its one owner; see `Auth.is_open`.
+As long as a database has never had a token, any caller on loopback acts as its owner; see `Auth.is_open`.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ UNAUTHORIZED: Final = 4401  # the close code of a WebSocket whose token is not, 
 _TOKEN: Final = re.compile(r"wk_([0-9a-f]{16,64})_([A-Za-z0-9_-]{43})")
 _REPORT: Final = re.compile(r"/v1/fires/[^/]+/report")
 _GUARDED: Final = re.compile(r"/(v1|mcp|metrics)(/.*)?", re.DOTALL)
-_HOW: Final = "Send Authorization: Bearer wk_…; `wakeful token new` makes one."
+_HOW: Final = "Send Authorization: Bearer wk_…; create a token with `wakeful token new`."
 
 
 class Principal(Struct, frozen=True):
-    """In whose name a request is made. `local`: nobody had to prove anything, and no guard counts."""
+    """The identity behind a request. `local`: no token was needed, and no limits apply."""
 
     owner: str
     scopes: frozenset[str]
@@ -58,19 +58,19 @@ class Principal(Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """Who did it, for the record: several tokens may speak for one owner, and one of them may have leaked."""
+        """The name to record, with the token: one owner may have several, and one of them may have leaked."""
         return f"{self.owner} (token {self.token_id})" if self.token_id else self.owner
 
     def caller(self, via: str) -> Caller:
-        """Who this is to the service, through a door."""
+        """Return the caller for the service."""
         return Caller(owner=self.owner, via=via, by=self.by, limited=not self.local)
 
     def need(self, scope: str) -> None:
-        """Forbidden, unless one of the scopes is this one or implies it."""
+        """Raise Forbidden unless a scope of the token is this one or implies it."""
         if not self.scopes.intersection(SCOPES[SCOPES.index(scope) :]):
             has = ", ".join(sorted(self.scopes))
             raise Forbidden(
-                f"this token has the scopes {has}, and {scope} is needed",
+                f"this token has the scopes {has}; this request needs {scope}",
                 field="Authorization",
                 fix=f"Use a token with the scope {scope}: wakeful token new --owner … --scopes {scope}.",
             )
@@ -85,20 +85,20 @@ def mint(
     label: str = "",
     id: str = "",
 ) -> tuple[str, Token]:
-    """A new token: what its holder gets to see once, and what is kept of it."""
+    """Create a token; return the secret text, which is shown once, and the record to store."""
     now = whole_ms(now)
     asked = list(scopes)
     given = tuple(scope for scope in SCOPES if scope in asked)
     if unknown := [scope for scope in asked if scope not in SCOPES] or ([] if given else [""]):
         raise InvalidRequest(
-            f"{unknown[0]!r} is no scope",
+            f"{unknown[0]!r} is not a scope",
             field="scopes",
-            fix=f"Accepted are: {', '.join(SCOPES)}, with commas between.",
+            fix=f"Accepted: {', '.join(SCOPES)}, separated by commas.",
         )
     for field, text in (("owner", owner), ("label", label)):
         check_text(field, text, TEXT_LIMIT)
     if not owner.strip():
-        raise InvalidRequest("it is empty", field="owner", fix="Name whose alarms the token is for.")
+        raise InvalidRequest("it is empty", field="owner", fix="Name the owner whose alarms the token is for.")
     secret = secrets.token_urlsafe(32)
     token = Token(
         id=id or secrets.token_hex(8),
@@ -118,7 +118,7 @@ def _hash(secret: str) -> bytes:
 
 
 class Auth:
-    """Finds the principal of a request. What it looked up it believes for two seconds, not longer."""
+    """Finds the principal of a request. Lookups are cached for two seconds."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -135,7 +135,7 @@ class Auth:
         self._may_be_open = is_loopback(settings.host) and not settings.did_auth
 
     async def principal(self, authorization: str | None) -> Principal:
-        """Who holds this `Authorization` header, or Unauthorized."""
+        """Return the principal of an `Authorization` header, or raise Unauthorized."""
         # Whoever brings a token is who it says, or nobody: one that has ended must not turn into more than it was.
         if not _is_token(authorization) and await self.is_open():
             return self._here
@@ -143,7 +143,7 @@ class Auth:
             raise Unauthorized("there is no token", field="Authorization", fix=_HOW)
         found = _TOKEN.fullmatch(bearer(authorization))
         if found is None:
-            raise Unauthorized("this is no wakeful token", field="Authorization", fix=_HOW)
+            raise Unauthorized("this is not a wakeful token", field="Authorization", fix=_HOW)
         token = await self._token(found[1])
         # Compared also where there is none: how long this takes says nothing.
         same = hmac.compare_digest(_hash(found[2]), token.hash if token is not None else bytes(32))
@@ -157,22 +157,22 @@ class Auth:
         return Principal(token.owner_did, frozenset(token.scopes), token.id)
 
     def admit(self, principal: Principal) -> None:
-        """Count one request of this owner's, or TooMany."""
+        """Count one request of this owner, or raise TooMany."""
         if not principal.local:
             self._rate.admit(principal.owner, self._clock.now())
             self.outgoing.check(principal.owner)
 
     async def is_alive(self, principal: Principal) -> bool:
-        """Whether it would still be let in: for whoever keeps a connection open."""
+        """Return whether a principal is still valid, for connections that stay open."""
         if principal.local or not principal.token_id:
             return await self.is_open()
         token = await self._token(principal.token_id)
         return token is not None and token.is_live(self._clock.now())
 
     async def is_open(self) -> bool:
-        """Whether nobody needs a token: on loopback, while there has never been one, or once the operator said so.
+        """Return whether no token is needed: on loopback, if there has never been one or the operator has said so.
 
-        With `public_url` somebody stands in front who lets others through: then only where the operator said so.
+        With `public_url` a proxy may forward requests of others: then only if the operator has said so.
         """
         if not self._may_be_open:
             return False
@@ -189,7 +189,7 @@ class Auth:
         if any(token.is_live(now) for token in await self._store.tokens()):
             return False
         if door == "open" and not self._open:
-            log.warning("opened by `wakeful token open`: whoever reaches this server acts as its owner")
+            log.warning("opened by `wakeful token open`: anyone who reaches this server acts as its owner")
         return True
 
     async def _token(self, id: str) -> Token | None:
@@ -215,13 +215,13 @@ class Auth:
 
 
 def bearer(authorization: str | None) -> str:
-    """The token of a header, or nothing."""
+    """Return the token in a header, or nothing."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _is_token(authorization: str | None) -> bool:
-    """Whether a token is presented, good or bad; another scheme may be a proxy's, and is none of ours."""
+    """Return whether a bearer token is given, valid or not; other schemes may be meant for a proxy."""
     return authorization is not None and (authorization.lower().startswith("bearer") or PREFIX in authorization)
 
 
@@ -233,7 +233,7 @@ def is_loopback(host: str) -> bool:
 
 
 class AuthMiddleware:
-    """Puts the principal into `scope["wakeful.principal"]`; None where a route is open, or checks for itself."""
+    """Puts the principal into `scope["wakeful.principal"]`; None if a route is open or checks tokens itself."""
 
     def __init__(self, app: ASGIApp, auth: Auth) -> None:
         self._app = app
@@ -278,12 +278,12 @@ def _is_open(scope: Scope, path: str, authorization: str | None) -> bool:
 
 
 def _authorization(scope: Scope) -> str | None:
-    """The first of its name. Looked for by hand: every request pays for it."""
+    """Return the first header of this name, without building a mapping: every request pays for it."""
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
 
 
 def route_path(scope: Scope) -> str:
-    """The path as routes see it, also where this application is mounted in another."""
+    """Return the path as routes see it, even if this application is mounted in another."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):

@@ -1,4 +1,4 @@
-"""One HTTP connection: uvicorn's, but with patience for a head that has an end, and one packet for a short answer."""
+"""One HTTP connection of uvicorn, with a time limit for the head of a request and one packet for a short answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HANG_UP: Final = "wakeful.hang_up"  # in a scope's state: ends the connection, w
 
 
 async def hang_up(scope: Scope, receive: Receive) -> None:
-    """End the connection of a request though its answer is not complete; in another's server that is its own affair."""
+    """Close the connection of a request before its answer is complete. Does nothing in another program's server."""
     if (abort := scope.get("state", {}).get(HANG_UP)) is not None:
         abort()
         while (await receive())["type"] != "http.disconnect":
@@ -30,7 +30,7 @@ class Connection(H11Protocol):
     _wire: asyncio.Transport
     _joined: BufferedTransport
     _waiting_since: float | None = None
-    _timer: asyncio.TimerHandle | None = None  # one for many requests: set anew when it rings, not with each of them
+    _timer: asyncio.TimerHandle | None = None  # one for many requests: reset when it fires, not with each of them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self._joined = BufferedTransport(transport, self.loop)
@@ -47,7 +47,7 @@ class Connection(H11Protocol):
 
     @classmethod
     def among(cls, limiter: ConnectionLimiter) -> type[Connection]:
-        """The connections of one server, which it counts."""
+        """Return the connection class of one server, which counts its connections."""
         return type(cls.__name__, (cls,), {"limiter": limiter})
 
     def data_received(self, data: bytes) -> None:
@@ -102,7 +102,7 @@ class Connection(H11Protocol):
 
 
 class BufferedTransport:
-    """A transport that sends what is written in one turn of the loop together: a head and its body are one packet."""
+    """A transport that sends all writes of one loop iteration together: a head and its body are one packet."""
 
     __slots__ = ("_loop", "_size", "_transport", "_written")
 

@@ -1,7 +1,7 @@
-"""How many connections a process takes, in all and from one address, so that descriptors are left to deliver with.
+"""Limits the connections of a process, in total and per address, so that deliveries have enough file descriptors.
 
-Where it is full, one that owes us a request makes room: of the owner who has the most, the one that has been silent for
-the longest. So a silent socket never keeps out one that speaks, and a flood puts out its own.
+If it is full, an idle connection makes room: of the address with the most, the one that has been silent for
+the longest. So an idle socket never blocks an active one, and a flood closes its own connections.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWN_FILES: Final = 64  # the database, its log, standard streams, the listener
 
 
 def raise_limit() -> int:
-    """As many descriptors as this process may have; how many that are."""
+    """Raise the limit of file descriptors as far as allowed; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -38,7 +38,7 @@ def raise_limit() -> int:
 
 
 def room(settings: Settings, descriptors: int) -> int:
-    """The most connections to take: what deliveries may need stays free, or half of all where there are few."""
+    """Return the most connections to accept: deliveries keep what they need, or half if there are few descriptors."""
     kept = min(settings.total_concurrency + OWN_FILES, descriptors // 2)
     return max(1, min(settings.connections, descriptors - kept))
 
@@ -50,7 +50,7 @@ class _Connected(Struct):
 
 
 class ConnectionLimiter:
-    """Who is connected. Connections that became WebSockets stay counted until their transport is closed."""
+    """Keeps count of the connections. Those that became WebSockets count until their transport is closed."""
 
     def __init__(self, most: int, per_address: int) -> None:
         self._most = most
@@ -61,25 +61,25 @@ class ConnectionLimiter:
         return len(self._guests)
 
     def let_in(self, transport: asyncio.Transport, address: str, now: float) -> bool:
-        """Count a new connection; False, and it is to be closed, where there is no room even without silent ones."""
+        """Count a new connection; False if it must be closed because there is no room even without idle ones."""
         near = _is_near(address)  # a proxy here speaks for everybody
         there = 0 if near else sum(guest.address == address for guest in self._guests.values())
         if there >= self._per_address and not self._made_room(address):
-            log.warning("%s has %d connections open, and gets no more", address, there)
+            log.warning("refusing connections from %s: it has %d open", address, there)
             return False
         if len(self._guests) >= self._most and not self._made_room():
-            log.warning("%d connections are open, and all of them busy: another is refused", len(self._guests))
+            log.warning("refusing a connection: %d are open, and all of them are busy", len(self._guests))
             return False
         self._guests[transport] = _Connected(address, now)
         return True
 
     def speaks(self, transport: asyncio.Transport) -> None:
-        """A request has begun: it is not put out for another."""
+        """Mark a connection as active: it is not closed to make room."""
         if (guest := self._guests.get(transport)) is not None:
             guest.silent_since = None
 
     def is_silent(self, transport: asyncio.Transport, now: float) -> None:
-        """It owes us something from here on: a request, or the rest of one."""
+        """Mark a connection as idle: it owes a request, or the rest of one."""
         if (guest := self._guests.get(transport)) is not None:
             guest.silent_since = now
 

@@ -1,4 +1,4 @@
-"""What stands before the HTTP door: who may knock, how much they may say, and what they hear when something breaks.
+"""Checks before every HTTP request: host, origin, body size; and error answers.
 
 A browser that was led here by a foreign page names that page in `Host` (DNS rebinding) or `Origin`, or says at least
 that there is one in `Sec-Fetch-Site`; all are refused.
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Refusal(WakefulError):
-    """A refusal that only HTTP knows."""
+    """An error that exists only in HTTP."""
 
     def __init__(self, status: int, code: str, message: str, *, field: str = "", fix: str = "") -> None:
         super().__init__(message, field=field, fix=fix)
@@ -55,7 +55,7 @@ class Refusal(WakefulError):
 
 
 class Guard:
-    """Refuses strangers, and turns whatever was not foreseen into a problem answer that tells nothing."""
+    """Refuses foreign hosts and origins, and turns unexpected errors into a problem answer without details."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -89,7 +89,7 @@ class Guard:
             log.exception("%s %s broke", scope["method"], ascii(scope["path"]))
             if begun:
                 raise
-            unforeseen = WakefulError("something broke here; the log of the server says what")
+            unforeseen = WakefulError("an internal error; the server's log has the details")
             await refused(unforeseen)(scope, receive, send)
 
     def check(self, request: HTTPConnection) -> None:
@@ -111,7 +111,7 @@ class Guard:
                 fix="Use localhost, or have the operator set public_url.",
             )
         if origin is not None and _netloc(origin) not in {host, self._public} - {""}:
-            raise Refusal(403, "foreign_origin", "pages of another origin may not call this server", field="Origin")
+            raise Refusal(403, "foreign_origin", "web pages of another origin may not call this server", field="Origin")
 
     def _is_ours(self, host: str) -> bool:
         named = _NETLOC.fullmatch(host)
@@ -122,14 +122,14 @@ class Guard:
 
 
 def refuse_pages(scope: Scope) -> None:
-    """Refuse what another site's page makes a browser ask, where nobody has to prove anything.
+    """Refuse requests that another site's page makes a browser send, if no token is needed.
 
-    An image or a link has no `Origin`; browsers tell in `Sec-Fetch-Site` whose it is, and no page can change that.
+    An image or a link has no `Origin`; browsers set `Sec-Fetch-Site`, which no page can change.
     """
     for name, value in scope["headers"]:
         if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
-            what = "pages of another site may not call a server that needs no token"
-            raise Refusal(403, "foreign_origin", what, field="Sec-Fetch-Site", fix="Make a token: wakeful token new.")
+            what = "web pages of another site may not call a server that needs no token"
+            raise Refusal(403, "foreign_origin", what, field="Sec-Fetch-Site", fix="Create a token: wakeful token new.")
 
 
 def _netloc(origin: str) -> str:
@@ -140,7 +140,7 @@ def _netloc(origin: str) -> str:
 
 
 async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
-    """The JSON body as a value of a type; where it is optional, nothing stands for an empty object."""
+    """Decode the JSON body into a type; if it is optional, an empty body is an empty object."""
     if optional and not (said := await read(request)):
         return decode(b"{}", kind)
     media = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
@@ -159,12 +159,12 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
 
 
 def header(request: Request, name: bytes) -> str | None:
-    """The first header of a name, looked for by hand: cheaper than a mapping of all of them."""
+    """Return the first header of a name; cheaper than a mapping of all of them."""
     return next((value.decode("latin-1") for given, value in request.scope["headers"] if given == name), None)
 
 
 async def read(request: Request) -> bytes:
-    """The whole body. What is too long is not kept while it is being read."""
+    """Read the whole body, without keeping one that is too long."""
     kept, size, more = b"", 0, True
     while more:
         message = await request.receive()
@@ -184,18 +184,18 @@ async def read(request: Request) -> bytes:
 
 
 def check_depth(said: bytes, field: str = "body") -> None:
-    """Refuse what is nested so deeply that reading it again elsewhere could fail."""
+    """Refuse JSON that is nested so deeply that another program could fail to read it."""
     if said.count(b"[") + said.count(b"{") <= DEPTH_LIMIT:
         return
     depth = 0
     for bracket in _BRACKETS.findall(_STRINGS.sub(b"", said)):
         depth += 1 if bracket in b"[{" else -1
         if depth > DEPTH_LIMIT:
-            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Make it flatter.")
+            raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Nest it less deeply.")
 
 
 class Answer(Response):
-    """JSON, with few and simple headers: put together without the care that others need."""
+    """A JSON response with few and simple headers, built faster than a general one."""
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
         self.body, self.status_code, self.background = body, status, None
@@ -235,7 +235,7 @@ def problem(error: WakefulError) -> views.Problem:
 
 
 def refused(error: Exception) -> Response:
-    """Any error on purpose as `application/problem+json`."""
+    """Return an expected error as `application/problem+json`."""
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         headers = dict(error.headers or {})
@@ -255,8 +255,8 @@ def refused(error: Exception) -> Response:
 
 def _routing(error: HTTPException) -> WakefulError:
     if error.status_code == 404:
-        return NotFound("there is no such route", fix="docs/reference/http.md lists them all.")
+        return NotFound("there is no such route", fix="docs/reference/http.md lists all routes.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("allow", "")
-        return Refusal(405, "method_not_allowed", "this route has no such method", fix=f"Use one of: {allowed}.")
+        return Refusal(405, "method_not_allowed", "this route does not take this method", fix=f"Use one of: {allowed}.")
     return Refusal(error.status_code, "refused", error.detail)

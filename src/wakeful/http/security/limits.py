@@ -1,8 +1,8 @@
-"""What one owner may take of a process's doors: requests within a minute, and answers that wait to be read.
+"""Limits of one owner at one process: requests per minute, and answers that are not read yet.
 
 Connections that stay open: service/connection_limit.py.
 
-Each process counts for itself. Whoever owns the machine is not limited: callers ask only for those with a token.
+Each process counts for itself. Only callers with a token are limited, not the machine's owner.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from wakeful.errors import TooMany
 
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)
-OWNERS: Final = 4096  # remembered at once; one that is forgotten begins anew
+OWNERS: Final = 4096  # remembered at once; one that is forgotten starts again
 
 
 class Rate:
-    """Requests by owner. What was not used within a minute may come all at once; after that, steadily.
+    """Requests per owner. A minute's worth may come all at once; after that, at a steady rate.
 
-    Kept is one moment for each owner: when all that was asked would be used up, had it come evenly spread.
+    One moment is kept per owner: when its requests so far would end if they came evenly spread.
     """
 
     def __init__(self, per_minute: int) -> None:
@@ -33,16 +33,16 @@ class Rate:
         self._spent: OrderedDict[str, datetime] = OrderedDict()
 
     def admit(self, owner: str, now: datetime) -> None:
-        """Count one request, or refuse it: TooMany says when the next may come."""
+        """Count one request, or raise TooMany, which says when the next may come."""
         # Never further off than a minute: a clock that is set back refuses nobody for longer.
         spent = min(max(self._spent.get(owner, now), now), now + MINUTE)
         self._spent[owner] = spent
         early = spent + self._each - (now + MINUTE)
         if early > timedelta(0):
             raise TooMany(
-                f"{self._most} requests a minute are answered",
+                f"{self._most} requests a minute are allowed",
                 field="requests_per_minute",
-                fix="Wait a moment. To learn what happens, use alarm_inbox or /v1/inbox with wait, or /v1/events.",
+                fix="Wait a moment. To be told of events, use alarm_inbox or /v1/inbox with wait, or /v1/events.",
                 retry_after=early.total_seconds(),
             )
         self._spent[owner] = spent + self._each
@@ -52,17 +52,17 @@ class Rate:
 
 
 class Outgoing:
-    """Bytes of long answers on their way, by owner: whoever asks on and does not read is refused."""
+    """Bytes of long answers being sent, per owner: one who keeps asking without reading is refused."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held: Counter[str] = Counter()
 
     def check(self, owner: str, more: int = 0) -> None:
-        """TooMany, unless there is room for so many bytes; one answer goes always, however long."""
+        """Raise TooMany unless there is room for this many bytes; a single answer is always allowed."""
         if self._held[owner] and self._held[owner] + more > self._most:
             raise TooMany(
-                f"{self._held[owner]} bytes of answers to you are not read yet, and {self._most} may be",
+                f"{self._held[owner]} bytes of answers to you are still unread, and at most {self._most} are allowed",
                 field="unread_per_owner",
                 fix="Read the answers you asked for, or close their connections.",
                 retry_after=1.0,
@@ -82,7 +82,7 @@ class Outgoing:
 
 
 class Newcomers:
-    """Owners nobody has heard of, who come with a key of their own: so many in an hour, in all and from one address.
+    """Limits new owners who sign in with a DID: per hour, in total and per address.
 
     One who has come is not counted again within the hour. Of an IPv6 address the network counts: the rest is the
     caller's to choose.
@@ -110,9 +110,9 @@ class Newcomers:
         ):
             if count >= most:
                 raise TooMany(
-                    f"{most} new owners are let in within an hour{where}",
+                    f"{most} new owners are accepted within an hour{where}",
                     field=field,
-                    fix="Come again later, or have the operator make a token or raise the setting.",
+                    fix="Try again later, or ask the operator for a token or a higher limit.",
                     retry_after=(self._since + HOUR - now).total_seconds(),
                 )
         self._owners.add(owner)

@@ -93,7 +93,9 @@ class PostgresStore:
         reads_per_owner: int = READS_PER_OWNER,
     ) -> None:
         if pool_size < _FEWEST_CONNECTIONS:
-            raise InvalidConfig(f"{pool_size} is too small", field="pool_size", fix=f"At least {_FEWEST_CONNECTIONS}.")
+            raise InvalidConfig(
+                f"{pool_size} is too small", field="pool_size", fix=f"Give at least {_FEWEST_CONNECTIONS}."
+            )
         self.hints = asyncio.Event()
         self._naming = naming
         self._clock = clock

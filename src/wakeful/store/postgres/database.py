@@ -1,7 +1,7 @@
 """The connections to PostgreSQL: a pool that costs no round trip of its own, and what its errors mean to a caller.
 
 Nothing here hangs: connecting, waiting for a connection and every statement have a limit. A connection that is lost is
-opened anew and the work done again, a few times; so all work handed in here must be safe to repeat. Where the DSN names
+opened again and the work repeated, a few times; so all work handed in here must be safe to repeat. Where the DSN names
 several servers, one that falls silent is left for the next within seconds.
 """
 
@@ -43,7 +43,7 @@ _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something
 _SETTINGS: Final = {
     "application_name": "wakeful",
     "jit": "off",  # compiling costs more than any of our statements
-    # Planned anew each time, with the sizes of today: a plan made while the table was empty would read all of it once
+    # Planned each time, with current sizes: a plan made while the table was empty would read all of it once
     # it is full. Costs a fraction of a millisecond per batch.
     "plan_cache_mode": "force_custom_plan",
     "random_page_cost": "1.1",
@@ -75,7 +75,7 @@ def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | Invali
         case asyncpg.exceptions.ClientConfigurationError():
             return InvalidConfig(f"PostgreSQL: {said}", field="database")
         case asyncpg.exceptions.DataError() | UnicodeError():
-            return StoreRefused(f"PostgreSQL does not take this: {said}")
+            return StoreRefused(f"PostgreSQL refuses this: {said}")
         case TimeoutError():
             return StoreUnavailable("PostgreSQL did not answer in time")
         case _:
@@ -88,7 +88,7 @@ def _from_server(state: str, said: str) -> StoreUnavailable:
     if state in _LOST or state[:2] == "08" or state[:3] == "57P":
         return Lost(f"PostgreSQL is not reachable: {said}")
     if state[:2] in _CONTENT:
-        return StoreRefused(f"PostgreSQL does not take this: {said}")
+        return StoreRefused(f"PostgreSQL refuses this: {said}")
     # Short of something, or broken: that may pass. A wrong password or a missing database stays until it is set right.
     passing = state[:2] in ("53", "58", "XX")
     return StoreUnavailable(f"PostgreSQL answered with an error: {said} ({state})", passing=passing)
@@ -259,7 +259,7 @@ class Database:
 
     async def _forget_connections(self) -> None:
         # What broke one connection broke the others, also where the server only became a standby: better to connect
-        # anew, perhaps elsewhere, than to try them one by one.
+        # again, perhaps elsewhere, than to try them one by one.
         if self._pool is not None:
             await self._pool.expire_connections()
 

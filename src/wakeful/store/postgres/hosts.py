@@ -27,7 +27,7 @@ CONNECT_WITHIN: Final = 3.0  # to any of them
 HOST_WITHIN: Final = 1.0  # to one of several
 PROBE_WITHIN: Final = 1.5  # for an answer to whether it is there at all
 _PORT: Final = 5432
-# What one server says, or does not say, that the next may know better. Not a wrong password: that is no server's fault.
+# What one server says, or does not say, that the next may know better. Not a wrong password.
 _NEXT: Final = (
     OSError,
     asyncpg.InterfaceError,
@@ -150,7 +150,7 @@ class Hosts:
             case FileNotFoundError():
                 return "there is no such socket"
             case asyncpg.exceptions.TargetServerAttributeNotMatched():
-                return "it does not take writes, or is not what target_session_attrs asks for"
+                return "it is read-only, or does not match target_session_attrs"
         said = str(error).strip() or "the connection was closed"
         return said.replace(self._hide, "***") if self._hide else said
 

@@ -1,4 +1,4 @@
-"""Bring a PostgreSQL schema up to date, whoever else is starting too, in a database that may be somebody else's.
+"""Bring a PostgreSQL schema up to date, even if other processes do so too, in a database that may be shared.
 
 One transaction per migration, with its row in the ledger; the lock is the transaction's own, so that it works behind
 pgbouncer.
@@ -37,9 +37,9 @@ class Migrator:
         encoding = await connection.fetchval("select current_setting('server_encoding')")
         if encoding not in ("UTF8", "SQL_ASCII"):
             raise InvalidConfig(
-                f"the database is in {encoding}, which cannot hold every message",
+                f"the database uses the encoding {encoding}, which cannot hold every message",
                 field="database",
-                fix="Use one created with encoding UTF8.",
+                fix="Use a database created with the encoding UTF8.",
             )
         known = migrations("postgres", self._naming)
         return [step.name for step in known if await self._apply(connection, step, newest=known[-1].version)]
@@ -69,7 +69,7 @@ class Migrator:
                 raise InvalidConfig(
                     f"the database has wakeful's schema {max(applied)}, this wakeful knows {newest}",
                     field="database",
-                    fix="Run the newer wakeful.",
+                    fix="Install that version or a later one.",
                 )
             if step.version in applied:
                 return False
@@ -122,7 +122,7 @@ class Migrator:
             raise InvalidConfig(
                 f"the database has a table {self._naming.qualifier}{foreign[0]} that is not wakeful's",
                 field="database",
-                fix="Set `schema` or `prefix` so that wakeful's tables have names of their own.",
+                fix="Set `schema` or `prefix` so that wakeful's tables have other names.",
             )
         if name not in tables:
             await connection.execute(

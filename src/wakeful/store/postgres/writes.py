@@ -75,7 +75,7 @@ class Writes:
                 left = [alarm for alarm in left if alarm.id not in added]
             if not left:
                 return [added[alarm.id] for alarm in alarms], soon
-        raise StoreBusy("an idempotency key kept changing hands")
+        raise StoreBusy("an idempotency key kept moving to another alarm")
 
     async def _taken(self, connection: Connection, alarms: Sequence[Alarm]) -> dict[str, Added]:
         """Who is there instead: the alarm itself, from an earlier try, or the one that has its key."""

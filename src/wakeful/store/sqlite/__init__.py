@@ -115,7 +115,7 @@ class SqliteStore(SqliteTokens):
     def _make(self) -> None:
         check_path(self._path)
         if self._original.known:
-            return  # it was here: what is missing now is not made anew
+            return  # it was here: what is missing now is not created again
         check_expected(self._path)
         make(self._path)
 

@@ -17,7 +17,7 @@ from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable, WakefulEr
 BUSY_MS: Final = 5000
 SYNCHRONOUS: Final = "full"  # anything less, and a power cut takes back what was acknowledged
 _ASK_AGAIN: Final = 0.0003  # seconds
-# Bytes the log is cut back to when it begins anew: after a burst, or once a long reader that kept it growing is gone.
+# Bytes the log is cut back to when it starts again: after a burst, or once a long reader that kept it growing is gone.
 _WAL_LIMIT: Final = 8 * 1024 * 1024
 _CACHE_KB: Final = 16_384
 
@@ -25,7 +25,9 @@ _CACHE_KB: Final = 16_384
 def check_path(path: str) -> str:
     """The file's absolute path; InvalidConfig where there can be no database."""
     if not path or path == ":memory:":
-        raise InvalidConfig(f"{path!r} is not a file", field="database", fix="Name a file: alarms must outlive us.")
+        raise InvalidConfig(
+            f"{path!r} is not a file", field="database", fix="Name a file, so that alarms survive the process."
+        )
     place = Path(os.path.abspath(path))  # absolute, so that no name is ever read as a URI
     if place.is_dir():
         raise InvalidConfig(f"{place} is a directory", field="database", fix="Name a file in it.")
@@ -54,7 +56,7 @@ def open_writer(path: str) -> apsw.Connection:
     db = _open(path)
     try:
         if db.readonly("main"):
-            raise InvalidConfig(f"{path} cannot be written", field="database", fix="Check who may write to it.")
+            raise InvalidConfig(f"{path} cannot be written", field="database", fix="Check its permissions.")
         _use_wal(db)
         sync_commits(db, True)
         _pragma(db, f"journal_size_limit={_WAL_LIMIT}")
@@ -103,10 +105,10 @@ def _told(error: BaseException, path: str) -> WakefulError:
             return InvalidConfig(f"{path} is not a SQLite database", field="database", fix="Name another file.")
         case apsw.SQLError() if "no such table" in str(error):
             return StoreUnavailable(
-                f"{path} has not our tables: {error}", fix="Run `wakeful db migrate`.", passing=False
+                f"{path} does not have wakeful's tables: {error}", fix="Run `wakeful db migrate`.", passing=False
             )
         case apsw.FullError():
-            return StoreUnavailable(f"{path}: the disk is full", fix="Make room; nothing was written.")
+            return StoreUnavailable(f"{path}: the disk is full", fix="Free some space. Nothing was written.")
         case _:
             said = f"{path}: {type(error).__name__}: {error}"
             return StoreUnavailable(said, passing=not isinstance(error, _STAYS))

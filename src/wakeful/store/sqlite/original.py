@@ -61,7 +61,7 @@ class Original:
             raise StoreUnavailable(f"{self._path} {what} while it was in use", fix=_FIX)
 
     def _changed(self, *, away: bool, what: str) -> None:
-        """Said once, by whoever is first to see it."""
+        """Log it once, by the first thread that sees it."""
         with self._lock:
             if away == self._away:
                 return
@@ -69,7 +69,7 @@ class Original:
         if away:
             log.critical("%s %s while it was in use: nothing is accepted or delivered. %s", self._path, what, _FIX)
         else:
-            log.warning("%s is back: going on", self._path)
+            log.warning("%s is back: continuing", self._path)
 
 
 _FIX: Final = "Put the same file back (a copy is another file), or restart."
@@ -90,7 +90,7 @@ def check_expected(path: str) -> None:
     name, log_size = os.path.basename(path), _size(f"{path}-wal")
     stale = f" (a backup: delete {name}-wal and {name}-shm first, they belong to the file that is gone)"
     raise StoreUnavailable(
-        f"{path} is gone, and {os.path.basename(trace)} beside it says that there was a database",
+        f"{path} is gone, and the note {os.path.basename(trace)} beside it says that there was a database",
         fix=f"Put it back{stale if log_size else ''}, or begin with an empty one: `wakeful serve --create` or "
         "`wakeful worker --create`.",
         passing=False,
@@ -112,7 +112,7 @@ def begin_anew(path: str) -> None:
 
 
 def expect(path: str) -> None:
-    """From now on, beyond this process too, the file is not made anew where it is missing."""
+    """Leave a note so that a missing file is not created again, by later processes either."""
     note = _note(path)
     if os.path.exists(note):
         return

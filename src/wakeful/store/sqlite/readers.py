@@ -50,7 +50,7 @@ class Readers:
             raise too_slow(within) from None
         except Exception as error:
             if isinstance(error, apsw.Error) and not isinstance(error, apsw.BusyError):
-                self._forget_mine()  # opened anew next time
+                self._forget_mine()  # opened again next time
             raise describe(error, self._path) from error
         return found
 

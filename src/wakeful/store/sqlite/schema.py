@@ -54,7 +54,7 @@ def bring_up_to_date(db: apsw.Connection, naming: Naming, steps: list[Migration]
     service = _service(naming)
     applied = []
     for step in steps:
-        # Looked at anew under each lock: another process may have come first.
+        # Checked again under each lock: another process may have come first.
         db.execute("begin immediate")
         try:
             ledger = _ledger(db, naming)
@@ -113,9 +113,9 @@ def _refuse(db: apsw.Connection, naming: Naming, have: int, known: int) -> None:
         )
     if have == 0 and (taken := _tables(db) & {naming.prefix + table for table in OURS}):
         raise InvalidConfig(
-            f"the database has a table {min(taken)!r} that is not ours",
+            f"the database has a table {min(taken)!r} that is not wakeful's",
             field="prefix",
-            fix="Set a prefix for our tables.",
+            fix="Set `prefix`, so that wakeful's tables have other names.",
         )
 
 

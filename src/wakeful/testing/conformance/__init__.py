@@ -1,4 +1,4 @@
-"""What a store must do, as tests: whoever has a third database proves their store with these.
+"""Conformance tests for stores: a store for another database must pass them.
 
 A test module imports the classes, and a conftest supplies three fixtures:
 

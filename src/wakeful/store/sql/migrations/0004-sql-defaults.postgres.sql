@@ -9,7 +9,7 @@ alter table {t}alarms
 
 create function {t}alarms_as_planned() returns trigger language plpgsql as $$
 begin
-    -- Whole milliseconds, never before the moment: an alarm is never early.
+    -- Round up to whole milliseconds: an alarm is never early.
     new.fire_at := date_trunc('milliseconds', new.fire_at + interval '999 microseconds');
     new.next_fire_at := date_trunc('milliseconds', new.next_fire_at + interval '999 microseconds');
     new.created_at := date_trunc('milliseconds', new.created_at);
