@@ -37,9 +37,12 @@ def open(
     token: str | None = None,
     **settings: Any,
 ) -> Wakeful:
-    """A clock on a SQLite file, a `postgresql://…` database or a server at `https://…`, for `async with`.
+    """Open a clock on a SQLite file, a `postgresql://…` database, or a server at `https://…`.
 
-    What is not given here comes from WAKEFUL_* variables and wakeful.toml; for a server, from WAKEFUL_URL and
+    >>> async with wakeful.open("wakeful.db", owner="ada") as clock:
+    ...     alarm = await clock.set("tomorrow at 9am", "Check the grant portal")
+
+    Settings that are not given here come from WAKEFUL_* variables and wakeful.toml; for a server, from WAKEFUL_URL and
     WAKEFUL_TOKEN. `token` says whose alarms they are there: a server has its own settings, and takes none from here.
     """
     if url := _server(db):
@@ -58,7 +61,13 @@ def open(
 
 
 def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = False, **settings: Any) -> SyncWakeful:
-    """The same for plain scripts and notebooks, for `with`. `background`: dispatch while it is open."""
+    """Open a clock whose verbs need no `await`, for plain scripts and notebooks.
+
+    >>> with wakeful.open_sync("wakeful.db") as clock:
+    ...     alarm = clock.set("tomorrow at 9am", "Check the grant portal")
+
+    `background`: dispatch as long as it is open.
+    """
     return SyncWakeful(lambda: open(db, **settings), background=background)
 
 
@@ -167,7 +176,7 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     for name, given in configured.items():
         with _located(settings):
             if name == INBOX:
-                raise InvalidConfig("it is built in", field=f"targets.{INBOX}", fix="Take another name.")
+                raise InvalidConfig("this target is built in", field=f"targets.{INBOX}", fix="Choose another name.")
             served[name] = _target(name, dict(given), settings, clock or SystemClock())
     return served
 

@@ -121,7 +121,9 @@ class Wakeful(Alarms):
         return self.service.of(replace(self.caller, owner=owner))
 
     async def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
-        """What happens, as it happens: `async for event in clock.events("fired", "failed")`. All of it, unless named.
+        """Follow what happens, as it happens: `async for event in clock.events(…)`. All of it, unless kinds are named.
+
+        >>> following = clock.events("fired", "failed")
 
         A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox.
         """
@@ -174,8 +176,9 @@ class Wakeful(Alarms):
 
         Without it a target is known once a process that serves it has run on this database.
 
-            clock.declare("ops")
-            await clock.set("tomorrow at 9am", "Check the grant portal", target="ops")
+        >>> clock.declare("ops")
+        >>> (await clock.set("tomorrow at 9am", "Check the grant portal", target="ops")).target
+        'ops'
         """
         self._declared.update(names)
 
@@ -231,8 +234,8 @@ class Wakeful(Alarms):
     async def running(self) -> AsyncIterator[Self]:
         """Dispatch in the background for as long as the block lasts.
 
-            async with wakeful.open("wakeful.db") as clock, clock.running():
-                await clock.set("in 5 seconds", "hello", target="ops")
+        >>> async with clock.running():
+        ...     alarm = await clock.set("in 5 seconds", "Check the grant portal")
 
         A dispatcher that ends before the block does is logged at once, and its error is raised at the end.
         """

@@ -48,8 +48,8 @@ def _about(text: str) -> Meta:
 
 class Settings(Struct, frozen=True, kw_only=True):
     db: Annotated[str, _about("Where alarms are kept: a SQLite file, or `postgresql://…`.")] = HERE
-    schema: Annotated[str, _about("PostgreSQL: the schema that holds the tables; made when missing.")] = ""
-    prefix: Annotated[str, _about("Put before every table's name, to live in another program's database.")] = ""
+    schema: Annotated[str, _about("PostgreSQL: the schema that holds the tables; created if missing.")] = ""
+    prefix: Annotated[str, _about("A prefix for table names, to share another program's database.")] = ""
     pgbouncer: Annotated[bool, _about("PostgreSQL behind pgbouncer in transaction mode: no session state.")] = False
     pool_size: Annotated[int, _about("PostgreSQL: the most connections a process holds.")] = 8
     host: Annotated[str, _about("The address `serve` binds to. Loopback only, until there are tokens.")] = "127.0.0.1"

@@ -79,7 +79,7 @@ async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, cre
 async def _tell_systemd(clock: Wakeful) -> None:
     """Say again and again that this process is alive. A loop that stands still says nothing, and is restarted.
 
-    A database that is away is no reason to restart: waiting for it is what this process does.
+    A database that is away does not call for a restart: waiting for it is what this process does.
     """
     while (interval := systemd.watchdog_interval()) is not None:
         systemd.notify(systemd.ALIVE)
@@ -142,7 +142,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
             clock.dispatcher.stop()
 
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
-        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP door; pip install "wakeful[mcp]" opens it')
+        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP; to add it: pip install "wakeful[mcp]"')
         systemd.notify(systemd.READY, f"STATUS=serving on {url}")
         if ready is not None:
             ready(url)  # the socket is listening: a client that connects now waits a moment at most

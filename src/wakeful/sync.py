@@ -95,6 +95,7 @@ class SyncWakeful:
         return self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
 
     def declare(self, *names: str) -> None:
+        """Name targets that handlers of other processes serve."""
         self.clock.declare(*names)
 
     set = _waited(Wakeful.set)

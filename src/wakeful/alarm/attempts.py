@@ -38,7 +38,7 @@ def open_fire(alarm: Alarm, now: datetime) -> Fire:
 
 
 def attempt_number(alarm: Alarm, fire: Fire | None) -> int:
-    """Which attempt a claimed alarm is at: at least so many, this one included, may have reached the target."""
+    """Return the number of the current attempt: at least this many, including it, may have reached the target."""
     known = None if fire is None or fire.status in STEPPED_OVER else fire
     return (known.attempts if known else 0) + _unanswered(alarm, known) + 1
 
@@ -52,7 +52,7 @@ def _unanswered(alarm: Alarm, fire: Fire | None) -> int:
 
 
 def taken_up(alarm: Alarm, fire: Fire | None, now: datetime) -> Fire:
-    """The fire being worked on, with the attempts on record that nobody came back from."""
+    """Return the current fire with unanswered attempts added to its log."""
     known = open_fire(alarm, now) if fire is None or fire.status in STEPPED_OVER else fire
     lost = _unanswered(alarm, known)
     for _ in range(lost):

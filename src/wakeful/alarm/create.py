@@ -103,7 +103,7 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
 
 
 def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
-    """What a request asks for otherwise than the alarm that has its key; empty where it is the same request again.
+    """List the fields in which a request differs from the alarm that has its key; empty if it is the same request.
 
     `asked` is the alarm the request would make now. A time that counts from now is compared as it was understood when
     the known alarm was made: "in 5 minutes" is the same request a minute later.
@@ -174,7 +174,7 @@ def understand(time: GivenTime, *, now: datetime) -> Timing:
     """What somebody says about time, with exactly one way of saying it."""
     if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
         given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(time, name) not in (None, "")]
-        what = "nothing says when" if not given else f"{' and '.join(given)} were all given"
+        what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay and cron_expr.")
     if time.when:
         understood = parse(time.when, timezone=time.timezone, now=now)
@@ -239,7 +239,7 @@ def check_texts(alarm: Alarm) -> None:
         raise InvalidRequest("it is empty", field="wake_message", fix="Say what the wake should tell its reader.")
     check_text("wake_message", alarm.wake_message, MESSAGE_LIMIT)
     if not alarm.owner_did.strip():
-        raise InvalidRequest("it is empty", field="owner_did", fix="Name whose alarm this is.")
+        raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner of the alarm.")
     together = "".join(_names(alarm))
     if len(together) <= TEXT_LIMIT and together.isascii() and "\x00" not in together:
         return  # nearly always: all of them at one look
@@ -286,7 +286,9 @@ def check_policy(policy: Policy) -> None:
     for name in _POLICY_COUNTS:
         value = getattr(policy, name)
         if value is not None and value < 1:
-            raise InvalidRequest(f"{value} is too few", field=f"policy.{name}", fix="Give 1 or more, or leave it out.")
+            raise InvalidRequest(
+                f"{value} is too small", field=f"policy.{name}", fix="Give 1 or more, or leave it out."
+            )
     for name in POLICY_MOMENTS:
         _check_bound(f"policy.{name}", getattr(policy, name))
 

@@ -177,7 +177,7 @@ def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "
 
 
 def _moves(alarm: Alarm, after: Alarm, said: GivenTime) -> bool:
-    """Whether an edit changes when the alarm fires. The bounds and the zone of a one-shot do not."""
+    """Return whether an edit changes when the alarm fires. The bounds and the zone of a one-shot do not."""
     return _names_a_moment(said) or (alarm.kind == "cron" and _bounds(alarm) != _bounds(after))
 
 
@@ -214,7 +214,7 @@ def _emptied(change: Change, inbox: Sequence[Fire]) -> Change:
 def _left_behind(
     alarm: Alarm, fire: Fire | None, reason: SkipReason, now: datetime, *, closed: str = ""
 ) -> tuple[Fire, ...]:
-    """What was due but not done when its owner moved the alarm on stays on record."""
+    """Record what was due but not done when the owner moved the alarm."""
     if fire is not None and fire.status not in STEPPED_OVER:
         rows = _closed(fire, closed or reason, now)
     elif alarm.claimed_at is not None:

@@ -27,7 +27,7 @@ def is_in_inbox(fire: Fire) -> bool:
 
 
 def in_hand(fire: Fire, now: datetime) -> bool:
-    """Whether somebody fetched it and may still be at it."""
+    """Return whether a reader fetched it and may still be working on it."""
     return is_in_inbox(fire) and fire.status == "delivered" and fire.report_by is not None and fire.report_by > now
 
 

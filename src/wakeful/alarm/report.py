@@ -98,7 +98,7 @@ def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
     """Retry a failed or timed-out fire, starting with the shortest backoff."""
     now = whole_ms(now)
     if fire.status not in UNSUCCESSFUL:
-        raise Conflict(f"the fire is {fire.status}; only failed and timed-out ones are retried", field="fire_id")
+        raise Conflict(f"the fire is {fire.status}; only failed and timed-out fires can be retried", field="fire_id")
     # Only by hand is an alarm that has failed taken up again.
     after = _reopened(replace(alarm, status="fired") if alarm.status == "failed" else alarm, fire, now, failures=0)
     if after is None:

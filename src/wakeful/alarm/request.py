@@ -58,10 +58,10 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = None
     backoff_cap: Annotated[Span | None, about("The longest wait between two retries.", "1h", agents=False)] = None
     catch_up: Annotated[CatchUp | None, about("After downtime: fire once for what was missed, or skip it.")] = None
-    grace: Annotated[Span | None, about("With catch_up skip: how late a fire may still be.", "10m", agents=False)] = (
-        None
-    )
-    expires: Annotated[Span | None, about("Start no attempt later than this after the scheduled moment.", "2h")] = None
+    grace: Annotated[
+        Span | None, about("With catch_up skip: how late a fire may still happen.", "10m", agents=False)
+    ] = None
+    expires: Annotated[Span | None, about("Start no attempt later than this after the scheduled time.", "2h")] = None
     overlap: Annotated[
         Overlap | None,
         about("While the report of the fire before is awaited: skip, or fire all the same.", agents=False),
@@ -69,11 +69,11 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     report_within: Annotated[Span | None, about("How long to wait for a report after delivery.", "15m")] = None
     starts_at: Annotated[Moment | None, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = None
     ends_at: Annotated[Moment | None, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = None
-    max_fires: Annotated[Count | None, about("End after so many fires.", 10)] = None
-    jitter: Annotated[Span | None, about("Spread fires by up to so much.", "30s", agents=False)] = None
-    auto_pause_after: Annotated[Count | None, about("Pause after so many failed fires in a row.", 5, agents=False)] = (
-        None
-    )
+    max_fires: Annotated[Count | None, about("End after this many fires.", 10)] = None
+    jitter: Annotated[Span | None, about("Delay each fire by a random time up to this.", "30s", agents=False)] = None
+    auto_pause_after: Annotated[
+        Count | None, about("Pause after this many failed fires in a row.", 5, agents=False)
+    ] = None
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -98,10 +98,8 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     kind: Annotated[Kind | None, about("Refuse the request where its time is of the other kind.", agents=False)] = None
     delay_seconds: Annotated[float | None, about("Once, so many seconds from now.", 90, agents=False)] = None
     fire_at: Annotated[Moment | None, about("Once, at this moment.", "2030-01-31T09:00:00Z", agents=False)] = None
-    cron_expr: Annotated[
-        str | None, about("Again and again: cron, @daily and its kin, or @every 90m.", agents=False)
-    ] = None
-    timezone: Annotated[str | None, about("The IANA zone in which the time is understood.", "Europe/Berlin")] = None
+    cron_expr: Annotated[str | None, about("Recurring: cron, @daily and the like, or @every 90m.", agents=False)] = None
+    timezone: Annotated[str | None, about("The IANA time zone of the time.", "Europe/Berlin")] = None
     label: Annotated[str | None, about("A short name for people.", "grant portal")] = None
     conversation_id: Annotated[str | None, about("The conversation of this alarm; the wake carries it.")] = None
     payload: Annotated[
@@ -171,11 +169,11 @@ def wanted_alarm(asked: CreateRequest, usual: Defaults) -> Wanted:
 
 
 def wanted_change(asked: EditRequest, usual: Policy) -> Wanted:
-    """The change a request asks for."""
+    """Build the edit that a request asks for."""
     _check_kind(asked)
     found = Wanted(_said(asked, EDITABLE, usual), _time(asked, asked.timezone or ""))
     if not found.fields and found.time == GivenTime():
-        raise InvalidRequest("nothing is to be changed", field="body", fix="Name at least one field.")
+        raise InvalidRequest("nothing to change was given", field="body", fix="Name at least one field.")
     return found
 
 

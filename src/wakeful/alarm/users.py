@@ -18,7 +18,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 
 ANYONE: Final = frozenset({EVERYONE})
 READ_AS_WORDS: Final = frozenset(name for name, kind in TARGET_KINDS.items() if kind.read_as_words)
-NOT_YOURS: Final = "its owner may not use this target"
+NOT_YOURS: Final = "its owner is not allowed to use this target"
 
 
 class Users(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ class Upkeep:
                         self._metrics.store_failed()
                         log.debug("upkeep is waiting for the store: %s", error)
                     except Exception:  # one duty that breaks must not end the others: leases hang on them
-                        log.exception("upkeep: %s broke", duty.__name__)
+                        log.exception("upkeep: %s raised an unexpected error", duty.__name__)
             self.resting = True
             await self._clock.sleep(max(0.001, min(due) - passed()))
             self.resting = False

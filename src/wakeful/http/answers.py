@@ -173,7 +173,7 @@ class StatsAnswer(Stats, frozen=True, kw_only=True):
 
 
 class InboxWake(WakeBody, frozen=True, kw_only=True):
-    """A wake handed to its owner, to be reported by `report_by`; else it waits again, as often as a failure is retried.
+    """A wake from the inbox, to be reported by `report_by`; else it waits again, as often as a failure is retried.
 
     `late_ms`: how long after its scheduled time it was handed out. `missed`: how many later fires of its series passed
     meanwhile without a wake of their own. `attempt`: how often it has been handed out.

@@ -34,7 +34,7 @@ class Context(Struct, frozen=True):
         return await self.service.now()
 
     async def changed(self, done: Changed) -> Response:
-        """An alarm as its owner's change left it, and whether an attempt was under way just then."""
+        """Return an answer about a changed alarm, and whether an attempt was under way."""
         return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, now=await self.now()))
 
 

@@ -34,7 +34,7 @@ Policy = arguments(
     "Policy",
     PolicyRequest,
     offered(PolicyRequest),
-    about="How the alarm behaves when things do not go to plan.",
+    about="What to do when things go wrong.",
 )
 EDITABLE: Final = offered(EditRequest)
 RENAMED: Final = {"idempotency_key": "key"}  # of a request, as an agent knows it

@@ -82,7 +82,13 @@ class ChangeVerbs:
         self.caller = caller
 
     async def get(self, id: str) -> Alarm:
-        """The alarm of this id, of this key, or the only one whose id begins so. So are alarms named in every verb."""
+        """Return an alarm by its id, its key, or the beginning of its id if only one begins so, as in every verb.
+
+        Raises NotFound if there is none, or it belongs to another owner.
+
+        >>> (await clock.get(alarm.id)).wake_message
+        'Check the grant portal'
+        """
         return await resolve(self.service.store, id, owner=self.caller.owner)
 
     async def _fire_key(self, fire_id: str) -> tuple[str, datetime]:
@@ -91,6 +97,11 @@ class ChangeVerbs:
         return alarm_id if is_id(alarm_id) else (await self.get(alarm_id)).id, occurrence
 
     async def fire_of(self, fire_id: str) -> Fire:
+        """Return one fire of an alarm, by the id that its wake carries.
+
+        >>> (await clock.fire_of(wake.fire.id)).status
+        'delivered'
+        """
         alarm_id, occurrence = await self._fire_key(fire_id)
         fire = (await self.service.store.fires_at([(alarm_id, occurrence)])).get((alarm_id, occurrence))
         if fire is None or self.caller.owner not in ("", fire.owner_did):
@@ -117,7 +128,11 @@ class ChangeVerbs:
             raise as_python_names_it(error) from None
 
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
-        """Change what a request names, at the version it was meant for."""
+        """Change an alarm as a request asks, if it still has the given version.
+
+        >>> (await clock.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).label
+        'grants'
+        """
         wanted = wanted_change(asked, self.service.defaults.policy)
         said = wanted.fields
         self._check_pace(asked, said.get("policy"))
@@ -317,7 +332,12 @@ class ChangeVerbs:
         return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
 
     async def retry(self, fire_id: str) -> Fire:
-        """Open a failed or timed-out fire again. Under limits it is counted as a create is."""
+        """Retry a failed or timed-out fire. It counts against `creates_per_minute` like a new alarm.
+
+        >>> [failed] = await clock.failed(limit=1)
+        >>> (await clock.retry(failed.id)).status
+        'retrying'
+        """
         alarm_id, occurrence = await self._fire_key(fire_id)
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
@@ -360,7 +380,7 @@ class ChangeVerbs:
         raise Conflict(f"alarm {id!r} keeps being changed by others", field="id", fix="Try again.")
 
     async def _in_inbox(self, alarm: Alarm) -> list[Fire]:
-        """The wakes of an alarm that wait in the inbox or were fetched, also those of earlier occurrences."""
+        """Return the alarm's wakes that wait in the inbox or were taken from it, including earlier occurrences."""
         known = [name for name in self.service.settings.inboxes if name in (INBOX, alarm.target)]
         may_have = alarm.target in known or alarm.awaiting is not None or alarm.policy.overlap == "allow"
         if alarm.last_fired_at is None or not may_have:

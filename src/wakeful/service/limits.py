@@ -146,7 +146,7 @@ class Limits:
             await self._check_quota(owner, number, sizes[owner], now)
 
     async def admit_words(self, alarm: Alarm, *said: str, now: datetime) -> None:
-        """Let an alarm get longer words than it has."""
+        """Admit a longer message or payload for an alarm."""
         if (gained := sum(len(text.encode()) for text in said) - size(alarm)) > 0:
             await self._check_quota(alarm.owner_did, 0, gained, now)
 

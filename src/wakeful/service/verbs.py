@@ -159,7 +159,12 @@ class Alarms(ChangeVerbs):
         return Created(added.alarm, deduped=True)
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
-        """Keep many alarms: one bad request and none is kept. A taken key answers with the alarm that has it."""
+        """Set many alarms, or none if one request is invalid. For a key that is taken, return the existing alarm.
+
+        >>> asked = [wakeful.CreateRequest(wake_message=f"Read page {n}", when="in 1 hour") for n in (1, 2)]
+        >>> len(await clock.create_many(asked))
+        2
+        """
         alarms = [await self._drawn(wanted) for wanted in [self._wanted(one) for one in asked]]
         if self.caller.limited:
             await self.service.limits.admit(alarms, now=await self.service.now())
@@ -400,13 +405,16 @@ class Alarms(ChangeVerbs):
     # Fetch
 
     async def inbox(self, *, limit: int = 10, wait: float = 0, target: str = INBOX) -> list[TakenWake]:
-        """What waits in the inbox, leased until it is reported; with nothing there, wait so many seconds for it.
+        """Take wakes from the inbox, leased until they are reported; if there are none, wait up to `wait` seconds.
+
+        >>> for alarm, fire in await clock.inbox(limit=10, wait=0):
+        ...     await clock.completed(fire.id, "done")
 
         `target`: another inbox than the usual one, by the name that `[targets.NAME]` with `kind = "inbox"` gives it.
 
-        Each unpacks as (alarm, fire), and has `late_ms`, `missed` and `attempt` as a webhook's headers have them.
-        What is long comes in several calls: what does not fit goes on waiting. Whoever waits has a seat; a process that
-        is about to end waits no longer.
+        Each wake unpacks as (alarm, fire) and has `late_ms`, `missed` and `attempt`, like the headers of a webhook.
+        Wakes that are too long for one answer stay in the inbox for the next call. A waiting call counts against
+        `live_per_owner`, and ends early when its process stops.
         """
         if target not in self.service.settings.inboxes:
             known = ", ".join(self.service.settings.inboxes)
@@ -450,7 +458,7 @@ def _several(status: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_key(wanted: Wanted, alarm: Alarm, known: Alarm, on_conflict: OnConflict | None) -> None:
-    """Refuse a key that is taken, unless the caller takes whatever has it or asks for the very same once more."""
+    """Refuse a key that is taken, unless the caller accepts the existing alarm or repeats the same request."""
     if on_conflict == "return":
         return
     differ = differences(wanted, alarm, known)

@@ -93,7 +93,7 @@ def _made(added: Created) -> shape.BatchItem:
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
-    """None waits for the one before it: the store commits together what comes together.
+    """Set all items concurrently: the store commits together what arrives together.
 
     They begin a few at a time, since reading what was asked for is work: others on this loop get their turn in between.
     """
@@ -139,7 +139,7 @@ async def reset(context: Context, call: OperationRequest) -> Response:
     elif call["all"] == "true":
         count = await context.of(call).reset()
     else:
-        raise InvalidRequest("this cancels every pending alarm", field="all", fix="Say ?all=true if you mean it.")
+        raise InvalidRequest("this cancels every pending alarm", field="all", fix="Add ?all=true to confirm.")
     return answer(shape.ResetAnswer(cancelled=count, now=await context.now()))
 
 
@@ -192,7 +192,7 @@ async def fire(context: Context, call: OperationRequest) -> Response:
 
 async def why(context: Context, call: OperationRequest) -> Response:
     if "@" in call.id:
-        raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="Fires are at /v1/fires/{fire_id}/why.")
+        raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="For a fire use /v1/fires/{fire_id}/why.")
     return answer(await context.of(call).why(call.id))
 
 
@@ -220,7 +220,7 @@ OPERATIONS: Final = (
         query=(
             operations.several("status", ALARM_STATUSES, "Alarms in this state."),
             operations.choice("kind", get_args(Kind), "One-shots or series."),
-            operations.text("target", "Alarms that go there."),
+            operations.text("target", "Alarms of this target."),
             operations.text("label", "Alarms with exactly this label."),
             operations.text("conversation_id", "Alarms of this conversation."),
             operations.text("root_id", "Alarms of the chain that this alarm started."),

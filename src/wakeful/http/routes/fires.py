@@ -162,7 +162,7 @@ async def take(context: Context, call: OperationRequest) -> Response:
 
 
 def _wake(taken: TakenWake, url: str, secret: bytes) -> shape.InboxWake:
-    """The wake, which is the same each time, and beside it what is not."""
+    """Return the wake, which never changes, and what varies each time it is handed out."""
     alarm, fire = taken
     wake = Wake(replace(alarm, occurrence_at=fire.scheduled_for), report_url=url, secret=secret)
     return shape.InboxWake(**asdict(wake.content), **views.handed_out(taken))
@@ -175,16 +175,16 @@ _INBOX: Final = Operation(
     says="Take due wakes from the inbox, leased until they are reported",
     scope="write",
     query=(
-        operations.amount("wait", LONGEST_WAIT, 0, "So many seconds until something comes; 0 answers at once."),
-        operations.whole("limit", 1, INBOX_LIMIT, 10, "At most so many; fewer where they are long."),
+        operations.amount("wait", LONGEST_WAIT, 0, "How many seconds to wait for a wake; 0 answers at once."),
+        operations.whole("limit", 1, INBOX_LIMIT, 10, "The most to return; fewer if they are long."),
         operations.text("target", "Another inbox than the usual one, by its name."),
     ),
     answers={200: shape.InboxAnswer},
     waits=True,
 )
 _TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
-_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires that ended or stand so.")
-_TARGET: Final = operations.text("target", "Fires that went there.")
+_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires with this status.")
+_TARGET: Final = operations.text("target", "Fires of this target.")
 _FAILED: Final = replace(
     operations.several("status", UNSUCCESSFUL, "Which to retry; both unless said."), default=UNSUCCESSFUL
 )

@@ -40,7 +40,7 @@ async def agenda(context: Context, call: OperationRequest) -> Response:
 
 
 def _more(found: Matches[Any]) -> bool | UnsetType:
-    """Said where the answer ends at its limit or at its weight, and there may be more."""
+    """Note that there may be more, if the answer was cut at its limit or size."""
     return UNSET if found.further is None else True
 
 

@@ -228,7 +228,7 @@ def answer(value: Struct, status: int = 200, headers: Mapping[str, str] | None =
 
 
 def problem(error: WakefulError) -> views.Problem:
-    """An error as the body of an answer, also a refusal that only HTTP knows."""
+    """Return an error as the body of an answer."""
     if not isinstance(error, Refusal):
         return views.problem(error)
     return views.problem(error, error.status, HTTPStatus(error.status).phrase)

@@ -19,7 +19,7 @@ from wakeful.store.transfer import Transfer, why_closed
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection
 
-_PATIENCE: Final = 3600.0  # seconds for one statement: a backup of a large table is no reason to give up
+_PATIENCE: Final = 3600.0  # seconds for one statement: a backup of a large table takes long
 _LOCK_WITHIN: Final = "30s"
 _Convert = Callable[[Any], Any]
 

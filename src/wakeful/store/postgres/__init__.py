@@ -224,7 +224,7 @@ class PostgresStore:
         return alarm_of(rows[0]) if rows else None
 
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
-        key = key if key.isprintable() else ""  # a text that no column can hold is no alarm's key
+        key = key if key.isprintable() else ""  # no alarm has a key that no column can hold
         rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
         return list(map(alarm_of, rows))
 

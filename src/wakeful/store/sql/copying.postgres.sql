@@ -24,7 +24,7 @@ select count(*) from {t}{table} where {which};
 delete from {t}{table} where {which};
 
 -- name: release_leases
--- Who held them is gone. One that shared a crash with others is no suspect for that.
+-- Who held them is gone. Sharing a crash with others does not make one a suspect.
 update {t}alarms
    set claim = claim + 1,
        claimed_at = null,

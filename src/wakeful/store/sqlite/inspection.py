@@ -18,7 +18,7 @@ def inspected(db: apsw.Connection, *, naming: Naming, sql: Mapping[str, str], ah
     schema, known = version(db, naming), migrations("sqlite", naming)[-1].version
     broken = _broken(db, sql["broken" if thorough else "broken_quickly"])
     impossible: dict[str, int] = {}
-    if thorough and schema and not broken:  # what a damaged file counts is no evidence
+    if thorough and schema and not broken:  # the counts of a damaged file prove nothing
         counts: list[Any] = db.execute(sql["impossible"], {"ahead": ahead}).fetchall()
         impossible = dict(zip(IMPOSSIBLE, counts[0], strict=True))
     return Inspection(engine=engine, size=size, schema=schema, known=known, broken=broken, impossible=impossible)
