@@ -253,7 +253,8 @@ class Wakeful(Alarms):
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """For Starlette and FastAPI: open the clock with the application, dispatch while it serves, then close.
 
-        app = Starlette(lifespan=clock.lifespan, routes=[Mount("/wakeful", clock.asgi())])
+        >>> from starlette.applications import Starlette
+        >>> app = Starlette(lifespan=wakeful.open("wakeful.db").lifespan)
         """
         async with self, self.running():
             yield
