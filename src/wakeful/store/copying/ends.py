@@ -64,12 +64,13 @@ class CopyEnd:
     async def take_up(self, what: str, reason: str, *, by: str, now: datetime, lost: bool = False) -> None:
         """Make copied rows this database's own: leases are over, tasks are looked at anew, and it is put on record.
 
-        `lost`: the database that they come from may have gone on, and its workers may come back here.
+        `lost`: the database that they come from may have gone on, and its workers and readers may come back here.
         """
         tables = self.tables
         await tables.run("release_leases")
         if lost:
             await tables.run("raise_claims")
+            await tables.run("raise_versions")
         await tables.run("forget_workers")
         await tables.run("queue_links")
         await tables.go_on_numbering()
