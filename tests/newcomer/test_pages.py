@@ -42,16 +42,15 @@ def parse(line: str) -> None:
     """UsageError where the program would not take this line. Nothing is run."""
     words = shlex.split(line, comments=True)
     words = words[: next((at for at, word in enumerate(words) if word in (">", ">>", ";")), None)]
-    command, name = main, "wakeful"
+    command: click.Command = main
     context: click.Context | None = None
-    while True:
+    name: str | None = "wakeful"
+    while isinstance(command, click.Group):
         context = command.make_context(name, list(words), parent=context)
-        if not isinstance(command, click.Group):
-            return
-        words = [*context._protected_args, *context.args]
-        name, found, words = command.resolve_command(context, words)
+        name, found, words = command.resolve_command(context, [*context._protected_args, *context.args])
         assert found is not None
         command = found
+    command.make_context(str(name), list(words), parent=context)
 
 
 def check(line: str, *, whole: bool) -> None:

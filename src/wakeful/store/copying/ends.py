@@ -79,7 +79,8 @@ class CopyEnd:
     async def missing_task_table(self) -> str:
         """The connected table of tasks, where this database does not have it; else its tasks are looked at anew."""
         for (name,) in await self.tables.run("task_table"):
-            if await self.store.tasks.rows(str(name), limit=1) is None:
+            in_a_schema = self.file is not None and "." in name  # of PostgreSQL: a file has none
+            if in_a_schema or await self.store.tasks.rows(str(name), limit=1) is None:
                 return str(name)
             await self.store.tasks.connect(str(name))
         return ""
