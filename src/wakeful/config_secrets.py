@@ -98,6 +98,8 @@ class Elsewhere:
                     field=name,
                     fix=f"Set {variable} before the start.",
                 )
+            if not value.isascii():
+                _check_text(value, variable, field=name, where=where(name))
             self.found.append(value)
             return value
 
@@ -113,6 +115,13 @@ def without_values(error: InvalidConfig, values: list[str]) -> InvalidConfig:
             for form in (value, repr(value)[1:-1], repr(f"\"'{value}")[4:-1]):  # quotes in a longer text may be escaped
                 message = message.replace(form, HIDDEN)
     return error if message == error.message else InvalidConfig(message, field=error.field, fix=error.fix)
+
+
+def _check_text(value: str, variable: str, *, field: str, where: str) -> None:
+    try:
+        value.encode()  # a variable may hold any bytes: those that are not text come as lone surrogates
+    except UnicodeEncodeError:
+        raise InvalidConfig(f"{where}: the variable {variable} is not text in UTF-8", field=field) from None
 
 
 def _file_fix(file: str, path: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from wakeful.errors import InvalidConfig
 
@@ -109,6 +108,8 @@ class SettingsFile:
 
 def password_in(db: str) -> tuple[str, ...]:
     """The password in a database's address, as it is written there and as it is meant; none where there is none."""
+    from urllib.parse import unquote, urlsplit
+
     try:
         written = urlsplit(db).password if "://" in db else None
     except ValueError:

@@ -65,6 +65,10 @@ class TestVariables:
         assert f"wakeful.toml, line 4: the variable OPS {state}" in refused.message
         assert (refused.field, refused.fix) == ("targets.ops.secret", "Set OPS before the start.")
 
+    def test_bytes_that_are_not_text_are_refused(self, tmp_path: Path) -> None:
+        refused = refusal(tmp_path, f'{HOOK}secret = "${{OPS}}"\n', OPS="abc\udcff")
+        assert "wakeful.toml, line 4: the variable OPS is not text in UTF-8" in refused.message
+
     @pytest.mark.parametrize("text", ["${", "${}", "${a b}", "a ${A"])
     def test_what_is_not_a_name_is_refused(self, tmp_path: Path, text: str) -> None:
         refused = refusal(tmp_path, f'\nowner = "{text}"\n', A="x")
