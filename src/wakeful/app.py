@@ -13,6 +13,7 @@ from wakeful.alarm import INBOX, users_of
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import TARGET_KINDS, Settings, load
+from wakeful.config_secrets import FILE_SUFFIX
 from wakeful.config_sources import make_folder, nearest
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
@@ -200,7 +201,8 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         made = getattr(import_module(module), cls)
         taken = signature(made).parameters
         if odd := next((name for name in given if name not in taken), None):
-            fix = nearest(odd, taken) or f"docs/targets/{kind}.md lists what {kind} takes."
+            by_file = [f"{one}{FILE_SUFFIX}" for one, parameter in taken.items() if parameter.annotation == "str"]
+            fix = nearest(odd, [*taken, *by_file]) or f"docs/targets/{kind}.md lists what {kind} takes."
             raise InvalidRequest(f"a {kind} target has no setting {odd!r}", field=odd, fix=fix)
         if "clock" in taken:
             given["clock"] = clock
