@@ -203,7 +203,7 @@ class Alarms(ChangeVerbs):
             origin = await chained(self.service.store, origin, parent_fire)
         now = await self.service.now()
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
-        await self.service.registry.admit(alarm)
+        await self.service.targets.admit(alarm)
         return alarm
 
     async def fire(self, id: str) -> Alarm:
@@ -217,7 +217,7 @@ class Alarms(ChangeVerbs):
         now = await self.service.now()
         copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=self.caller.via)
         copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
-        await self.service.registry.admit(copy)
+        await self.service.targets.admit(copy)
         if self.caller.limited:
             await self.service.limits.admit([copy], now=now)
         [added] = await self.service.store.add([copy])
