@@ -129,7 +129,7 @@ async def test_a_dry_run_says_what_would_happen_and_writes_nothing(gateway: Gate
 
 
 def test_a_dry_run_knows_who_may_write_to_whom() -> None:
-    settings = Settings(chats={"ada": ("ada@*",)})
+    settings = Settings(chats={"ada": ["ada@*"]})
     tasks = [
         Task(id=chat, owner="ada", chat_jid=chat, prompt="hi", cron="0 9 * * *", status="active")
         for chat in ("ada@home", "eve@home")
