@@ -24,7 +24,7 @@ from tests.acting import Draft, acting, keep
 from tests.databases import database_of
 from wakeful.alarm import Alarm, users_of
 from wakeful.dispatcher import ServedTarget
-from wakeful.http.operations import next_cursor
+from wakeful.moments import cursor_text
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 from wakeful.testing import store_of, targets_of
@@ -83,7 +83,7 @@ class World(Struct):
             names
             | texts
             | keys
-            | {"taskId": self.task, "cursor": next_cursor(self.pending.created_at + timedelta(days=1), id)}
+            | {"taskId": self.task, "cursor": cursor_text(self.pending.created_at + timedelta(days=1), id)}
         )
 
     async def state(self) -> Any:

@@ -195,7 +195,7 @@ async def test_what_is_due_by_now_is_passed_over_where_that_is_asked(
     async with end_of(settings) as end:
         restored = await bring_back(tmp_path / "b.db", end, missed="skip")
         assert (restored.due, restored.skipped) == (4, 4)
-        after = await end.store.get_many([alarm.id for alarm in alarms.values()])
+        after = {alarm.id: alarm for alarm in await end.store.find(AlarmQuery())}
         now = datetime.now(UTC)
         assert after[alarms["once"].id].status == "failed"
         assert after[alarms["once"].id].last_error.startswith("not delivered: missed")

@@ -84,6 +84,7 @@ _names: Final = attrgetter(*_NAMES)
 def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     """The alarm that is wanted, waiting for its first occurrence."""
     now = whole_ms(now)
+    timing = understand(wanted.time, now=now)
     alarm = Alarm(
         id=id,
         owner_did=origin.owner_did,
@@ -96,10 +97,14 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
         occurrence_at=now,
         created_at=now,
         updated_at=now,
+        kind=timing.kind,
+        fire_at=timing.fire_at,
+        cron_expr=timing.cron_expr,
+        timezone=timing.timezone,
         **wanted.fields,
     )
     check(alarm)
-    return planned(timed(alarm, understand(wanted.time, now=now)), now=now)
+    return planned(alarm, now=now)
 
 
 def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:

@@ -86,7 +86,7 @@ def target_ls() -> None:
 
     async def do(clock: Wakeful) -> tuple[dict[str, list[Worker]], dict[str, TargetState], datetime]:
         service = clock.service
-        return await service.targets(), await service.target_states(), await service.now()
+        return await service.targets.served(), await service.targets.states(), await service.now()
 
     served, states, now = asked().run(do)
     lines = [_target(name, workers, states.get(name)) for name, workers in sorted(served.items())]
@@ -109,7 +109,7 @@ def _target(name: str, workers: list[Worker], state: TargetState | None) -> dict
 @click.option("--reason", default="", help="Why, for those who ask later.")
 def target_pause(name: str, reason: str) -> None:
     """Deliver nothing to a target until it is resumed."""
-    state = asked().run(lambda clock: clock.service.pause_target(name, by=clock.settings.owner, reason=reason))
+    state = asked().run(lambda clock: clock.service.targets.pause(name, by=clock.settings.owner, reason=reason))
     _state(state, "paused")
 
 
@@ -117,7 +117,7 @@ def target_pause(name: str, reason: str) -> None:
 @click.argument("name")
 def target_resume(name: str) -> None:
     """Deliver to a paused target again."""
-    _state(asked().run(lambda clock: clock.service.resume_target(name, by=clock.settings.owner)), "ok")
+    _state(asked().run(lambda clock: clock.service.targets.resume(name, by=clock.settings.owner)), "ok")
 
 
 def _state(state: TargetState, word: str) -> None:

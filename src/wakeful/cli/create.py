@@ -146,7 +146,7 @@ async def _warn(service: Service, added: Created) -> None:
     name = added.alarm.target
     if service.is_remote:  # whoever answers us there delivers as well
         return
-    if not (await service.targets()).get(name):
+    if not (await service.targets.served()).get(name):
         click.echo(f"note: no running worker serves {name!r} yet; start one with: wakeful serve", err=True)
 
 

@@ -118,7 +118,7 @@ async def _running(clock: Wakeful, store: Store) -> list[Finding]:
     tokens = [token for token in await store.tokens() if token.is_live(now)]
     return [
         diagnosis.dispatcher(workers, now),
-        *diagnosis.targets(await service.targets(), states, running=alive),
+        *diagnosis.targets(await service.targets.served(), states, running=alive),
         *await _unusable(clock),
         diagnosis.overdue(await store.backlog(lease=settings.lease), paused, now),
         diagnosis.clock(here, now, workers),

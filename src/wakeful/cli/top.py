@@ -64,8 +64,8 @@ async def _look(clock: Wakeful) -> Overview:
     return overview(
         alarms,
         fires,
-        await clock.service.targets(),
-        await clock.service.target_states(),
+        await clock.service.targets.served(),
+        await clock.service.targets.states(),
         more=len(alarms) >= _LOOKED_AT or len(fires) >= _LOOKED_AT,
         lease=clock.settings.lease,
         now=now,

@@ -37,7 +37,7 @@ async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
 async def _delivering(clock: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
     """Deliver in this process where no worker does: otherwise the waiting would have no end."""
     # Whoever answers us at a server delivers there as well.
-    if clock.service.is_remote or (await clock.service.targets()).get(alarm.target):
+    if clock.service.is_remote or (await clock.service.targets.served()).get(alarm.target):
         yield
         return
     click.echo("note: no worker is running on this database: this command delivers while it waits", err=True)

@@ -71,7 +71,7 @@ class Tools:
 
     async def _set(self, alarm: Alarm, like: Alarm | None) -> AlarmResult:
         notes = [] if like is None else [f"Alarm {like.id} has the same message and time: cancel one if you meant one."]
-        if not (await self._service.targets()).get(alarm.target):
+        if not (await self._service.targets.served()).get(alarm.target):
             notes.append(f"No running worker serves {alarm.target!r} yet: it fires once one does (`wakeful serve`).")
         return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
 

@@ -138,7 +138,7 @@ class ChangeVerbs:
         self._check_pace(asked, said.get("policy"))
         if "target" in said or "conversation_id" in said:
             before = await self.get(id)
-            await self.service.registry.admit(replace(before, **said), via=before.created_via)
+            await self.service.targets.admit(replace(before, **said), via=before.created_via)
         words = [said[name] for name in ("wake_message", "payload") if name in said]
         if self.caller.limited and any(words):
             now = await self.service.store.now()

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
 from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL
 from wakeful.errors import InvalidRequest
-from wakeful.store import AlarmQuery, FireQuery, Matches, Store
+from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
 from wakeful.store.pages import Cursor
 
 _ALARMS: Final = {"pending": PENDING, "cancelled": ("cancelled",)}
@@ -29,7 +29,6 @@ _FIRES: Final = {"fired": _UNDER_WAY} | {status: (status,) for status in FIRE_ST
 STATUSES: Final = (*_ALARMS, *_FIRES)
 _ALWAYS: Final = timedelta(days=366 * 1000)
 _ALL: Final = 2**31 - 1
-ALARMS_AT_ONCE: Final = 25  # read beside their fires: each may have all the words and state an alarm can
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -113,17 +112,14 @@ class History:
         return _joined([await self._told(query)], limit, self._most)
 
     async def _told(self, wanted: FireQuery) -> _Lines:
-        lines, at_once = _Lines(self._most, wanted.limit), ALARMS_AT_ONCE if self._most else wanted.limit
-        while fires := await self._store.fires(wanted):
-            for at in range(0, len(fires), at_once):
-                some = fires[at : at + at_once]
-                alarms = await self._store.get_many({fire.alarm_id for fire in some})
-                for fire in some:
-                    if not lines.take(fire.scheduled_for, _told(fire, alarms.get(fire.alarm_id))):
-                        return lines
-            if lines.ends(fires.further):
+        lines = _Lines(self._most, wanted.limit)
+        while page := await self._store.described_fires(wanted):
+            for found in page:
+                if not lines.take(found.fire.scheduled_for, _told(found)):
+                    return lines
+            if lines.ends(page.further):
                 break
-            wanted = replace(wanted, cursor=fires.further)
+            wanted = replace(wanted, cursor=page.further)
         return lines
 
     async def _untold(self, wanted: AlarmQuery) -> _Lines:
@@ -218,15 +214,16 @@ def _speaks(fire: Fire, target: str) -> bool:
     return fire.status not in STEPPED_OVER and target in ("", fire.target)
 
 
-def _told(fire: Fire, alarm: Alarm | None) -> HistoryEntry:
+def _told(found: DescribedFire) -> HistoryEntry:
+    fire = found.fire
     return HistoryEntry(
         id=fire.id,
         alarm_id=fire.alarm_id,
         status=fire.status,
         target=fire.target,
         scheduled_for=fire.scheduled_for,
-        label=alarm.label if alarm else "",
-        message=alarm.wake_message if alarm else "",
+        label=found.label,
+        message=found.wake_message,
         reason=fire.reason,
         attempts=fire.attempts,
         started_at=fire.started_at,
@@ -235,9 +232,9 @@ def _told(fire: Fire, alarm: Alarm | None) -> HistoryEntry:
         result=fire.result,
         error=fire.last_error,
         count=fire.count,
-        max_failures=alarm.max_failures if alarm else 0,
-        created_by=alarm.created_by if alarm else "",
-        created_via=alarm.created_via if alarm else "",
+        max_failures=found.max_failures,
+        created_by=found.created_by,
+        created_via=found.created_via,
     )
 
 

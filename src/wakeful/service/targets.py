@@ -71,8 +71,17 @@ class TargetRegistry:
                 found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
         return found
 
-    async def mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
-        """Pause a target or let it go on."""
+    async def states(self) -> dict[str, TargetState]:
+        """What is known of targets that were paused or failed."""
+        return await self._store.target_states()
+
+    async def pause(self, name: str, *, by: str = "", reason: str = "") -> TargetState:
+        return await self._mark(name, paused=True, by=by, reason=reason)
+
+    async def resume(self, name: str, *, by: str = "") -> TargetState:
+        return await self._mark(name, paused=False, by=by, reason="")
+
+    async def _mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
         await self.check(name)
         now = await self._store.now()
         known = (await self._store.target_states()).get(name)

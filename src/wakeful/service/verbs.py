@@ -42,6 +42,7 @@ from wakeful.store import Added, AlarmQuery, FireQuery, Matches, Stats
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
 HANDED_OUT: Final = 4_000_000  # characters of wakes taken from an inbox at once, but always one wake
 EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
+_ON_CONFLICT: Final = (None, *get_args(OnConflict))
 Cursor = tuple[datetime, str]
 
 
@@ -134,7 +135,7 @@ class Alarms(ChangeVerbs):
         `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
         """
         on_conflict = asked.on_conflict
-        if on_conflict not in (None, *get_args(OnConflict)):
+        if on_conflict not in _ON_CONFLICT:
             raise InvalidRequest(
                 f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
             )
@@ -202,7 +203,7 @@ class Alarms(ChangeVerbs):
             origin = await chained(self.service.store, origin, parent_fire)
         now = await self.service.now()
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
-        await self.service.registry.admit(alarm)
+        await self.service.targets.admit(alarm)
         return alarm
 
     async def fire(self, id: str) -> Alarm:
@@ -216,7 +217,7 @@ class Alarms(ChangeVerbs):
         now = await self.service.now()
         copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=self.caller.via)
         copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
-        await self.service.registry.admit(copy)
+        await self.service.targets.admit(copy)
         if self.caller.limited:
             await self.service.limits.admit([copy], now=now)
         [added] = await self.service.store.add([copy])

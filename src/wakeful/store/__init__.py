@@ -8,7 +8,7 @@ a store raises StoreUnavailable (nothing is known to be written) or StoreBusy (a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol
 
@@ -118,6 +118,17 @@ class FireQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+
+
+class DescribedFire(Struct, frozen=True, kw_only=True):
+    """A fire with what a list of fires tells of its alarm, if there is one. Its payload is not: it may be long."""
+
+    label: str = ""
+    wake_message: str = ""
+    max_failures: int = 0
+    created_by: str = ""
+    created_via: str = ""
+    fire: Fire
 
 
 class Stats(Struct, frozen=True, kw_only=True):
@@ -278,10 +289,6 @@ class Store(Protocol):
         """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
         ...
 
-    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        """Return the alarms with these ids that exist, of any owner, in one read."""
-        ...
-
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         """Newest first by (created_at, id); a cursor continues strictly after what it names.
 
@@ -292,6 +299,10 @@ class Store(Protocol):
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
         """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
+        ...
+
+    async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
+        """The same with what their alarms say, in one statement."""
         ...
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:

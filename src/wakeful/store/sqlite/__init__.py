@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -30,6 +30,7 @@ from wakeful.store import (
     AlarmQuery,
     Claim,
     Claimed,
+    DescribedFire,
     FireQuery,
     Followed,
     Inspection,
@@ -53,6 +54,7 @@ from wakeful.store.rows import (
     to_alarm,
     to_alarm_and_fire,
     to_alarms,
+    to_described_fire,
     to_event,
     to_fire,
     to_moved_fire,
@@ -234,14 +236,6 @@ class SqliteStore(SqliteTokens):
             return []
         return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
 
-    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        asked = [id for id in ids if _storable(id)]
-
-        def work(db: apsw.Connection) -> list[Row]:
-            return [row for id in asked for row in db.execute(self._sql["same_id"], (id,))]
-
-        return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
-
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         page = await self._page("find", search_values(query), most=query.most, text=query.text)
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
@@ -256,6 +250,10 @@ class SqliteStore(SqliteTokens):
     async def fires(self, query: FireQuery) -> Matches[Fire]:
         page = await self._page("fires", search_values(query), most=query.most)
         return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
+        page = await self._page("described_fires", search_values(query), most=query.most)
+        return page.found(to_described_fire, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
     async def _page(self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "") -> Page[Row]:
         limit = values["limit"]
