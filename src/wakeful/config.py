@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -277,6 +276,8 @@ def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
         if path is not None:
             raise InvalidConfig(f"{file} does not exist", field="config", fix="Name an existing file.")
         return {}
+    import tomllib  # only where there is a file: it takes as long to import as the rest of this module
+
     try:
         text = file.read_text()
         raw = tomllib.loads(text)

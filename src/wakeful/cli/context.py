@@ -72,10 +72,13 @@ class CliContext:
 
         return Output.on_stdout(json=self.json)
 
-    def run(self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, **flags: Any) -> T:
+    def run(
+        self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, delivers: bool = False, **flags: Any
+    ) -> T:
         """Open the database, or speak to the server that is named, do something with the clock, and close it.
 
-        `creates`: a database is made where there is none yet.
+        `creates`: a database is made where there is none yet. `delivers`: the targets are built too, for whoever runs
+        the dispatcher.
         """
         import asyncio
 
@@ -91,7 +94,8 @@ class CliContext:
             check_database(settings, creates=creates)
 
         async def opened() -> T:
-            async with open_server(url, token) if settings is None else build(settings, via="cli") as clock:
+            local = None if settings is None else build(settings, via="cli", delivers=delivers)
+            async with local or open_server(url, token) as clock:
                 return await verb(clock)
 
         return asyncio.run(opened())

@@ -93,7 +93,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         await _warn(clock.service, added)
         return added, now, None
 
-    added, now, fire = asked().run(do, creates=True)
+    added, now, fire = asked().run(do, creates=True, delivers=wait)
     _tell(added, zone, now, fired=outcome(fire) if wait else "", fire=fire)
     return 0 if not wait or (fire is not None and fire.status in GOOD) else 1
 

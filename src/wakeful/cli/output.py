@@ -5,7 +5,7 @@ Alarms hold words of strangers: a control character in them never reaches a term
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ from wakeful.schedule.descriptions import moment as in_words
 _GAP: Final = "  "
 SHORT: Final = 13  # signs of an id: the millisecond it was made at
 _WIDEST: Final = 52  # a fire's id is just as wide
+_USUAL_WIDTH: Final = 80
 _LAST: Final = 12  # of the last column, at least
 _NARROWEST: Final = 7  # of any other
 _WHOLE: Final = ("id", "fire", "next", "scheduled", "fires at", "status")  # cut, these would mean something else
@@ -37,11 +38,11 @@ _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the rea
 class Output:
     json: bool = False
     terminal: bool = False
-    width: int = 80
+    width: int = _USUAL_WIDTH
 
     @classmethod
     def on_stdout(cls, *, json: bool) -> Output:
-        return cls(json=json, terminal=sys.stdout.isatty(), width=shutil.get_terminal_size().columns)
+        return cls(json=json, terminal=sys.stdout.isatty(), width=_columns())
 
     @property
     def is_table(self) -> bool:
@@ -83,6 +84,16 @@ class Output:
         widest = max(map(len, given), default=0)
         for name, value in given.items():
             click.echo(f"{name:<{widest}}{_GAP}{value}" if self.terminal else f"{name}\t{value}")
+
+
+def _columns() -> int:
+    """How wide the terminal is: as `shutil` says it, which takes longer to import than to ask."""
+    if (said := os.environ.get("COLUMNS", "")).isdecimal() and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError, AttributeError):  # not a terminal, or no file at all
+        return _USUAL_WIDTH
 
 
 def clean(text: str) -> str:
