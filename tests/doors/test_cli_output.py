@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,11 +12,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.doors.pty_world import check_snapshot, on_a_terminal, piped
+from wakeful import views
 from wakeful.alarm import ALARM_STATUSES
 from wakeful.alarm.model import FIRE_STATUSES
 from wakeful.cli import times
 from wakeful.cli.colours import is_coloured, painted
 from wakeful.cli.output import Output, clean, table
+from wakeful.errors import NotFound
 from wakeful.service.diagnosis import State
 
 
@@ -125,6 +128,81 @@ def test_every_status_has_a_colour_and_takes_no_room() -> None:
 def test_words_of_an_alarm_are_never_painted(capsys: pytest.CaptureFixture[str]) -> None:
     Output(terminal=True, coloured=True).rows(("label", "message"), [("failed", "failed")], {})
     assert "\x1b[31m" not in capsys.readouterr().out
+
+
+class TestErrorsAsJson:
+    @pytest.mark.parametrize(
+        ("command", "error"),
+        [
+            (
+                ("at", "every day", "hello"),
+                {
+                    "code": "invalid_schedule",
+                    "message": "'day' repeats",
+                    "field": "when",
+                    "fix": "Use: wakeful every 'day' MESSAGE",
+                    "exit_status": 2,
+                },
+            ),
+            (
+                ("ls", "--jsn"),
+                {
+                    "code": "invalid_request",
+                    "message": "there is no option --jsn. Did you mean --json?",
+                    "field": "--jsn",
+                    "fix": "See: wakeful ls --help",
+                    "exit_status": 2,
+                },
+            ),
+            (
+                ("ls", "-n", "0"),
+                {
+                    "code": "invalid_request",
+                    "message": "Invalid value for '-n': 0 is not in the range x>=1.",
+                    "field": "-n",
+                    "fix": "See: wakeful ls --help",
+                    "exit_status": 2,
+                },
+            ),
+            (
+                ("lss",),
+                {
+                    "code": "invalid_request",
+                    "message": "there is no command 'lss'. Did you mean ls?",
+                    "fix": "See: wakeful --help",
+                    "exit_status": 2,
+                },
+            ),
+        ],
+        ids=["of the service", "option", "value", "command"],
+    )
+    def test_whatever_is_wrong_is_one_document(
+        self, tmp_path: Path, command: tuple[str, ...], error: dict[str, object]
+    ) -> None:
+        answer, said = piped(*command, "--json", "--db", "w.db", cwd=tmp_path, code=2)
+        assert (answer, json.loads(said)) == ("", {"error": error})
+        plain = piped(*command, "--db", "w.db", cwd=tmp_path, code=2)[1]
+        assert plain.startswith("error: ")
+        assert str(error["message"]) in plain
+
+    def test_it_has_the_words_of_http(self, tmp_path: Path) -> None:
+        """`views.problem` is what HTTP answers with."""
+        piped("db", "migrate", "--db", "w.db", cwd=tmp_path)
+        said = json.loads(piped("show", "nonesuch", "--json", "--db", "w.db", cwd=tmp_path, code=3)[1])["error"]
+        problem = views.problem(NotFound("there is no alarm 'nonesuch'", field="id"))
+        assert (said["code"], said["field"]) == (problem.code, problem.field)
+        assert said["message"] in problem.detail
+
+    def test_each_alarm_that_is_refused_has_a_line(self, tmp_path: Path) -> None:
+        piped("at", "in 5 days", "Look", "--key", "there", "--db", "w.db", cwd=tmp_path)
+        done, said = piped("cancel", "one", "there", "two", "--json", "--db", "w.db", cwd=tmp_path, code=3)
+        assert [alarm["status"] for alarm in json.loads(done)["alarms"]] == ["cancelled"]
+        lines = [json.loads(line)["error"] for line in said.splitlines()]
+        assert [line["message"] for line in lines] == ["there is no alarm 'one'", "there is no alarm 'two'"]
+
+    def test_words_after_two_dashes_are_not_options(self, tmp_path: Path) -> None:
+        said = piped("at", "--db", "w.db", "--", "every day", "--json", cwd=tmp_path, code=2)[1]
+        assert said.startswith("error: ")
 
 
 class TestOnATerminal:

@@ -39,7 +39,7 @@ def _each(ids: tuple[str, ...], verb: Verb, noun: str = "alarms") -> int:
         short = out.ids([str(one["id"]) for one in done])
         rows = [(short[str(one["id"])], str(one["status"]), _remark(one, now)) for one in done]
         out.rows(("id", "status", "remark"), rows, {noun: done, "now": now})
-    statuses = [tell(error) for error in refused]
+    statuses = [tell(error, json=asked().json) for error in refused]
     return statuses[0] if statuses else 0
 
 
