@@ -24,7 +24,7 @@ def distance(length: timedelta, parts: int = 2) -> str:
     seconds = round(abs(length).total_seconds())  # what was asked for 2 days ahead is not 1 d 23 h a blink later
     if seconds >= _DAYS_ALONE * 86_400:
         parts = 1
-    said = []
+    said: list[str] = []
     for size, name in _UNITS:
         if (count := seconds // size) or (name == "s" and not said):
             said.append(f"{count} {name}")
