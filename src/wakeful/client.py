@@ -17,19 +17,18 @@ from msgspec.structs import replace
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
-from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.service import Alarms, Caller, Service
 from wakeful.store import Store, Worker
-from wakeful.targets.handler import Handler
 from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
+    from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
     from wakeful.service.live import LiveEvent
 
 log = logging.getLogger("wakeful.client")
@@ -60,12 +59,13 @@ class Wakeful(Alarms):
         clock: Clock | None = None,
         via: str = "python",
         task_target: Callable[[], ServedTarget] | None = None,
+        declared: Mapping[str, Users] | None = None,
     ) -> None:
         self.settings = settings
         self._store = store
         self._clock = clock or SystemClock()
         self._served: dict[str, ServedTarget] = dict(targets)
-        self._declared: set[str] = set()  # served by handlers of other processes
+        self._declared = dict(declared or {})  # served by other processes, and who may use them
         self._task_target = task_target
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
@@ -85,7 +85,9 @@ class Wakeful(Alarms):
                 served.target.arriving = self.service.inbox_signal.ring
 
     def _users(self, target: str) -> Users:
-        return served.users if (served := self._served.get(target)) is not None else Users()
+        if (served := self._served.get(target)) is not None:
+            return served.users
+        return self._declared.get(target, Users())
 
     async def __aenter__(self) -> Self:
         try:
@@ -152,6 +154,9 @@ class Wakeful(Alarms):
         return None and report later with `completed` or `delivery_failed`.
         """
 
+        from wakeful.dispatcher import ServedTarget
+        from wakeful.targets.handler import Handler
+
         if not isinstance(name, str):
             raise InvalidRequest(
                 "a handler needs the name of its target", field="handler", fix='Write @clock.handler("NAME").'
@@ -180,12 +185,14 @@ class Wakeful(Alarms):
         >>> (await clock.set("tomorrow at 9am", "Check the grant portal", target="ops")).target
         'ops'
         """
-        self._declared.update(names)
+        self._declared |= dict.fromkeys(names, Users())
 
     @property
     def dispatcher(self) -> Dispatcher:
         """The dispatcher, created on first use: handlers are registered before it runs."""
         if self._dispatcher is None:
+            from wakeful.dispatcher import Dispatcher
+
             now = self._clock.now()
             worker = Worker(
                 id=Ids().new(now),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -26,7 +26,9 @@ from wakeful.errors import (
     UnknownTarget,
     WakefulError,
 )
-from wakeful.service.taken_wake import TakenWake
+
+if TYPE_CHECKING:
+    from wakeful.service.taken_wake import TakenWake
 
 # code → (HTTP status, exit status of the command line)
 DOORS: Final[dict[str, tuple[int, int]]] = {

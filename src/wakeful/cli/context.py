@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from wakeful.cli.colours import CHOICES
+
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
     from wakeful.cli.output import Output
@@ -26,6 +28,7 @@ class CliContext:
     json: bool = False
     server_url: str | None = None
     profile: str | None = None
+    color: str = "auto"
 
     def server(self) -> tuple[str, str | None]:
         """The server that is asked, and the token where a profile has one; empty where it is a database.
@@ -70,12 +73,15 @@ class CliContext:
     def output(self) -> Output:
         from wakeful.cli.output import Output
 
-        return Output.on_stdout(json=self.json)
+        return Output.on_stdout(json=self.json, color=self.color)
 
-    def run(self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, **flags: Any) -> T:
+    def run(
+        self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, delivers: bool = False, **flags: Any
+    ) -> T:
         """Open the database, or speak to the server that is named, do something with the clock, and close it.
 
-        `creates`: a database is made where there is none yet.
+        `creates`: a database is made where there is none yet. `delivers`: the targets are built too, for whoever runs
+        the dispatcher.
         """
         import asyncio
 
@@ -91,7 +97,8 @@ class CliContext:
             check_database(settings, creates=creates)
 
         async def opened() -> T:
-            async with open_server(url, token) if settings is None else build(settings, via="cli") as clock:
+            local = None if settings is None else build(settings, via="cli", delivers=delivers)
+            async with local or open_server(url, token) as clock:
                 return await verb(clock)
 
         return asyncio.run(opened())
@@ -121,6 +128,11 @@ SHARED: Final = [
     _shared("--config", "The settings file, instead of ./wakeful.toml.", metavar="FILE"),
     _shared("--owner", "Whose alarms.", metavar="NAME"),
     _shared("--json", "Answer with one JSON document.", is_flag=True, default=None),
+    _shared(
+        "--color",
+        "Colour by status: on a terminal (auto), always or never. NO_COLOR is honoured.",
+        type=click.Choice(CHOICES),
+    ),
 ]
 
 

@@ -11,10 +11,13 @@ import msgspec
 
 from wakeful.alarm import Alarm
 from wakeful.app import Wakeful
+from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, utc
+from wakeful.cli.zone import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, TooMany
+from wakeful.schedule import zone
 from wakeful.service.live import WHATS, Live, LiveEvent, recent
 from wakeful.service.subscription import Subscription
 
@@ -39,8 +42,12 @@ def tail_command(id: str, follow: bool, limit: int, whats: tuple[str, ...]) -> N
 
     async def do(clock: Wakeful) -> None:
         say = _Teller(clock, out)
+        said = 0
         async for event in _events(clock, id, whats, limit=limit, follow=follow):
             await say(event)
+            said += 1
+        if not said and limit:
+            out.empty("Nothing has happened here yet.")
 
     try:
         asked().run(do)
@@ -110,13 +117,13 @@ class _Teller:
         if self._out.json:
             line = msgspec.json.encode(_document(event, alarm)).decode()
         elif self._out.terminal:
-            line = _line(event, alarm, self._out.width)
+            line = _line(event, alarm, self._out)
         else:
             words = (alarm.label, alarm.wake_message) if alarm else ("", "")
             target = event.target or (alarm.target if alarm else "")
             cells = (utc(event.at), event.what, target, event.fire_id or event.alarm_id, *words, event.reason)
             line = "\t".join(map(clean, cells))
-        click.echo(line)  # flushed at once: whoever reads the pipe hears of it when it happens
+        self._out.echo(line)  # flushed at once: whoever reads the pipe hears of it when it happens
 
     async def _alarm(self, id: str) -> Alarm | None:
         if id not in self._words:
@@ -136,9 +143,12 @@ def _document(event: LiveEvent, alarm: Alarm | None) -> dict[str, Any]:
     return shown
 
 
-def _line(event: LiveEvent, alarm: Alarm | None, width: int) -> str:
+def _line(event: LiveEvent, alarm: Alarm | None, out: Output) -> str:
     words = (alarm.label or alarm.wake_message) if alarm is not None else ""
     target = event.target or (alarm.target if alarm is not None else "")
     said = f"{words}: {event.reason}" if event.reason and words else words or event.reason
-    head = f"{event.at:%m-%d %H:%M:%S}Z  {event.what:<9}  {clean(target)[:12]:<12}  {event.alarm_id[:_SHORT]}  "
-    return (head + clean(said))[:width].rstrip()
+    at, what = f"{event.at.astimezone(zone(reader_zone())):%d %b %H:%M:%S}", f"{event.what:<9}"
+    rest = f"  {clean(target)[:12]:<12}  {event.alarm_id[:_SHORT]}  {clean(said)}"[
+        : out.width - len(at) - len(what) - 2
+    ]
+    return f"{at}  {painted(what, event.what) if out.coloured else what}{rest}".rstrip()

@@ -7,8 +7,8 @@ every verb: somebody else's task is not found.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import secrets
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
@@ -284,7 +284,7 @@ def _status(task: Task) -> str:
 
 
 def _minted(now: datetime) -> str:
-    return f"task-{unix_ms(now)}-{secrets.token_hex(4)}"
+    return f"task-{unix_ms(now)}-{os.urandom(4).hex()}"
 
 
 def _edited(task: Task, edit: TaskEdit) -> Task:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct, inspect
@@ -57,6 +58,7 @@ class Column(Struct, frozen=True):
     type: str  # in PostgreSQL
 
 
+@cache
 def columns(struct: type[Struct]) -> tuple[Column, ...]:
     """The columns a struct is kept in; of which kind each is says its field's annotation."""
     info = inspect.type_info(struct)
