@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import Any, Unpack
 
 from wakeful.alarm import INBOX, users_of
 from wakeful.client import Wakeful
@@ -16,6 +16,7 @@ from wakeful.config import TARGET_KINDS, Settings, load
 from wakeful.config_sources import make_folder, nearest
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.keywords import OpenKeywords
 from wakeful.logs import shown
 from wakeful.schedule import duration
 from wakeful.store import Store
@@ -35,7 +36,7 @@ def open(
     config: str | os.PathLike[str] | None = None,
     clock: Clock | None = None,
     token: str | None = None,
-    **settings: Any,
+    **settings: Unpack[OpenKeywords],
 ) -> Wakeful:
     """Open a clock on a SQLite file, a `postgresql://…` database, or a server at `https://…`.
 
@@ -60,7 +61,16 @@ def open(
     return build(load(config, flags=flags), clock=clock)
 
 
-def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = False, **settings: Any) -> SyncWakeful:
+def open_sync(
+    db: str | os.PathLike[str] | None = None,
+    *,
+    background: bool = False,
+    owner: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
+    **settings: Unpack[OpenKeywords],
+) -> SyncWakeful:
     """Open a clock whose verbs need no `await`, for plain scripts and notebooks.
 
     >>> with wakeful.open_sync("wakeful.db") as clock:
@@ -68,7 +78,11 @@ def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = Fa
 
     `background`: dispatch as long as it is open.
     """
-    return SyncWakeful(lambda: open(db, **settings), background=background)
+
+    def make() -> Wakeful:
+        return open(db, owner=owner, config=config, clock=clock, token=token, **settings)
+
+    return SyncWakeful(make, background=background)
 
 
 def _server(db: str | os.PathLike[str] | None) -> str:

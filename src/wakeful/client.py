@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.service import Alarms, Caller, Service
 from wakeful.store import Store, Worker
-from wakeful.targets.handler import Handler
+from wakeful.targets.handler import Handler, HandlerFunction
 from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeful.client")
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=HandlerFunction)
 
 
 @runtime_checkable
@@ -253,7 +253,8 @@ class Wakeful(Alarms):
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """For Starlette and FastAPI: open the clock with the application, dispatch while it serves, then close.
 
-        app = Starlette(lifespan=clock.lifespan, routes=[Mount("/wakeful", clock.asgi())])
+        >>> from starlette.applications import Starlette
+        >>> app = Starlette(lifespan=clock.lifespan)
         """
         async with self, self.running():
             yield

@@ -48,7 +48,7 @@ def wait_command(limit: str | None, most: int) -> int:
 def _row(taken: TakenWake) -> tuple[str, ...]:
     alarm, fire = taken
     when, numbers = asked().output.at(fire.scheduled_for), (taken.attempt, taken.late_ms, taken.missed)
-    return (fire.id, when, alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
+    return (fire.id, when, alarm.label, alarm.wake_message, alarm.payload_json, *map(str, numbers))
 
 
 def _shown(taken: TakenWake) -> dict[str, Any]:
@@ -59,6 +59,6 @@ def _shown(taken: TakenWake) -> dict[str, Any]:
         "label": alarm.label,
         "conversation_id": alarm.conversation_id,
         "message": alarm.wake_message,
-        "payload": Raw(alarm.payload.encode()),
+        "payload": Raw(alarm.payload_json.encode()),
         "scheduled_for": fire.scheduled_for,
     } | views.handed_out(taken)

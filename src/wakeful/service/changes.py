@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from msgspec.structs import asdict, replace
 
@@ -31,12 +31,14 @@ from wakeful.alarm import (
     snooze,
     update,
 )
+from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.model import PENDING
 from wakeful.alarm.request import EditRequest, ReportRequest, moment, request_of, span, wanted_change
 from wakeful.alarm.request import report as report_of
-from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
+from wakeful.keywords import UpdateKeywords
 from wakeful.service.caller import Caller
 from wakeful.service.limits import check_backoff, check_edit
 from wakeful.service.reporting import reported_on
@@ -49,15 +51,8 @@ if TYPE_CHECKING:
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
-PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_expr", "key": "idempotency_key"}
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
-
-
-def as_python_names_it(error: InvalidRequest) -> InvalidRequest:
-    """Name the field of an error as `set` and `update` call it."""
-    error.field = "delay" if error.field == "delay_seconds" else error.field
-    return error
 
 
 class Changed(Alarm, frozen=True, kw_only=True):
@@ -110,7 +105,7 @@ class ChangeVerbs:
 
     # Owners
 
-    async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Changed:
+    async def update(self, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]) -> Changed:
         """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
         >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
@@ -119,13 +114,10 @@ class ChangeVerbs:
         Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze and cancel it
         returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged.
         """
-        given = {PYTHON_NAMES.get(name, name): value for name, value in fields.items()}
-        if isinstance(when := given.get("when"), int | float):
-            given["when"] = str(when)
         try:
-            return await self.edit(id, request_of(EditRequest, given), version=version)
-        except InvalidRequest as error:
-            raise as_python_names_it(error) from None
+            return await self.edit(id, request_of(EditRequest, request_fields(fields)), version=version)
+        except WakefulError as error:
+            raise argument_named(error, fields) from None
 
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
         """Change an alarm as a request asks, if it still has the given version.
@@ -139,7 +131,7 @@ class ChangeVerbs:
         if "target" in said or "conversation_id" in said:
             before = await self.get(id)
             await self.service.registry.admit(replace(before, **said), via=before.created_via)
-        words = [said[name] for name in ("wake_message", "payload") if name in said]
+        words = [said[name] for name in ("wake_message", "payload_json") if name in said]
         if self.caller.limited and any(words):
             now = await self.service.store.now()
             await self.service.limits.admit_words(await self.get(id), *words, now=now)
