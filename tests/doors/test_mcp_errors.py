@@ -37,7 +37,6 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("alarm_set", SET | {"timezone": "Mars/Base"}, "timezone", "Mars/Base"),
     ("alarm_set", SET | {"target": "https://evil.example"}, "target", "Known names: inbox"),
     ("alarm_set", SET | {"payload": "text"}, "payload", "Expected `object`"),
-    ("alarm_set", SET | {"payload": {"celsius": float("nan")}}, "payload", "it holds nan"),
     ("alarm_set", SET | {"wake_message": "a\x00b"}, "wake_message", "NUL"),
     ("alarm_set", SET | {"wake_message": "x" * 40_000}, "wake_message", "32768"),
     ("alarm_set", SET | {"policy": {"max_fires": 0}}, "policy.max_fires", ">= 1"),

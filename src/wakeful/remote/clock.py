@@ -69,6 +69,11 @@ def needs_the_database(what: str) -> InvalidRequest:
     )
 
 
+def _check_none(connection: Any) -> None:
+    if connection is not None:
+        raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
+
+
 class RemoteService:
     """The little of a service that a door asks for besides the verbs: what time it is there."""
 
@@ -127,8 +132,7 @@ class RemoteWakeful(Wakeful):
         if any(origin):
             field = "created_by" if origin[0] else "created_via"
             raise InvalidRequest("a server records by itself who asks", field=field, fix="Leave it out.")
-        if connection is not None:
-            raise InvalidRequest("a transaction does not reach as far as a server", field="connection")
+        _check_none(connection)
         is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
         told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
         alarm = alarm_of(told, Alarm)
@@ -305,22 +309,32 @@ class RemoteWakeful(Wakeful):
 
     # Change
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
+        _check_none(connection)
         match = {} if version is None else {"If-Match": f'"{version}"'}
         return await self._changed("PATCH", alarm_path(id), body=body_of(asked), headers=match)
 
-    async def pause(self, id: str, *, reason: str = "") -> Changed:
+    async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
+        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/pause", body={"reason": reason})
 
-    async def resume(self, id: str) -> Changed:
+    async def resume(self, id: str, *, connection: Any = None) -> Changed:
+        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/resume")
 
     async def snooze(
-        self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
+        self,
+        id: str,
+        wait: timedelta | float | str | None = None,
+        *,
+        until: datetime | float | str | None = None,
+        connection: Any = None,
     ) -> Changed:
+        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
 
-    async def cancel(self, id: str, *, reason: str = "") -> Changed:
+    async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
+        _check_none(connection)
         return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
 
     async def _changed(self, method: str, path: str, **more: Any) -> Changed:

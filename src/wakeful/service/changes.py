@@ -7,8 +7,9 @@ from fires newer than the alarm is not written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from msgspec.structs import asdict, replace
 
@@ -103,28 +104,41 @@ class ChangeVerbs:
             raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
         return fire
 
+    async def _within(self, connection: Any) -> Self:
+        """The same verbs inside the caller's own transaction."""
+        within = copy(self)
+        within.service = copy(self.service)
+        within.service.store = await self.service.store.within(connection)
+        return within
+
     # Owners
 
-    async def update(self, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]) -> Changed:
+    async def update(
+        self, id: str, /, *, version: int | None = None, connection: Any = None, **fields: Unpack[UpdateKeywords]
+    ) -> Changed:
         """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
         >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
         '0 8 * * *'
 
         Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze and cancel it
-        returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged.
+        returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged; and with
+        `connection` it happens inside your own transaction, as in `set`.
         """
         try:
-            return await self.edit(id, request_of(EditRequest, request_fields(fields)), version=version)
+            asked = request_of(EditRequest, request_fields(fields))
+            return await self.edit(id, asked, version=version, connection=connection)
         except WakefulError as error:
             raise argument_named(error, fields) from None
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
         """Change an alarm as a request asks, if it still has the given version.
 
         >>> (await clock.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).label
         'grants'
         """
+        if connection is not None:
+            return await (await self._within(connection)).edit(id, asked, version=version)
         wanted = wanted_change(asked, self.service.defaults.policy)
         said = wanted.fields
         self._check_pace(asked, said.get("policy"))
@@ -150,33 +164,44 @@ class ChangeVerbs:
             said = [name for name in ("backoff_base", "backoff_cap") if getattr(asked.policy, name) is not None]
             check_backoff(meant, said)
 
-    async def pause(self, id: str, *, reason: str = "") -> Changed:
+    async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Pause an alarm until it is resumed.
 
         >>> (await clock.pause(alarm.id, reason="holiday")).status
         'paused'
         """
+        if connection is not None:
+            return await (await self._within(connection)).pause(id, reason=reason)
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
         return await self._change(id, lambda alarm, _fire, _, now: pause(alarm, now=now, by=by, reason=reason))
 
-    async def resume(self, id: str) -> Changed:
+    async def resume(self, id: str, *, connection: Any = None) -> Changed:
         """Resume a paused alarm. A one-shot whose time has passed fires at once; a series continues with its next fire.
 
         >>> paused = await clock.pause(alarm.id)
         >>> (await clock.resume(alarm.id)).status
         'active'
         """
+        if connection is not None:
+            return await (await self._within(connection)).resume(id)
         return await self._change(id, lambda alarm, fire, _, now: resume(alarm, fire, now=now, by=self.caller.name))
 
     async def snooze(
-        self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
+        self,
+        id: str,
+        wait: timedelta | float | str | None = None,
+        *,
+        until: datetime | float | str | None = None,
+        connection: Any = None,
     ) -> Changed:
         """Postpone the next fire, by a length of time or until a moment.
 
         >>> str((await clock.snooze(alarm.id, "12h")).next_fire_at)
         '2030-01-01 12:01:00+00:00'
         """
+        if connection is not None:
+            return await (await self._within(connection)).snooze(id, wait, until=until)
         if (wait is None) == (until is None):
             raise InvalidRequest("give exactly one of for and until", field="for", fix='For example {"for": "1h"}.')
         length = None if wait is None else span(wait, "for")
@@ -188,12 +213,14 @@ class ChangeVerbs:
 
         return await self._change(id, decide)
 
-    async def cancel(self, id: str, *, reason: str = "") -> Changed:
+    async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.
 
         >>> (await clock.cancel(alarm.id, reason="no longer needed")).status
         'cancelled'
         """
+        if connection is not None:
+            return await (await self._within(connection)).cancel(id, reason=reason)
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
         cancelled = await self._change(
