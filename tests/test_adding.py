@@ -31,7 +31,16 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
         {"alarm/edit.py", "alarm/settle.py", "service/live.py", "dispatcher/observability.py"},
     ),
     # A word of PostgreSQL, and of systemd.
-    "target": ("notify", {"store/postgres/__init__.py", "store/postgres/hints.py", "server.py", "systemd.py"}),
+    "target": (
+        "notify",
+        {
+            "store/postgres/__init__.py",
+            "store/postgres/callers_transaction.py",
+            "store/postgres/hints.py",
+            "server.py",
+            "systemd.py",
+        },
+    ),
 }
 
 
