@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.client import Wakeful
@@ -16,6 +16,7 @@ from wakeful.config import TARGET_KINDS, Settings, load
 from wakeful.config_secrets import FILE_SUFFIX
 from wakeful.config_sources import make_folder, nearest
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.keywords import OpenKeywords
 from wakeful.schedule import duration
 from wakeful.store import Store
 from wakeful.store.queries import Naming
@@ -36,7 +37,7 @@ def open(
     config: str | os.PathLike[str] | None = None,
     clock: Clock | None = None,
     token: str | None = None,
-    **settings: Any,
+    **settings: Unpack[OpenKeywords],
 ) -> Wakeful:
     """Open a clock on a SQLite file, a `postgresql://…` database, or a server at `https://…`.
 
@@ -61,7 +62,16 @@ def open(
     return build(load(config, flags=flags), clock=clock)
 
 
-def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = False, **settings: Any) -> SyncWakeful:
+def open_sync(
+    db: str | os.PathLike[str] | None = None,
+    *,
+    background: bool = False,
+    owner: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
+    **settings: Unpack[OpenKeywords],
+) -> SyncWakeful:
     """Open a clock whose verbs need no `await`, for plain scripts and notebooks.
 
     >>> with wakeful.open_sync("wakeful.db") as clock:
@@ -71,7 +81,10 @@ def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = Fa
     """
     from wakeful.sync import SyncWakeful
 
-    return SyncWakeful(lambda: open(db, **settings), background=background)
+    def make() -> Wakeful:
+        return open(db, owner=owner, config=config, clock=clock, token=token, **settings)
+
+    return SyncWakeful(make, background=background)
 
 
 def _server(db: str | os.PathLike[str] | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
     from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
     from wakeful.service.live import LiveEvent
+    from wakeful.targets.handler import HandlerFunction
 
 log = logging.getLogger("wakeful.client")
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound="HandlerFunction")
 
 
 @runtime_checkable

@@ -221,7 +221,7 @@ class LoadedSettings(Settings, frozen=True, kw_only=True):
         return InvalidConfig(f"{origin}: {error.message}", field=error.field, fix=error.fix)
 
 
-_WORDS: Final = {
+WORDS: Final = {
     "log_level": ("debug", "info", "warning", "error"),
     "log_format": ("text", "json"),
     "catch_up": ("one", "skip"),
@@ -376,7 +376,7 @@ def _checked(settings: Settings) -> Settings:
         raise InvalidConfig(
             "the lease is shorter than two ticks", field="lease", fix="Give a longer lease or a shorter tick."
         )
-    for name, accepted in _WORDS.items():
+    for name, accepted in WORDS.items():
         if (said := getattr(settings, name)) not in accepted:
             raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     _check_chats(settings.chats)

@@ -12,10 +12,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from wakeful.client import Wakeful
 from wakeful.config import Settings
+from wakeful.targets.handler import HandlerFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=HandlerFunction)
 
 
 def _waited(

@@ -155,13 +155,13 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 _SHOWN: Final = AlarmView.__struct_fields__  # what is declared is what is sent
 _OPTIONAL: Final = tuple(field.name for field in msgspec.structs.fields(AlarmView) if not field.required)
-_shown: Final = attrgetter(*_SHOWN)
+_shown: Final = attrgetter(*("payload_json" if name == "payload" else name for name in _SHOWN))
 
 
 def view(alarm: Alarm) -> dict[str, Any]:
     """The fields of an AlarmView that are there: empty ones left out, `next_fire_at` only while it is active."""
     shown: dict[str, Any] = dict(zip(_SHOWN, _shown(alarm), strict=True))
-    shown["payload"] = Raw(alarm.payload.encode())
+    shown["payload"] = Raw(alarm.payload_json.encode())
     shown["policy"] = None if alarm.policy is DEFAULT_POLICY else _policy_view(alarm.policy)
     if alarm.status != "active":
         shown["next_fire_at"] = None

@@ -104,7 +104,7 @@ async def fill(store: Store) -> dict[str, Alarm]:
         "done": an_alarm(LONG_AGO, target="desk"),
         "leased": an_alarm(LONG_AGO + timedelta(minutes=1), target="held"),
         "odd": an_alarm(
-            far, payload='{"b": 1,  "a": "\\u0000é"}', label="ä\N{SNOWMAN}", idempotency_key="k", isolated=True
+            far, payload_json='{"b": 1,  "a": "\\u0000é"}', label="ä\N{SNOWMAN}", idempotency_key="k", isolated=True
         ),
         "series": a_series(far, policy=policy, version=3, status="paused", paused_reason="later"),
     }

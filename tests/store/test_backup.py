@@ -152,7 +152,7 @@ async def test_a_backup_under_writes_is_of_one_moment(databases: Databases, tmp_
         return seen
 
     async with end_of(settings) as end:
-        await end.store.add([an_alarm(LONG_AGO, payload=f'"{"x" * 6000}"') for _ in range(800)])
+        await end.store.add([an_alarm(LONG_AGO, payload_json=f'"{"x" * 6000}"') for _ in range(800)])
         await _set_and_settle(settings)
         made = await back_up(end, tmp_path / "b.db", watch=watch)
         now = await end.store.stats()
@@ -252,7 +252,7 @@ async def test_a_database_in_use_is_not_restored_into(databases: Databases, tmp_
 @each
 async def test_what_is_not_a_whole_backup_changes_nothing(databases: Databases, tmp_path: Path, kind: str) -> None:
     async with end_of(databases.new("sqlite", "old")) as end:
-        await end.store.add([an_alarm(LONG_AGO, payload=f'"{"x" * 3000}"') for _ in range(50)])
+        await end.store.add([an_alarm(LONG_AGO, payload_json=f'"{"x" * 3000}"') for _ in range(50)])
         await back_up(end, tmp_path / "b.db")
     data = bytearray((tmp_path / "b.db").read_bytes())
     data[len(data) // 2 : len(data) // 2 + 9000] = b"\xff" * 9000

@@ -114,7 +114,7 @@ def test_nothing_is_left_to_be_filled_in(dialect: Dialect) -> None:
 
 
 def test_an_alarms_columns_are_fixed_written_by_a_settlement_or_by_an_edit() -> None:
-    assert sorted((*DISPATCH, *FIXED, *INTENT)) == sorted(Alarm.__struct_fields__)
+    assert sorted((*DISPATCH, *FIXED, *INTENT)) == sorted(Alarm.__struct_encode_fields__)
 
 
 def test_a_list_of_columns_says_what_is_wanted_of_each() -> None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from wakeful.cli.colours import CHOICES
+from wakeful.errors import WakefulError
 
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
@@ -142,3 +144,14 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params = [*self.params, *SHARED]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Errors name the option that was used: `--tz`, not the field that it fills."""
+        try:
+            return super().invoke(ctx)
+        except WakefulError as error:
+            name = error.field.removeprefix("policy.")
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                options = (param for param in self.params if isinstance(param, click.Option) and param not in SHARED)
+                error.field = next((max(one.opts, key=len) for one in options if one.name == name), error.field)
+            raise

@@ -13,7 +13,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import schedule_of, since
 from wakeful.service import HistoryEntry
-from wakeful.service.history import STATUSES
+from wakeful.service.history import STATUSES, HistoryStatus
 from wakeful.store import Stats
 
 
@@ -22,7 +22,7 @@ from wakeful.store import Stats
 @click.option("--to", "target", default="", metavar="TARGET", help="Only those of a target.")
 @click.option("--since", "after", metavar="TIME|DURATION", help="From this moment on, or from so long ago.")
 @click.option("-n", "limit", type=click.IntRange(1, 500), default=50, show_default=True, help="How many at most.")
-def history_command(status: str | None, target: str, after: str | None, limit: int) -> None:
+def history_command(status: HistoryStatus | None, target: str, after: str | None, limit: int) -> None:
     """List what happened and what is to come, newest first.
 
     Columns in a pipe: scheduled for, status, target, id, attempts, label, message, outcome.

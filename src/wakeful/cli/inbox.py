@@ -55,7 +55,7 @@ def wait_command(limit: str | None, most: int) -> int:
 def _row(taken: TakenWake) -> tuple[str, ...]:
     alarm, fire = taken
     numbers = (taken.attempt, taken.late_ms, taken.missed)
-    return (fire.id, utc(fire.scheduled_for), alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
+    return (fire.id, utc(fire.scheduled_for), alarm.label, alarm.wake_message, alarm.payload_json, *map(str, numbers))
 
 
 def _table(found: list[TakenWake], out: Output, now: datetime) -> None:
@@ -68,7 +68,7 @@ def _table(found: list[TakenWake], out: Output, now: datetime) -> None:
             short[fire.id],
             out.at(fire.scheduled_for, now),
             alarm.label,
-            "" if alarm.payload == "{}" else alarm.payload,
+            "" if alarm.payload_json == "{}" else alarm.payload_json,
             _remark(taken),
             alarm.wake_message,
         )
@@ -96,6 +96,6 @@ def _shown(taken: TakenWake) -> dict[str, Any]:
         "label": alarm.label,
         "conversation_id": alarm.conversation_id,
         "message": alarm.wake_message,
-        "payload": Raw(alarm.payload.encode()),
+        "payload": Raw(alarm.payload_json.encode()),
         "scheduled_for": fire.scheduled_for,
     } | views.handed_out(taken)

@@ -103,7 +103,7 @@ def show_command(id: str, count: int) -> None:
     alarm, fires, now = asked().run(do)
     shown: dict[str, Any] = views.view(alarm) | {"when": words(alarm)}
     out = asked().output
-    fields = {name: _text(value, out, now) for name, value in shown.items()} | {"payload": alarm.payload}
+    fields = {name: _text(value, out, now) for name, value in shown.items()} | {"payload": alarm.payload_json}
     if alarm.status == "active" and not out.terminal:
         fields["local"] = local(alarm.next_fire_at, alarm.timezone)
     for number, fire in enumerate(fires, 1):

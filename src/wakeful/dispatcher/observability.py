@@ -121,7 +121,7 @@ _BAD: Final[dict[str, str]] = {"failed": "a fire failed for good", "timed_out": 
 
 def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
     """The fields of a log line about an alarm, and what of it must not stand in the line."""
-    hide = tuple(text for text in (alarm.wake_message, alarm.payload) if len(text) > 2)
+    hide = tuple(text for text in (alarm.wake_message, alarm.payload_json) if len(text) > 2)
     return {"alarm_id": alarm.id, "fire_id": alarm.fire_id, "target": alarm.target, "hide": hide, **more}
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
-from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL
+from wakeful.alarm.arguments import accepted
+from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
 from wakeful.errors import InvalidRequest
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
 from wakeful.store.pages import Cursor
@@ -26,7 +27,8 @@ from wakeful.store.pages import Cursor
 _ALARMS: Final = {"pending": PENDING, "cancelled": ("cancelled",)}
 _UNDER_WAY: Final = ("delivered", "waiting", "retrying")
 _FIRES: Final = {"fired": _UNDER_WAY} | {status: (status,) for status in FIRE_STATUSES if status not in _UNDER_WAY}
-STATUSES: Final = (*_ALARMS, *_FIRES)
+HistoryStatus = Literal["pending", "cancelled", "fired", EndedStatus]
+STATUSES: Final[tuple[HistoryStatus, ...]] = get_args(HistoryStatus)
 _ALWAYS: Final = timedelta(days=366 * 1000)
 _ALL: Final = 2**31 - 1
 
@@ -74,8 +76,7 @@ class History:
         self, *, owner: str, status: str, target: str, since: datetime | None, limit: int
     ) -> Matches[HistoryEntry]:
         """The newest. Where there may be more, `further` says of what moment, and of which alarm, the last one is."""
-        if status and status not in STATUSES:
-            raise InvalidRequest(f"{status!r} is not a status", field="status", fix=f"Accepted: {', '.join(STATUSES)}.")
+        accepted("status", status, STATUSES)
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
         page: dict[str, Any] = {"owner": owner, "target": target, "since": since, "limit": limit, "most": self._most}
@@ -192,7 +193,7 @@ def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) 
         if len(found) >= limit or (found and room <= 0):
             return Matches(found, (moment, id))
         found.append((moment, alarm))
-        room -= len(alarm.wake_message) + len(alarm.payload)  # counted each time it is listed
+        room -= len(alarm.wake_message) + len(alarm.payload_json)  # counted each time it is listed
     return Matches(found)
 
 

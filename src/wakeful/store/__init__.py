@@ -213,8 +213,16 @@ class Store(Protocol):
         Safe to repeat with the same ids: an id already present is answered with the row it has, `deduped` false.
         Within one call the first alarm with a key wins too. A row the database refuses fails its whole call with
         StoreUnavailable; other calls that share its transaction succeed. A call of more than a few hundred alarms may
-        be several transactions: after an error, repeat it with the same ids. `connection`: write inside the caller's
-        own transaction (PostgreSQL). Sets `hints` when an active one is due within a tick.
+        be several transactions: after an error, repeat it with the same ids. `connection`: as for
+        `within`. Sets `hints` when an active one is due within a tick.
+        """
+        ...
+
+    async def within(self, connection: Any) -> Store:
+        """The same store inside the caller's own transaction: what it reads and writes is on that connection.
+
+        asyncpg's, or SQLAlchemy's async ones over it; on SQLite apsw's, to the same file. Nothing counts, and nobody is
+        told, before the caller commits. For `add`, `settle` and reading alarms and their fires; not for dispatching.
         """
         ...
 

@@ -33,6 +33,7 @@ from wakeful.store import (
     Inspection,
     Settled,
     Stats,
+    Store,
     TargetState,
     Token,
     Turn,
@@ -168,16 +169,14 @@ class PostgresStore:
         return await self._database.run(work)
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
-        if not alarms:
-            return []
-        if connection is None:
-            return await self._adding.put(alarms)
-        with self._database.told():
-            added, soon = await self._writes.add(connection, alarms, now=self._moment(), alone=True)
-            if soon and self._across:
-                # Inside the caller's transaction: it is heard when that commits, and never if it does not.
-                await connection.fetch(self._sql["notify"], self._channel)
-            return added
+        if connection is not None:
+            return await (await self.within(connection)).add(alarms)
+        return await self._adding.put(alarms) if alarms else []
+
+    async def within(self, connection: Any) -> Store:
+        from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection
+
+        return CallersTransaction(self, await callers_connection(connection))
 
     async def claim(
         self,

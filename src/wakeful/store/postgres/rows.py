@@ -35,7 +35,8 @@ _LOG: Final = _FIRE.index("log")
 _LISTS: Final = places(Worker, "json")
 _SEEN: Final = _WORKER.index("seen_at")
 _dispatched: Final = attrgetter(*DISPATCH)
-_intended: Final = attrgetter(*INTENT)
+_FIELDS: Final = dict(zip(Alarm.__struct_encode_fields__, _ALARM, strict=True))  # by their columns
+_intended: Final = attrgetter(*(_FIELDS[name] for name in INTENT))
 _INTENT_POLICY: Final = INTENT.index("policy")
 
 _json = msgspec.json.Encoder()

@@ -20,7 +20,6 @@ import apsw
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
-from wakeful.errors import StoreUnavailable
 from wakeful.moments import from_unix_ms, stamp, unix_ms, whole_ms
 from wakeful.store import (
     AHEAD,
@@ -36,6 +35,7 @@ from wakeful.store import (
     Inspection,
     Settled,
     Stats,
+    Store,
     TargetState,
     Turn,
     Usage,
@@ -139,7 +139,7 @@ class SqliteStore(SqliteTokens):
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
-            raise StoreUnavailable("only PostgreSQL can write inside the caller's own transaction")
+            return await (await self.within(connection)).add(alarms)
         hint = self._hint(alarms)
 
         def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
@@ -150,6 +150,11 @@ class SqliteStore(SqliteTokens):
             Added(alarm) if row is None else Added(to_alarm(row), deduped=row[0] != alarm.id)
             for alarm, row in zip(alarms, there_first, strict=True)
         ]
+
+    async def within(self, connection: Any) -> Store:
+        from wakeful.store.sqlite.callers_transaction import CallersTransaction, callers_connection
+
+        return CallersTransaction(self, callers_connection(connection, self._path))
 
     def _add_jointly(self, db: apsw.Connection, calls: list[list[list[Any]]]) -> list[list[Row | None]]:
         """The alarms of several calls in one statement; each call's own answers."""
