@@ -41,14 +41,16 @@ def wait_command(limit: str | None, most: int) -> int:
     found, now = asked().run(do)
     document = {"wakes": [_shown(taken) for taken in found], "now": now}
     columns = ("fire", "scheduled", "label", "message", "payload", "attempt", "late ms", "missed")
-    asked().output.rows(columns, [_row(taken) for taken in found], document)
+    out = asked().output
+    short = out.ids([taken[1].id for taken in found])
+    out.rows(columns, [_row(taken, short[taken[1].id]) for taken in found], document)
     return 0 if found else 1
 
 
-def _row(taken: TakenWake) -> tuple[str, ...]:
+def _row(taken: TakenWake, id: str) -> tuple[str, ...]:
     alarm, fire = taken
     when, numbers = asked().output.at(fire.scheduled_for), (taken.attempt, taken.late_ms, taken.missed)
-    return (fire.id, when, alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
+    return (id, when, alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
 
 
 def _shown(taken: TakenWake) -> dict[str, Any]:

@@ -26,9 +26,11 @@ from wakeful.schedule.descriptions import moment as in_words
 _GAP: Final = "  "
 SHORT: Final = 13  # signs of an id: the millisecond it was made at
 _WIDEST: Final = 52  # a fire's id is just as wide
-_LAST: Final = 12  # of the last column, at least
+_LAST: Final = 10  # of the last column, at least
 _NARROWEST: Final = 7  # of any other
 _WHOLE: Final = ("id", "fire", "next", "scheduled", "fires at", "status")  # cut, these would mean something else
+# What a narrow terminal does without, the first first: `show`, --json and a pipe have it.
+_SPARED: Final = ("missed", "late ms", "attempt", "tries", "created", "schedule", "label", "target")
 _ESCAPES: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the reading direction round
 
@@ -98,8 +100,9 @@ def _visible(sign: str) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
     """Aligned columns under a heading that fit the width. What is empty in every row is left out; ids and moments are
-    never cut, other columns are where they must be."""
+    never cut, other columns are where they must be, or left out where even that would not do."""
     kept = [at for at in range(len(columns)) if not rows or any(row[at] for row in rows)]
+    kept = _fitting(columns, rows, kept, width)
     cut = [[_cut(row[at], _WIDEST) if at != kept[-1] else row[at] for at in kept] for row in rows]
     lines = [[columns[at].upper() for at in kept], *cut]
     sizes = [max(_width(line[index]) for line in lines) for index in range(len(kept) - 1)]
@@ -109,6 +112,20 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
         _line([_cut(cell, size) for cell, size in zip(line, [*sizes, room], strict=True)], sizes, room)
         for line in lines
     )
+
+
+def _fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], kept: list[int], width: int) -> list[int]:
+    """The columns that have room side by side, each as narrow as it may be."""
+    sizes = [max(len(columns[at]), *(_width(row[at]) for row in rows), 0) for at in range(len(columns))]
+
+    def least(at: int) -> int:
+        return min(sizes[at], _LAST if at == kept[-1] else _WIDEST if columns[at] in _WHOLE else _NARROWEST)
+
+    for name in _SPARED:
+        if sum(map(least, kept)) + len(_GAP) * (len(kept) - 1) <= width:
+            break
+        kept = [at for at in kept if columns[at] != name]
+    return kept
 
 
 def _shrink(sizes: list[int], columns: Sequence[str], width: int) -> None:
