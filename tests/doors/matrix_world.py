@@ -117,6 +117,8 @@ CALLS: Final = (
     _house("restore", "copy.db", "--replace", "--yes"),
     _house("import chronos", "postgresql://127.0.0.1:1/x", code=2),
     _house("import alarm", "alarm.sqlite", code=2),
+    _house("export", "new.jsonl", "--fires"),
+    _house("import file", "alarms.jsonl", "--db", "fresh.db", server="apart"),
     _house("import crontab", "crontab", code=1, server="apart", files={"crontab": CRONTAB}),
     _house("doctor", code=1),
     _house("serve", "--port", "0", until=" on http"),

@@ -64,6 +64,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     prepared = asyncio.run(prepare(folder, owners, tokens=True))
     alone = asyncio.run(prepare(template, ["local"], tokens=True))["local"]
     piped("backup", "copy.db", cwd=template)
+    piped("export", "alarms.jsonl", "--fires", cwd=template)
     with serving_process(folder) as server:
         alone = replace(alone, url=server.url, admitted=prepared[owners[0]].token)
         yield House(folder, template, alone, prepared, server.url)
