@@ -42,6 +42,9 @@ def wait_command(limit: str | None, most: int) -> int:
     document = {"wakes": [_shown(taken) for taken in found], "now": now}
     columns = ("fire", "scheduled", "label", "message", "payload", "attempt", "late ms", "missed")
     out = asked().output
+    if out.is_table and not found:
+        click.echo("No wake came.")
+        return 1
     short = out.ids([taken[1].id for taken in found])
     out.rows(columns, [_row(taken, short[taken[1].id]) for taken in found], document)
     return 0 if found else 1
