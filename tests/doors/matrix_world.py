@@ -232,7 +232,7 @@ _DIFFERS: Final = (
     (re.compile(r"(\"(?:now|at|seq|bytes|per_minute)\": ?)\d+"), r"\1N"),
     (re.compile(r"\bo\d\d[a-e]\b"), "o00x"),
     (re.compile(r"created_via(\":\"|\t| +)(cli|http)"), r"created_via\1DOOR"),
-    (re.compile(r"wk_\w+"), "wk_TOKEN"),
+    (re.compile(r"wk_[\w-]+"), "wk_TOKEN"),
     (re.compile(r"\b[0-9a-f]{16}\b"), "0123456789abcdef"),
     (re.compile(r"[^\n]*━[^\n]*\n"), ""),  # a bar, and how fast it went
     (re.compile(r"\r"), ""),
