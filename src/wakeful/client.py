@@ -123,20 +123,24 @@ class Wakeful(Alarms):
         """
         return self.service.of(replace(self.caller, owner=owner))
 
-    async def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
+    async def events(
+        self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None
+    ) -> AsyncIterator[LiveEvent]:
         """Follow what happens, as it happens: `async for event in clock.events(…)`. All of it, unless kinds are named.
 
         >>> following = clock.events("fired", "failed")
 
-        A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox.
+        A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox. `opened` is set
+        once nothing is missed any more: what `recent_events` returns after that joins up with what follows.
         """
-        from wakeful.service.live import WHATS, Live
+        from wakeful.service.live import Live
+        from wakeful.service.watching import check_whats
 
-        if unknown := set(whats).difference(WHATS):
-            what, fix = f"{min(unknown)!r} is not the name of an event", f"Accepted are: {', '.join(WHATS)}."
-            raise InvalidRequest(what, field="events", fix=fix)
+        check_whats(*whats)
         live = Live(self._store, self._clock, self.settings.tick)
         async with live.subscribed(self.settings.owner, whats, alarm_id) as subscription:
+            if opened is not None:
+                opened.set()
             while not subscription.dropped.is_set():
                 yield await subscription.next()
 

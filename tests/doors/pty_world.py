@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -67,8 +68,13 @@ def environ(**more: str) -> dict[str, str]:
     return kept | {"TERM": "xterm-256color", "TZ": "UTC"} | more
 
 
-def on_a_terminal(*args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Screen:
-    """Run a command to its end; `typed` are lines that are entered, each when the program falls silent."""
+def on_a_terminal(
+    *args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping[str, str] | None = None, until: str = ""
+) -> Screen:
+    """Run a command to its end; `typed` are lines that are entered, each when the program falls silent.
+
+    `until`: it goes on by itself, and is interrupted as by Ctrl-C once it has said this.
+    """
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     process = subprocess.Popen(
@@ -94,6 +100,9 @@ def on_a_terminal(*args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping
             if not part:
                 break
             shown += part
+            if until and until.encode() in shown:
+                process.send_signal(signal.SIGINT)
+                until = ""
             if lines and shown.rstrip(b" ").endswith((b":", b"?")):
                 os.write(mine, lines.pop(0).encode() + b"\n")
         return Screen(shown.decode(), process.wait(20))

@@ -51,6 +51,22 @@ def test_a_table_fits_the_terminal_and_cuts_no_id_and_no_moment() -> None:
     assert id in line
 
 
+def test_what_has_no_room_on_a_narrow_terminal_is_left_out_the_least_missed_first() -> None:
+    columns = ("scheduled", "status", "target", "id", "tries", "label", "message", "outcome")
+    row = ["2026-11-17 09:00:00", "delivered", "inbox", "01a1e394-240b@1794819504019", "1", "L", "Call", "FAILED: it"]
+    heading, line = table(columns, [row], 80).splitlines()
+    assert heading.split() == ["SCHEDULED", "STATUS", "ID", "MESSAGE", "OUTCOME"]
+    assert max(len(heading), len(line)) <= 80
+    assert len(table(columns, [row], 200).splitlines()[0].split()) == len(columns)
+
+
+def test_waiting_in_vain_is_said_on_a_terminal(tmp_path: Path) -> None:
+    env = {"WAKEFUL_DB": "wakeful.db"}
+    piped("db", "migrate", cwd=tmp_path, env=env)
+    screen = on_a_terminal("wait", "--for", "1s", cwd=tmp_path, env=env)
+    assert (screen.code, screen.text) == (1, "No wake came.\n")
+
+
 def test_control_characters_never_reach_a_terminal() -> None:
     assert clean("a\x1b[2Jb\r\n\tc\u202ed\\") == "a\\u001b[2Jb\\r\\n\\tc\\u202ed\\\\"
     assert clean("naïve ✓ 日本語 🎉") == "naïve ✓ 日本語 🎉"

@@ -16,7 +16,7 @@ from tests.doors.world import Visitor
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
 from wakeful.client import Wakeful
-from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms
 
@@ -230,3 +230,21 @@ async def test_a_wake_is_fetched_and_reported(house: Visitor, clock: Wakeful) ->
     assert taken.fire.delivered_at == kept.delivered_at
     assert (await clock.completed(taken.fire.id)).status == "completed"
     assert await clock.inbox() == []
+
+
+async def test_watching_a_server_shows_what_its_own_clock_shows(house: Visitor, clock: Wakeful) -> None:
+    alarm = await clock.set(when="in 1 hour", wake_message="hello")
+    await clock.pause((await clock.set(when="in 1 hour", wake_message="later")).id, reason="lunch")
+    assert await clock.targets() == await house.clock.targets()
+    assert {"inbox", "ops"} <= {one.target for one in await clock.targets()}
+    seen, here = await clock.overview(), await house.clock.overview()
+    assert [one.id for one in seen.next] == [alarm.id]
+    assert (seen.due, seen.in_flight, seen.ahead, seen.targets) == (here.due, here.in_flight, here.ahead, here.targets)
+    assert await clock.recent_events() == await house.clock.recent_events()
+    assert [event.what for event in await clock.recent_events(limit=2)] == ["created", "paused"]
+    assert [event.what for event in await clock.recent_events(alarm_id=alarm.id[:20])] == ["created"]
+    for asked in (clock, house.clock):
+        with pytest.raises(NotFound):
+            await asked.recent_events(alarm_id="nobody")
+        with pytest.raises(InvalidRequest, match="events"):
+            await asked.recent_events("nothing")

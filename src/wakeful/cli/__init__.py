@@ -67,6 +67,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "restore": ("backup", "Restore a backup."),
     },
     "Move": {
+        "export": ("export", "Write alarms to a file, as JSON lines."),
         "import": ("importing", "Take over alarms from another system."),
     },
 }

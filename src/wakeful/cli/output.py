@@ -34,6 +34,8 @@ _USUAL_WIDTH: Final = 80
 _LAST: Final = 7  # of the last column, at least
 _NARROWEST: Final = 7  # of any other
 _WHOLE: Final = ("id", "fire", "next", "scheduled", "fires at", "status")  # cut, these would mean something else
+# What a narrow terminal does without, the first first: `show`, --json and a pipe have it.
+_SPARED: Final = ("missed", "late ms", "attempt", "tries", "created", "schedule", "label", "target")
 _ESCAPES: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the reading direction round
 
@@ -157,8 +159,9 @@ def table(
     paint: Callable[[str, str], str] = lambda _, text: text,
 ) -> str:
     """Aligned columns under a heading that fit the width. What is empty in every row is left out; ids and moments are
-    never cut, other columns are where they must be."""
+    never cut, other columns are where they must be, or left out where even that would not do."""
     kept = [at for at in range(len(columns)) if not rows or any(row[at] for row in rows)]
+    kept = _fitting(columns, rows, kept, width)
     cut = [[_cut(row[at], _WIDEST) if at != kept[-1] else row[at] for at in kept] for row in rows]
     lines = [[columns[at].upper() for at in kept], *cut]
     sizes = [max(_width(line[index]) for line in lines) for index in range(len(kept) - 1)]
@@ -169,6 +172,20 @@ def table(
     return "\n".join(
         _line(line, sizes, [HEADING] * len(names) if at == 0 else names, paint) for at, line in enumerate(shown)
     )
+
+
+def _fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], kept: list[int], width: int) -> list[int]:
+    """The columns that have room side by side, each as narrow as it may be."""
+    sizes = [max(len(columns[at]), *(_width(row[at]) for row in rows), 0) for at in range(len(columns))]
+
+    def least(at: int) -> int:
+        return min(sizes[at], _LAST if at == kept[-1] else _WIDEST if columns[at] in _WHOLE else _NARROWEST)
+
+    for name in _SPARED:
+        if sum(map(least, kept)) + len(_GAP) * (len(kept) - 1) <= width:
+            break
+        kept = [at for at in kept if columns[at] != name]
+    return kept
 
 
 def _shrink(sizes: list[int], columns: Sequence[str], width: int) -> None:

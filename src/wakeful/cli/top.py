@@ -16,9 +16,8 @@ from wakeful.cli.zone import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.schedule import zone
 from wakeful.service.diagnosis import length
-from wakeful.service.overview import RECENTLY, Overview, overview
+from wakeful.service.overview import Overview
 
-_LOOKED_AT: Final = 1000  # active alarms and fires that are counted; beyond that a + is shown
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _APART: Final = ("\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l")  # the terminal's other screen, and back
 
@@ -60,18 +59,7 @@ def _watch(out: Output, every: float) -> None:
 
 
 async def _look(clock: Wakeful) -> Overview:
-    now = await clock.service.now()
-    alarms = await clock.active(limit=_LOOKED_AT)
-    fires = await clock.fires(since=now - RECENTLY, limit=_LOOKED_AT)
-    return overview(
-        alarms,
-        fires,
-        await clock.service.targets.served(),
-        await clock.service.targets.states(),
-        more=len(alarms) >= _LOOKED_AT or len(fires) >= _LOOKED_AT,
-        lease=clock.settings.lease,
-        now=now,
-    )
+    return await clock.overview()
 
 
 def _tell(seen: Overview, out: Output) -> None:

@@ -6,6 +6,7 @@ are the server's; here is only how each verb is said over HTTP. What needs the d
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -48,7 +49,9 @@ from wakeful.schedule import Understood
 from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
+from wakeful.service.overview import Overview
 from wakeful.service.verbs import Cursor
+from wakeful.service.watching import TargetStatus
 from wakeful.store import Matches, Stats
 from wakeful.targets.handler import Handler, HandlerFunction
 
@@ -307,6 +310,21 @@ class RemoteWakeful(Wakeful):
         told = await self._ask("GET", f"{fire_path(id) if '@' in id else alarm_path(id)}/why")
         return msgspec.json.decode(msgspec.json.encode(told), type=Why)
 
+    # Watch
+
+    async def targets(self) -> list[TargetStatus]:
+        return value(await self._ask("GET", "/v1/targets"), "targets", list[TargetStatus])
+
+    async def overview(self) -> Overview:
+        told = await self._ask("GET", "/v1/overview")
+        rest = {name: text for name, text in told.items() if name != "next"}
+        coming = msgspec.json.encode([msgspec.to_builtins(alarm) for alarm in alarms_of(told["next"])])
+        return msgspec.json.decode(msgspec.json.encode(rest | {"next": msgspec.Raw(coming)}), type=Overview)
+
+    async def recent_events(self, *whats: str, alarm_id: str = "", limit: int = 20) -> list[LiveEvent]:
+        query = {"events": ",".join(whats), "alarm_id": alarm_id, "limit": str(limit)}
+        return value(await self._ask("GET", "/v1/events/recent", query), "events", list[LiveEvent])
+
     # Change
 
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
@@ -404,8 +422,8 @@ class RemoteWakeful(Wakeful):
         """Serve what waits for the handlers of this process just now, and return how many it was."""
         return await self._inbox_worker.run_due()
 
-    def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
-        return followed(self._connection, self._clock, whats, alarm_id)
+    def events(self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None) -> AsyncIterator[LiveEvent]:
+        return followed(self._connection, self._clock, whats, alarm_id, opened)
 
     def for_owner(self, owner: str) -> Alarms:
         raise InvalidRequest("a token speaks for one owner", field="owner", fix="Open a clock with that owner's token.")

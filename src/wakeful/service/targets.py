@@ -81,6 +81,20 @@ class TargetRegistry:
     async def resume(self, name: str, *, by: str = "") -> TargetState:
         return await self._mark(name, paused=False, by=by, reason="")
 
+    async def known_to(self, owner: str, *, is_operator: bool) -> dict[str, list[Worker]]:
+        """The targets that an owner may use, with who serves them; the operator is told of all."""
+        served = await self.served()
+        if is_operator or owner == self._operator:
+            return served
+        await self._look_elsewhere()
+        configured = self._configured()
+
+        def may_know(name: str) -> bool:
+            # Who may use what only others have configured is not known here: it is not told.
+            return self._users(name).may_use(owner) if name in configured else name in self._handlers
+
+        return {name: workers for name, workers in served.items() if name == INBOX or may_know(name)}
+
     async def _mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
         await self.check(name)
         now = await self._store.now()

@@ -33,11 +33,11 @@ from wakeful.clock import stopwatch
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget, WakefulError
 from wakeful.keywords import PolicyKeywords
 from wakeful.schedule import Understood, parse
-from wakeful.service.changes import ChangeVerbs
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.limits import chained
 from wakeful.service.taken_wake import TakenWake, may_have_missed, missed
+from wakeful.service.watching import WatchVerbs
 from wakeful.service.why import LATELY, Why, explain, is_put_back
 from wakeful.store import Added, AlarmQuery, FireQuery, Matches, Stats
 
@@ -57,7 +57,7 @@ class Created(Added, frozen=True):
     in_flight: bool = False
 
 
-class Alarms(ChangeVerbs):
+class Alarms(WatchVerbs):
     """All verbs of one caller.
 
     In the examples `clock` comes from `async with wakeful.open("wakeful.db") as clock`, `alarm` is one of its alarms,
