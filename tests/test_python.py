@@ -251,7 +251,7 @@ NOT_TIMES: list[Any] = [True, [1], {}, date(2031, 1, 1), NAIVE, time(9, tzinfo=U
 NOT_TIMES += [timedelta(0), timedelta(hours=-1), NEW_YEAR, "soon"]
 
 
-@pytest.mark.parametrize("when", NOT_TIMES, ids=repr)
+@pytest.mark.parametrize("when", NOT_TIMES, ids=lambda when: type(when).__name__)
 async def test_what_is_not_a_time_is_refused_as_when(tmp_path: Path, when: Any) -> None:
     async with wakeful.open(tmp_path / "w.db", clock=ManualClock()) as wake_me:
         kept = await wake_me.set("in 1 hour", "go")
