@@ -65,12 +65,11 @@ class TestInspecting:
         await added(store, alarm)
         odd = [
             a_fire(alarm, owner_did="eve"),
-            a_fire(alarm, scheduled_for=now + DAY, status="waiting"),
             a_fire(alarm, scheduled_for=now + 2 * DAY, status="skipped", count=0),
         ]
         assert await settled(store, change(alarm, *odd)) == ["applied"]
         found = await store.inspect(thorough=True)
-        assert list(found.impossible.values()) == [2, 1, 1, 1, 0, 1, 1, 1]
+        assert list(found.impossible.values()) == [2, 1, 1, 1, 0, 1, 1]
         assert not found.sound
         assert (await store.inspect()).impossible == {}
 
