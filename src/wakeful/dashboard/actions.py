@@ -1,0 +1,101 @@
+"""What the buttons do: the same verbs as everywhere, then back to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.responses import Response
+
+from wakeful.dashboard.page import Visit
+from wakeful.errors import Conflict, NotFound, WakefulError
+
+MANY: Final = 10  # from here on the number is to be typed
+
+Action = Callable[[Visit, str], Awaitable[str]]
+
+
+async def _pause(visit: Visit, id: str) -> str:
+    await visit.alarms.pause(id, reason=visit.field("reason"))
+    return "Paused."
+
+
+async def _resume(visit: Visit, id: str) -> str:
+    await visit.alarms.resume(id)
+    return "Resumed."
+
+
+async def _snooze(visit: Visit, id: str) -> str:
+    await visit.alarms.snooze(id, visit.field("for") or "1h")
+    return "Snoozed."
+
+
+async def _cancel(visit: Visit, id: str) -> str:
+    done = await visit.alarms.cancel(id)
+    return "Cancelled; an attempt was under way and may still arrive." if done.in_flight else "Cancelled."
+
+
+ON_ALARM: Final[dict[str, Action]] = {"pause": _pause, "resume": _resume, "snooze": _snooze, "cancel": _cancel}
+
+
+async def on_alarm(visit: Visit) -> Response:
+    id, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
+    if verb == "fire":
+        made = await visit.alarms.fire(id)
+        return visit.back(f"/alarms/{made.id}", "Fired: this is the copy that is due now.")
+    if verb == "edit":
+        changed = {name: visit.field(name) for name in ("when", "wake_message", "label", "target", "timezone")}
+        version = visit.field("version")
+        done = await visit.alarms.update(
+            id,
+            version=int(version) if version.isdigit() else None,
+            **{name: said for name, said in changed.items() if said},
+        )
+        return visit.back(f"/alarms/{done.id}", "Changed.")
+    if verb not in ON_ALARM:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    return visit.back(visit.field("back") or f"/alarms/{id}", await ON_ALARM[verb](visit, id))
+
+
+async def on_many(visit: Visit) -> Response:
+    """One action on all that are marked; what cannot be done is counted and said, the rest is done."""
+    verb, ids = visit.field("verb"), visit.fields("id")
+    if verb not in ON_ALARM:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    if len(ids) > MANY and visit.field("count") != str(len(ids)):
+        raise Conflict(
+            f"this is about {len(ids)} alarms", field="count", fix=f"Type {len(ids)} to say that you mean all of them."
+        )
+    refused = 0
+    for id in ids:
+        try:
+            await ON_ALARM[verb](visit, id)
+        except WakefulError:
+            refused += 1
+    done = f"{verb}: {len(ids) - refused} of {len(ids)} alarms" + (f"; {refused} could not be" if refused else "")
+    return visit.back(visit.field("back") or "/alarms", done)
+
+
+async def on_fire(visit: Visit) -> Response:
+    id, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
+    if verb == "retry":
+        await visit.alarms.retry(id)
+    elif verb == "done":
+        await visit.alarms.completed(id, visit.field("result"))
+    else:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    said = "It is tried again." if verb == "retry" else "Reported as done."
+    return visit.back(visit.field("back") or f"/alarms/{id.partition('@')[0]}", said)
+
+
+async def on_target(visit: Visit) -> Response:
+    visit.principal.need("admin")
+    name, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
+    service = visit.context.service
+    if verb == "pause":
+        await service.pause_target(name, by=visit.principal.by, reason=visit.field("reason"))
+    elif verb == "resume":
+        await service.resume_target(name, by=visit.principal.by)
+    else:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    return visit.back(visit.field("back") or "/targets", f"{name} is {verb}d.")
