@@ -13,9 +13,13 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.databases import MigratedSchemas
 
+# How long inputs take to make is the machine's affair: a busy one must not fail a test.
+settings.register_profile("wakeful", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("wakeful")
 pytest.register_assert_rewrite("wakeful.testing.conformance")
 
 LONG_SEARCHES = {"WAKEFUL_TEST_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES": "25"}

@@ -22,7 +22,8 @@ import yaml
 
 from wakeful import systemd
 from wakeful.cli import main
-from wakeful.config import Settings
+from wakeful.config import Settings, load
+from wakeful.errors import InvalidConfig
 from wakeful.metrics import Metrics
 
 ROOT = Path(__file__).parent.parent
@@ -72,6 +73,15 @@ def test_the_rules_can_be_read_and_say_what_to_do() -> None:
     assert labels <= {"le", "status"}
 
 
+def test_every_metric_on_a_page_for_operators_exists() -> None:
+    text, _ = Metrics(version="1", store="sqlite").exposition()
+    told = set(re.findall(r"^# HELP (\S+) ", text.decode(), re.MULTILINE))
+    pages = [*(ROOT / "docs" / "operations").glob("*.md"), ROOT / "docs" / "metrics.md"]
+    named = {name for page in pages for name in re.findall(r"`(wakeful_[a-z_]+)[`{]", page.read_text())}
+    assert "wakeful_lateness_seconds" in named
+    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in named} <= told | {f"{one}_total" for one in told}
+
+
 # Units, images, manifests: what they start can be started
 
 
@@ -103,6 +113,20 @@ def test_a_unit_starts_a_command_that_exists_and_waits_until_it_is_ready(name: s
     check_variables({pair.partition("=")[0] for pair in service["Environment"].split()})
     assert (service["Type"], service["Restart"], service["User"]) == ("notify", "always", "wakeful")
     assert int(service["WatchdogSec"]) >= 30
+
+
+def test_the_steps_for_systemd_make_what_the_unit_needs(tmp_path: Path) -> None:
+    """A settings file that is named has to be there: without it nothing starts."""
+    steps, unit = (ROOT / "docs/operations/deploy.md").read_text(), (DEPLOY / "wakeful.service").read_text()
+    [file] = re.findall(r"WAKEFUL_CONFIG=(\S+)", unit)
+    for text in (steps, unit.partition("[Unit]")[0]):
+        assert f"wakeful init {file}" in text
+        assert f"chmod 640 {file}" in text
+    named = tmp_path / "wakeful.toml"
+    with pytest.raises(InvalidConfig, match="does not exist"):
+        load(named, environ={"HOME": "/"})
+    subprocess.run([sys.executable, "-m", "wakeful.cli", "init", str(named)], timeout=60, check=True)
+    assert load(named, environ={"HOME": "/"}).port == Settings().port
 
 
 def test_compose_starts_commands_that_exist() -> None:

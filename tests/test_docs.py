@@ -102,6 +102,15 @@ def test_every_room_on_the_map_exists_and_every_room_is_on_it() -> None:
     assert there - named <= {"sync.py"}  # beside their neighbour's line
 
 
+def test_every_file_in_a_room_exists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = re.findall(r"^\| `(\w+)/` \| (.*) \|$", page, re.MULTILINE)
+    assert {"store", "service", "http", "remote", "dispatcher"} <= {room for room, _ in rooms}
+    for room, contents in rooms:
+        for name in re.findall(r"`([\w/]+(?:\.py|/))`", contents):
+            assert (ROOT / "src" / "wakeful" / room / name).exists(), (room, name)
+
+
 def test_the_security_page_names_settings_that_exist() -> None:
     """An operator who looks for one must find it."""
     targets = {"owners", "secret", "previous_secret", "allow_private", "table", "notify"}

@@ -167,7 +167,7 @@ async def test_a_store_that_is_away_is_counted(world: World, monkeypatch: pytest
 
 async def test_the_backlog_of_a_paused_target_is_told(world: World) -> None:
     metrics = counted(world)
-    await world.service.pause_target("desk")
+    await world.service.targets.pause("desk")
     for delay in (1, 2, 500):
         await world.set(delay)
     assert await world.run_due(11) == 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -18,6 +20,11 @@ from wakeful.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 Place = dict[str, Any]
+
+
+@dataclass
+class Reading:
+    celsius: float
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -114,7 +121,9 @@ async def test_a_payload_comes_back_byte_for_byte(place: Place, clock: ManualClo
     async with wakeful.open(**place, clock=clock) as wake_me:
         wake_me.handler("ops")(lambda wake: seen.append(wake.payload_json.encode()))
         alarm = await wake_me.set(delay=1, wake_message="go", payload=msgspec.Raw(raw), target="ops")
-        assert (await wake_me.get(alarm.id)).payload.encode() == raw
+        kept = await wake_me.get(alarm.id)
+        assert kept.payload_json.encode() == raw
+        assert kept.payload == {"b": 2, "a": 100.0, "é": "é"}, "decoded, as in the wake"
         await clock.advance(1)
         await wake_me.run_due()
     assert seen == [raw]
@@ -187,18 +196,131 @@ async def test_history_and_agenda_tell_what_was_and_what_comes(place: Place, clo
         assert [entry.alarm_id for entry in await wake_me.history(status="fired")] == [fired.id]
         assert {entry.alarm_id for entry in await wake_me.history(status="pending")} == {hourly.id, later.id}
         assert [alarm.id for _, alarm in await wake_me.agenda(hours=2)] == [hourly.id, later.id, hourly.id]
-        with pytest.raises(wakeful.InvalidRequest, match="is not a status"):
-            await wake_me.history(status="odd")
+
+
+async def test_agenda_and_why_show_nothing_beyond_the_end_of_a_series(place: Place, clock: ManualClock) -> None:
+    async with wakeful.open(**place, clock=clock) as wake_me:
+        counted = await wake_me.set("every hour", "counted", policy={"max_fires": 2})
+        ending = NEW_YEAR + timedelta(hours=2, minutes=30)
+        bounded = await wake_me.set("every hour", "bounded", policy={"ends_at": ending})
+        single = await wake_me.set("every hour", "single", policy={"max_fires": 1})
+        times = [(at - NEW_YEAR, alarm.wake_message) for at, alarm in await wake_me.agenda(hours=24)]
+        one, two = timedelta(hours=1), timedelta(hours=2)
+        assert times == [(one, "counted"), (one, "bounded"), (one, "single"), (two, "counted"), (two, "bounded")]
+        summaries = [(await wake_me.why(alarm.id)).summary for alarm in (counted, bounded, single)]
+        first, then = "It fires at 2030-01-01T01:00:00Z, in 60 min.", "After that at 2030-01-01T02:00:00Z."
+        assert summaries == [
+            f"{first} {then} That is its last fire: it ends after 2 fires.",
+            f"{first} {then} That is its last fire: it ends at 2030-01-01T02:30:00Z.",
+            f"{first} That is its last fire: it ends after one fire.",
+        ]
+        await clock.advance(one)
+        await wake_me.run_due()
+        assert [alarm.wake_message for _, alarm in await wake_me.agenda(hours=24)] == ["counted", "bounded"]
+        assert "That is its last fire: it ends after 2 fires." in (await wake_me.why(counted.id)).summary
+        endless = await wake_me.set("every hour", "endless")
+        assert "last fire" not in (await wake_me.why(endless.id)).summary
+
+
+# What Python's own types mean
+
+
+MEANT: list[tuple[str, Any, timedelta]] = [
+    ("an hour from now", timedelta(hours=1), timedelta(hours=1)),
+    ("that moment", NEW_YEAR + timedelta(hours=5), timedelta(hours=5)),
+    ("that moment elsewhere", datetime(2030, 1, 1, 9, tzinfo=ZoneInfo("Europe/Berlin")), timedelta(hours=8)),
+    ("the next such time of day, in the alarm's zone", time(9, 30), timedelta(hours=8, minutes=30)),
+    ("tomorrow's, where today's is past", time(0, 30), timedelta(hours=23, minutes=30)),
+    ("to the millisecond", time(9, 30, 15, 250_000), timedelta(hours=8, minutes=30, seconds=15.25)),
+    ("unix seconds", NEW_YEAR.timestamp() + 60, timedelta(minutes=1)),
+    ("whole unix seconds", int(NEW_YEAR.timestamp()) + 60, timedelta(minutes=1)),
+]
+
+
+@pytest.mark.parametrize(("when", "ahead"), [case[1:] for case in MEANT], ids=[case[0] for case in MEANT])
+async def test_a_time_in_python_s_own_types_means_what_it_says(tmp_path: Path, when: Any, ahead: timedelta) -> None:
+    async with wakeful.open(tmp_path / "w.db", clock=ManualClock(), timezone="Europe/Berlin") as wake_me:
+        alarm = await wake_me.set(when, "go")
+        assert (alarm.kind, alarm.next_fire_at) == ("once", NEW_YEAR + ahead)
+        other = await wake_me.set("in 3 days", "go")
+        assert (await wake_me.update(other.id, when=when)).next_fire_at == NEW_YEAR + ahead
+
+
+NAIVE = datetime(2031, 1, 1)  # noqa: DTZ001 - that it has no zone is the point
+NOT_TIMES: list[Any] = [True, [1], {}, date(2031, 1, 1), NAIVE, time(9, tzinfo=UTC), object(), float("nan")]
+NOT_TIMES += [timedelta(0), timedelta(hours=-1), NEW_YEAR, "soon"]
+
+
+@pytest.mark.parametrize("when", NOT_TIMES, ids=repr)
+async def test_what_is_not_a_time_is_refused_as_when(tmp_path: Path, when: Any) -> None:
+    async with wakeful.open(tmp_path / "w.db", clock=ManualClock()) as wake_me:
+        kept = await wake_me.set("in 1 hour", "go")
+        for ask in (wake_me.set(when, "go"), wake_me.update(kept.id, when=when)):
+            with pytest.raises(wakeful.InvalidRequest) as raised:
+                await ask
+            assert raised.value.field == "when"
+            assert raised.value.fix
+        assert await wake_me.find() == [kept]
+
+
+async def test_none_is_not_a_time_to_set_and_leaves_it_as_it_is_in_an_update(tmp_path: Path) -> None:
+    async with wakeful.open(tmp_path / "w.db", clock=ManualClock()) as wake_me:
+        nothing: Any = None
+        with pytest.raises(wakeful.InvalidSchedule, match="when: None is not a time"):
+            await wake_me.set(nothing, "go")
+        kept = await wake_me.set("in 1 hour", "go")
+        assert (await wake_me.update(kept.id, when=nothing, label="new")).next_fire_at == kept.next_fire_at
+
+
+async def test_find_fires_and_history_refuse_a_word_they_do_not_know_and_say_which_is_meant(
+    place: Place, clock: ManualClock
+) -> None:
+    async with wakeful.open(**place, clock=clock) as wake_me:
+        asks: list[tuple[Any, str, str]] = [
+            (lambda: wake_me.find(status="actve"), "status", "Did you mean active? Accepted: active, paused, fired"),  # type: ignore[arg-type]
+            (lambda: wake_me.find(status=["active", "x"]), "status", "Accepted: active"),  # type: ignore[list-item]
+            (lambda: wake_me.find(kind="cronn"), "kind", "Did you mean cron? Accepted: once, cron."),  # type: ignore[arg-type]
+            (lambda: wake_me.fires(status="complete"), "status", "Did you mean completed? Accepted: retrying"),  # type: ignore[arg-type]
+            (lambda: wake_me.history(status="pendng"), "status", "Did you mean pending? Accepted: pending"),  # type: ignore[arg-type]
+        ]
+        for ask, field, fix in asks:
+            with pytest.raises(wakeful.InvalidRequest) as raised:
+                await ask()
+            assert raised.value.field == field
+            assert raised.value.fix.startswith(fix)
 
 
 BAD: list[tuple[dict[str, Any], type[wakeful.WakefulError], str]] = [
-    ({"at": datetime(2020, 1, 1, tzinfo=UTC)}, wakeful.InvalidSchedule, "fire_at"),
-    ({"at": datetime(2031, 1, 1)}, wakeful.InvalidSchedule, "fire_at"),  # noqa: DTZ001 - that it has no zone is the point
+    ({"at": datetime(2020, 1, 1, tzinfo=UTC)}, wakeful.InvalidSchedule, "at"),
+    ({"at": NAIVE}, wakeful.InvalidSchedule, "at"),
+    ({"at": True}, wakeful.InvalidSchedule, "at"),
     ({}, wakeful.InvalidSchedule, "when"),
+    ({"when": timedelta(hours=1), "delay": 60}, wakeful.InvalidSchedule, "when"),
+    ({"when": NEW_YEAR + timedelta(hours=1), "at": NEW_YEAR}, wakeful.InvalidSchedule, "when"),
+    ({"delay": float("nan")}, wakeful.InvalidRequest, "delay"),
+    ({"delay": True}, wakeful.InvalidRequest, "delay"),
+    ({"cron": "0 0 30 2 *"}, wakeful.InvalidSchedule, "cron"),
+    ({"cron": 5}, wakeful.InvalidRequest, "cron"),
+    ({"when": "every hour", "policy": {"ends_at": NEW_YEAR}}, wakeful.InvalidSchedule, "when"),
+    ({"cron": "@hourly", "policy": {"ends_at": NEW_YEAR}}, wakeful.InvalidSchedule, "cron"),
+    ({"delay": 1, "key": "a\x00b"}, wakeful.InvalidRequest, "key"),
+    ({"delay": 1, "key": 7}, wakeful.InvalidRequest, "key"),
+    ({"delay": 1, "wake_message": {"text": "go"}}, wakeful.InvalidRequest, "wake_message"),
+    ({"delay": 1, "wake_message": b"go"}, wakeful.InvalidRequest, "wake_message"),
+    ({"delay": 1, "wake_message": None}, wakeful.InvalidRequest, "wake_message"),
+    ({"delay": 1, "label": 5}, wakeful.InvalidRequest, "label"),
+    ({"delay": 1, "isolated": "no"}, wakeful.InvalidRequest, "isolated"),
+    ({"delay": 1, "max_failures": True}, wakeful.InvalidRequest, "max_failures"),
+    ({"delay": 1, "max_failures": "3"}, wakeful.InvalidRequest, "max_failures"),
+    ({"delay": 1, "payload": float("nan")}, wakeful.InvalidRequest, "payload"),
+    ({"delay": 1, "payload": {"a": [1, {"b": (float("inf"),)}]}}, wakeful.InvalidRequest, "payload"),
+    ({"delay": 1, "payload": Reading(-float("inf"))}, wakeful.InvalidRequest, "payload"),
+    ({"delay": 1, "policy": "skip"}, wakeful.InvalidRequest, "policy"),
+    ({"delay": 1, "policy": {"grace": float("nan")}}, wakeful.InvalidRequest, "policy.grace"),
+    ({"delay": 1, "policy": wakeful.Policy(grace=float("nan"))}, wakeful.InvalidRequest, "policy.grace"),
     ({"delay": 1, "cron": "* * * * *"}, wakeful.InvalidSchedule, "when"),
     ({"delay": -1}, wakeful.InvalidRequest, "delay"),
     ({"delay": 1, "timezone": "Mars/Base"}, wakeful.InvalidSchedule, "timezone"),
-    ({"cron": "0 0 30 2 *"}, wakeful.InvalidSchedule, ""),
     ({"delay": 1, "target": "nobody"}, wakeful.UnknownTarget, "target"),
     ({"delay": 1, "payload": msgspec.Raw(b"{")}, wakeful.InvalidRequest, "payload"),
     ({"delay": 1, "payload": "x" * 200_000}, wakeful.InvalidRequest, "payload"),

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wakeful.alarm import Alarm, Fire, Policy, Wake
-    from wakeful.alarm.request import CreateRequest, EditRequest
+    from wakeful.alarm.arguments import When
+    from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
+    from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, PolicyRequest, ReportRequest
     from wakeful.app import Wakeful, open, open_sync
     from wakeful.errors import (
         Conflict,
@@ -30,9 +32,15 @@ if TYPE_CHECKING:
         UnknownTarget,
         WakefulError,
     )
+    from wakeful.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
     from wakeful.remote import RemoteWakeful
     from wakeful.schedule import Understood, describe, parse
-    from wakeful.targets.handler import Snooze
+    from wakeful.service import Alarms, Changed, Created, HistoryEntry, TakenWake, Why
+    from wakeful.service.history import HistoryStatus, Pending
+    from wakeful.service.subscription import LiveEvent
+    from wakeful.store import Matches, Stats
+    from wakeful.sync import SyncWakeful
+    from wakeful.targets.handler import HandlerFunction, Snooze
 
 __version__ = "0.1.0"
 
@@ -41,8 +49,15 @@ _HOMES = {
     "Fire": "alarm",
     "Policy": "alarm",
     "Wake": "alarm",
+    "When": "alarm.arguments",
+    "AlarmStatus": "alarm.model",
+    "FireStatus": "alarm.model",
+    "Kind": "alarm.model",
     "CreateRequest": "alarm.request",
     "EditRequest": "alarm.request",
+    "OnConflict": "alarm.request",
+    "PolicyRequest": "alarm.request",
+    "ReportRequest": "alarm.request",
     "Wakeful": "app",
     "open": "app",
     "open_sync": "app",
@@ -59,36 +74,75 @@ _HOMES = {
     "Unauthorized": "errors",
     "UnknownTarget": "errors",
     "WakefulError": "errors",
+    "OpenKeywords": "keywords",
+    "PolicyKeywords": "keywords",
+    "UpdateKeywords": "keywords",
     "RemoteWakeful": "remote",
     "Understood": "schedule",
     "describe": "schedule",
     "parse": "schedule",
+    "Alarms": "service",
+    "Changed": "service",
+    "Created": "service",
+    "HistoryEntry": "service",
+    "TakenWake": "service",
+    "Why": "service",
+    "HistoryStatus": "service.history",
+    "Pending": "service.history",
+    "LiveEvent": "service.subscription",
+    "Matches": "store",
+    "Stats": "store",
+    "SyncWakeful": "sync",
+    "HandlerFunction": "targets.handler",
     "Snooze": "targets.handler",
 }
 __all__ = [
     "Alarm",
+    "AlarmStatus",
+    "Alarms",
+    "Changed",
     "Conflict",
     "CreateRequest",
+    "Created",
     "EditRequest",
     "Fire",
+    "FireStatus",
     "Forbidden",
+    "HandlerFunction",
+    "HistoryEntry",
+    "HistoryStatus",
     "InvalidConfig",
     "InvalidRequest",
     "InvalidSchedule",
+    "Kind",
+    "LiveEvent",
+    "Matches",
     "NotFound",
+    "OnConflict",
+    "OpenKeywords",
+    "Pending",
     "Policy",
+    "PolicyKeywords",
+    "PolicyRequest",
     "RemoteWakeful",
+    "ReportRequest",
     "Snooze",
     "StaleVersion",
+    "Stats",
     "StoreBusy",
     "StoreUnavailable",
+    "SyncWakeful",
+    "TakenWake",
     "TooMany",
     "Unauthorized",
     "Understood",
     "UnknownTarget",
+    "UpdateKeywords",
     "Wake",
     "Wakeful",
     "WakefulError",
+    "When",
+    "Why",
     "__version__",
     "describe",
     "open",

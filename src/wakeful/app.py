@@ -7,23 +7,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from wakeful.alarm import INBOX, users_of
+from wakeful.alarm import INBOX, Users, users_of
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import TARGET_KINDS, Settings, load
+from wakeful.config_secrets import FILE_SUFFIX
 from wakeful.config_sources import make_folder, nearest
-from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.logs import shown
+from wakeful.keywords import OpenKeywords
 from wakeful.schedule import duration
 from wakeful.store import Store
-from wakeful.store.copying.ends import CopyEnd
 from wakeful.store.queries import Naming
-from wakeful.sync import SyncWakeful
-from wakeful.targets import Target
-from wakeful.targets.inbox import Inbox
+
+if TYPE_CHECKING:
+    from wakeful.dispatcher import ServedTarget
+    from wakeful.store.copying.ends import CopyEnd
+    from wakeful.sync import SyncWakeful
+    from wakeful.targets import Target
 
 __all__ = ["Wakeful", "build", "open", "open_sync"]
 
@@ -35,7 +37,7 @@ def open(
     config: str | os.PathLike[str] | None = None,
     clock: Clock | None = None,
     token: str | None = None,
-    **settings: Any,
+    **settings: Unpack[OpenKeywords],
 ) -> Wakeful:
     """Open a clock on a SQLite file, a `postgresql://…` database, or a server at `https://…`.
 
@@ -60,7 +62,16 @@ def open(
     return build(load(config, flags=flags), clock=clock)
 
 
-def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = False, **settings: Any) -> SyncWakeful:
+def open_sync(
+    db: str | os.PathLike[str] | None = None,
+    *,
+    background: bool = False,
+    owner: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
+    **settings: Unpack[OpenKeywords],
+) -> SyncWakeful:
     """Open a clock whose verbs need no `await`, for plain scripts and notebooks.
 
     >>> with wakeful.open_sync("wakeful.db") as clock:
@@ -68,7 +79,12 @@ def open_sync(db: str | os.PathLike[str] | None = None, *, background: bool = Fa
 
     `background`: dispatch as long as it is open.
     """
-    return SyncWakeful(lambda: open(db, **settings), background=background)
+    from wakeful.sync import SyncWakeful
+
+    def make() -> Wakeful:
+        return open(db, owner=owner, config=config, clock=clock, token=token, **settings)
+
+    return SyncWakeful(make, background=background)
 
 
 def _server(db: str | os.PathLike[str] | None) -> str:
@@ -87,14 +103,20 @@ def open_server(url: str, token: str | None = None, *, clock: Clock | None = Non
     return RemoteWakeful(server_address(url, token), clock=clock)
 
 
-def build(settings: Settings, *, clock: Clock | None = None, via: str = "python") -> Wakeful:
+def build(settings: Settings, *, clock: Clock | None = None, via: str = "python", delivers: bool = True) -> Wakeful:
+    """A clock on the database of the settings.
+
+    One that delivers nothing knows its targets by name and does not build them: what they are built of takes longer to
+    import than a command of the shell to run.
+    """
     return Wakeful(
         build_store(settings, clock),
         settings=settings,
-        targets=build_targets(settings, clock),
+        targets=build_targets(settings, clock) if delivers else {},
         clock=clock,
         via=via,
         task_target=lambda: _messages(settings, clock),
+        declared=None if delivers else _declared(settings),
     )
 
 
@@ -143,6 +165,9 @@ def _store(settings: Settings, clock: Clock | None) -> Store:
 
 def build_copy_end(settings: Settings) -> CopyEnd:
     """A database to back up, to restore into, or to move."""
+    from wakeful.logs import shown
+    from wakeful.store.copying.ends import CopyEnd
+
     naming = Naming(schema=settings.schema, prefix=settings.prefix)
     store = build_store(settings)
     if "://" in settings.db:
@@ -169,16 +194,34 @@ def _where(naming: Naming) -> str:
 
 def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, ServedTarget]:
     """Build the inbox, the router if it is configured, and every [targets.NAME]."""
+    from wakeful.dispatcher import ServedTarget
+    from wakeful.targets.inbox import Inbox
+
     served = {INBOX: ServedTarget(Inbox(), settings.total_concurrency, breaks=False)}
-    configured: dict[str, Mapping[str, Any]] = dict(settings.targets)
-    if settings.wake_url:
-        configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
-    for name, given in configured.items():
+    for name, given in _configured(settings).items():
         with _located(settings):
-            if name == INBOX:
-                raise InvalidConfig("this target is built in", field=f"targets.{INBOX}", fix="Choose another name.")
             served[name] = _target(name, dict(given), settings, clock or SystemClock())
     return served
+
+
+def _declared(settings: Settings) -> dict[str, Users]:
+    """The targets there are, and who may use each."""
+    users = {INBOX: Users()}
+    for name, given in _configured(settings).items():
+        with _located(settings):
+            users[name] = users_of(settings, name, str(given["kind"]), given.get("owners"))
+    return users
+
+
+def _configured(settings: Settings) -> dict[str, Mapping[str, Any]]:
+    """The router if it is configured, and every [targets.NAME]."""
+    configured: dict[str, Mapping[str, Any]] = dict(settings.targets)
+    if INBOX in configured:
+        with _located(settings):
+            raise InvalidConfig("this target is built in", field=f"targets.{INBOX}", fix="Choose another name.")
+    if settings.wake_url:
+        configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
+    return configured
 
 
 def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:
@@ -188,6 +231,8 @@ def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:
 
 
 def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) -> ServedTarget:
+    from wakeful.dispatcher import ServedTarget
+
     kind = str(given.pop("kind"))
     concurrency = given.pop("concurrency", settings.concurrency)
     if not isinstance(concurrency, int) or concurrency < 1:
@@ -200,7 +245,8 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
         made = getattr(import_module(module), cls)
         taken = signature(made).parameters
         if odd := next((name for name in given if name not in taken), None):
-            fix = nearest(odd, taken) or f"docs/targets/{kind}.md lists what {kind} takes."
+            by_file = [f"{one}{FILE_SUFFIX}" for one, parameter in taken.items() if parameter.annotation == "str"]
+            fix = nearest(odd, [*taken, *by_file]) or f"docs/targets/{kind}.md lists what {kind} takes."
             raise InvalidRequest(f"a {kind} target has no setting {odd!r}", field=odd, fix=fix)
         if "clock" in taken:
             given["clock"] = clock

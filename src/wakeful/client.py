@@ -10,31 +10,31 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
-from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.service import Alarms, Caller, Service
 from wakeful.store import Store, Worker
-from wakeful.targets.handler import Handler
 from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
+    from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
     from wakeful.service.live import LiveEvent
+    from wakeful.targets.handler import HandlerFunction
 
 log = logging.getLogger("wakeful.client")
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound="HandlerFunction")
 
 
 @runtime_checkable
@@ -60,12 +60,13 @@ class Wakeful(Alarms):
         clock: Clock | None = None,
         via: str = "python",
         task_target: Callable[[], ServedTarget] | None = None,
+        declared: Mapping[str, Users] | None = None,
     ) -> None:
         self.settings = settings
         self._store = store
         self._clock = clock or SystemClock()
         self._served: dict[str, ServedTarget] = dict(targets)
-        self._declared: set[str] = set()  # served by handlers of other processes
+        self._declared = dict(declared or {})  # served by other processes, and who may use them
         self._task_target = task_target
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
@@ -85,7 +86,9 @@ class Wakeful(Alarms):
                 served.target.arriving = self.service.inbox_signal.ring
 
     def _users(self, target: str) -> Users:
-        return served.users if (served := self._served.get(target)) is not None else Users()
+        if (served := self._served.get(target)) is not None:
+            return served.users
+        return self._declared.get(target, Users())
 
     async def __aenter__(self) -> Self:
         try:
@@ -120,20 +123,24 @@ class Wakeful(Alarms):
         """
         return self.service.of(replace(self.caller, owner=owner))
 
-    async def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
+    async def events(
+        self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None
+    ) -> AsyncIterator[LiveEvent]:
         """Follow what happens, as it happens: `async for event in clock.events(…)`. All of it, unless kinds are named.
 
         >>> following = clock.events("fired", "failed")
 
-        A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox.
+        A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox. `opened` is set
+        once nothing is missed any more: what `recent_events` returns after that joins up with what follows.
         """
-        from wakeful.service.live import WHATS, Live
+        from wakeful.service.live import Live
+        from wakeful.service.watching import check_whats
 
-        if unknown := set(whats).difference(WHATS):
-            what, fix = f"{min(unknown)!r} is not the name of an event", f"Accepted are: {', '.join(WHATS)}."
-            raise InvalidRequest(what, field="events", fix=fix)
+        check_whats(*whats)
         live = Live(self._store, self._clock, self.settings.tick)
         async with live.subscribed(self.settings.owner, whats, alarm_id) as subscription:
+            if opened is not None:
+                opened.set()
             while not subscription.dropped.is_set():
                 yield await subscription.next()
 
@@ -151,6 +158,9 @@ class Wakeful(Alarms):
         What it returns is the result of the fire; an exception is a failure, which is retried. With `reports` it may
         return None and report later with `completed` or `delivery_failed`.
         """
+
+        from wakeful.dispatcher import ServedTarget
+        from wakeful.targets.handler import Handler
 
         if not isinstance(name, str):
             raise InvalidRequest(
@@ -180,12 +190,14 @@ class Wakeful(Alarms):
         >>> (await clock.set("tomorrow at 9am", "Check the grant portal", target="ops")).target
         'ops'
         """
-        self._declared.update(names)
+        self._declared |= dict.fromkeys(names, Users())
 
     @property
     def dispatcher(self) -> Dispatcher:
         """The dispatcher, created on first use: handlers are registered before it runs."""
         if self._dispatcher is None:
+            from wakeful.dispatcher import Dispatcher
+
             now = self._clock.now()
             worker = Worker(
                 id=Ids().new(now),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -15,7 +14,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta, Struct
 
-from wakeful.config_sources import HERE, check_variables, default_db, is_service_link, line_of, nearest
+from wakeful.config_numbers import check_numbers
+from wakeful.config_secrets import FILE_SUFFIX, Elsewhere, refers, without_values
+from wakeful.config_sources import (
+    HERE,
+    SettingsFile,
+    check_variables,
+    default_db,
+    is_service_link,
+    line_of,
+    nearest,
+    password_in,
+)
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
 
@@ -183,15 +193,25 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Return the values that must not appear in logs: tokens, secrets, headers, confidential URLs."""
         kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
         told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
-        return tuple(_texts([self.wake_token, *told]))
+        return tuple(_texts([self.wake_token, *told, *password_in(self.db)]))
 
 
 class LoadedSettings(Settings, frozen=True, kw_only=True):
-    """Settings that know where each was set: `origins` holds a variable, an option or a file for each that was."""
+    """Settings that know where each was set: `origins` holds a variable, an option or a file for each that was.
+
+    `elsewhere`: what `${NAME}` and `NAME_file` stand for; `file_texts`: of these, the files' whole texts.
+    """
 
     origins: dict[str, str] = {}
+    elsewhere: tuple[str, ...] = ()
+    file_texts: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return (*super().secrets, *self.file_texts)
 
     def located(self, error: InvalidConfig) -> InvalidConfig:
+        error = without_values(error, list(self.elsewhere))
         name = {"database": "db"}.get(error.field, error.field)
         origin = self.origins.get(name.partition(".")[0], "")
         if origin and not origin.startswith(("--", "WAKEFUL_")):
@@ -202,7 +222,7 @@ class LoadedSettings(Settings, frozen=True, kw_only=True):
         return InvalidConfig(f"{origin}: {error.message}", field=error.field, fix=error.fix)
 
 
-_WORDS: Final = {
+WORDS: Final = {
     "log_level": ("debug", "info", "warning", "error"),
     "log_format": ("text", "json"),
     "catch_up": ("one", "skip"),
@@ -225,6 +245,9 @@ def plain_type(name: str) -> type[Any]:
     return found
 
 
+_BY_FILE: Final = tuple(f"{name}{FILE_SUFFIX}" for name in Settings.__struct_fields__ if plain_type(name) is str)
+
+
 def load(
     path: str | os.PathLike[str] | None = None,
     *,
@@ -233,22 +256,31 @@ def load(
 ) -> Settings:
     """Read the settings. Later sources override earlier ones; the error for an invalid value says where it is."""
     environ = os.environ if environ is None else environ
-    check_variables(environ, Settings.__struct_fields__)
-    file = path or environ.get("WAKEFUL_CONFIG")
-    values = _from_file(file)
+    elsewhere = Elsewhere(environ)
+    try:
+        return _loaded(path or environ.get("WAKEFUL_CONFIG"), environ, flags or {}, elsewhere)
+    except InvalidConfig as error:
+        raise without_values(error, elsewhere.found) from None
+
+
+def _loaded(
+    file: str | os.PathLike[str] | None, environ: Mapping[str, str], flags: Mapping[str, Any], elsewhere: Elsewhere
+) -> Settings:
+    check_variables(environ, [*Settings.__struct_fields__, *_BY_FILE])
+    values = _from_file(file, elsewhere)
     origins = dict.fromkeys(values, os.fspath(file or FILE))
     for name in Settings.__struct_fields__:
-        variable = f"WAKEFUL_{name.upper()}"
-        if name in TABLES or (text := environ.get(variable)) is None or is_service_link(name, text):
-            continue
-        values[name], origins[name] = _convert(name, text, where=variable), variable
-    for name, value in (flags or {}).items():
+        if name not in TABLES and (given := _from_variable(name, environ, elsewhere)) is not None:
+            values[name], origins[name] = given
+    for name, value in flags.items():
         if value is not None:
             option = f"--{name.replace('_', '-')}"
             values[name], origins[name] = _convert(name, value, where=option), option
     if "db" not in values:
         values["db"] = default_db(environ)
-    settings = LoadedSettings(**values, origins=origins)
+    # Of a database the password is secret, not its name.
+    secret = tuple(text for name, text in elsewhere.texts.items() if name != "db")
+    settings = LoadedSettings(**values, origins=origins, elsewhere=tuple(elsewhere.found), file_texts=secret)
     try:
         return _checked(settings)
     except InvalidConfig as error:
@@ -257,45 +289,58 @@ def load(
 
 def is_given(name: str, path: str | os.PathLike[str] | None = None) -> bool:
     """Return whether a setting is given in a variable or in the file."""
-    return f"WAKEFUL_{name.upper()}" in os.environ or name in _from_file(path or os.environ.get("WAKEFUL_CONFIG"))
+    names = (name, f"{name}{FILE_SUFFIX}")
+    raw = SettingsFile.read(path or os.environ.get("WAKEFUL_CONFIG"), FILE).raw
+    return any(f"WAKEFUL_{one.upper()}" in os.environ or one in raw for one in names)
 
 
 def exposed(path: str | os.PathLike[str] | None = None) -> str:
     """Return the settings file if it holds secrets and everyone on this machine may read it, else nothing."""
-    named = path or os.environ.get("WAKEFUL_CONFIG")
-    file, values = Path(named or FILE), _from_file(named)
-    if not values or not file.stat().st_mode & stat.S_IROTH:
+    found = SettingsFile.read(path or os.environ.get("WAKEFUL_CONFIG"), FILE)
+    if not found.raw or not found.file.stat().st_mode & stat.S_IROTH:
         return ""
     kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is not a secret
-    targets = values.get("targets", {}).values()
-    has_secrets = values.get("wake_token") or any(kept & set(target) for target in targets)
-    return str(file) if has_secrets or "@" in values.get("db", "") else ""
+    targets = found.raw.get("targets", {}).values()
+    told = [value for target in targets for name, value in target.items() if name in kept]
+    db = found.raw.get("db", "")
+    secrets = _texts([found.raw.get("wake_token", ""), *told, db if "@" in db else ""])
+    return str(found.file) if any(text and not refers(text) for text in secrets) else ""
 
 
-def _from_file(path: str | os.PathLike[str] | None) -> dict[str, Any]:
-    file = Path(path or FILE)
-    if not file.exists():
-        if path is not None:
-            raise InvalidConfig(f"{file} does not exist", field="config", fix="Name an existing file.")
-        return {}
-    try:
-        text = file.read_text()
-        raw = tomllib.loads(text)
-    except (OSError, ValueError, RecursionError) as error:  # not only TOML's own: a number of thousands of digits
-        raise InvalidConfig(f"{file}: {error}", field="config") from None
+def _from_file(path: str | os.PathLike[str] | None, elsewhere: Elsewhere) -> dict[str, Any]:
+    found = SettingsFile.read(path, FILE)
+    raw = {name: elsewhere.resolved(value, name, found.where) for name, value in found.raw.items()}
+    raw = elsewhere.without_files(raw, "", found.where, takes=lambda name: f"{name}{FILE_SUFFIX}" in _BY_FILE)
     values: dict[str, Any] = {}
     for name, value in raw.items():
-        where = f"{file}, line {line_of(text, name)}"
         if name not in Settings.__struct_fields__:
-            fix = nearest(name, Settings.__struct_fields__) or "docs/reference/settings.md lists them."
-            raise InvalidConfig(f"{where}: there is no setting {name!r}", field=name, fix=fix)
-        values[name] = _targets(value, file, text) if name == "targets" else _convert(name, value, where=where)
+            fix = nearest(name, [*Settings.__struct_fields__, *_BY_FILE]) or "docs/reference/settings.md lists them."
+            raise InvalidConfig(f"{found.where(name)}: there is no setting {name!r}", field=name, fix=fix)
+        if name == "targets":
+            values[name] = _targets(value, found, elsewhere)
+        else:
+            values[name] = _convert(name, value, where=found.where(name))
     return values
 
 
-def _targets(raw: Any, file: Path, text: str) -> dict[str, dict[str, Any]]:
+def _from_variable(name: str, environ: Mapping[str, str], elsewhere: Elsewhere) -> tuple[Any, str] | None:
+    """A setting's value and the variable that holds it, or names the file with it."""
+    variable = f"WAKEFUL_{name.upper()}"
+    by_file = f"{variable}{FILE_SUFFIX.upper()}"
+    text = environ.get(variable)
+    if f"{name}{FILE_SUFFIX}" in _BY_FILE and by_file in environ:
+        if text is not None:
+            raise InvalidConfig(f"{variable} is set too", field=by_file, fix="Set one of them.")
+        return elsewhere.text_of(environ[by_file], name, field=name, where=by_file), by_file
+    if text is None or is_service_link(name, text):
+        return None
+    return _convert(name, text, where=variable), variable
+
+
+def _targets(raw: Any, found: SettingsFile, elsewhere: Elsewhere) -> dict[str, dict[str, Any]]:
+    targets: dict[str, dict[str, Any]] = {}
     for name, target in raw.items() if isinstance(raw, dict) else [("targets", raw)]:
-        where = f"{file}, line {line_of(text, f'targets.{name}.kind')}"
+        where = found.where(f"targets.{name}.kind")
         kind = target.get("kind") if isinstance(target, dict) else None
         if kind not in TARGET_KINDS:
             raise InvalidConfig(
@@ -303,8 +348,8 @@ def _targets(raw: Any, file: Path, text: str) -> dict[str, dict[str, Any]]:
                 field=f"targets.{name}.kind",
                 fix=f"{nearest(str(kind), TARGET_KINDS)} Accepted are: {', '.join(TARGET_KINDS)}.".strip(),
             )
-    found: dict[str, dict[str, Any]] = raw
-    return found
+        targets[name] = elsewhere.without_files(target, f"targets.{name}.", found.where, takes=bool)
+    return targets
 
 
 def _convert(name: str, value: Any, *, where: str) -> Any:
@@ -327,12 +372,12 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 
 
 def _checked(settings: Settings) -> Settings:
-    _check_numbers(settings)
+    check_numbers(settings)
     if settings.lease < 2 * settings.tick:
         raise InvalidConfig(
             "the lease is shorter than two ticks", field="lease", fix="Give a longer lease or a shorter tick."
         )
-    for name, accepted in _WORDS.items():
+    for name, accepted in WORDS.items():
         if (said := getattr(settings, name)) not in accepted:
             raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     _check_chats(settings.chats)
@@ -353,32 +398,3 @@ def _check_chats(chats: Mapping[str, list[str]]) -> None:
         if odd := next((pattern for pattern in patterns if not pattern or pattern.count(EVERYONE) > 1), None):
             fix = f"Give the ids of chats, such as 123@g.us; one {EVERYONE} in an id stands for any text."
             raise InvalidConfig(f"{odd!r} is not a pattern for chats", field=f"chats.{owner}", fix=fix)
-
-
-def _check_numbers(settings: Settings) -> None:
-    least = {"batch": 1, "concurrency": 1, "total_concurrency": 1, "max_failures": 0, "pool_size": 2, "port": 0}
-    least |= {"did_owners_per_address": 1, "did_owners_per_hour": 1}
-    least |= {
-        "quota_active": 1,
-        "quota_bytes": 1,
-        "unread_per_owner": 1,
-        "reads_per_owner": 1,
-        "creates_per_minute": 1,
-        "fires_per_minute": 1,
-        "chain_depth": 0,
-        "metrics_port": 0,
-    }
-    least |= {
-        "requests_per_minute": 1,
-        "live_per_owner": 1,
-        "live_total": 1,
-        "connections": 1,
-        "connections_per_address": 1,
-        "auto_pause_after": 0,
-    }
-    for name, minimum in least.items():
-        if getattr(settings, name) < minimum:
-            raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
-    for name in ("port", "metrics_port"):
-        if (port := getattr(settings, name)) > 65535:
-            raise InvalidConfig(f"{port} is not a port", field=name, fix="Give 0 to 65535.")

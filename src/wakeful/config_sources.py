@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wakeful.errors import InvalidConfig
 
@@ -79,6 +81,42 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return next((f"Did you mean {one}?" for one in known if found and one.lower() == found[0]), "")
 
 
+@dataclass(frozen=True)
+class SettingsFile:
+    """A settings file as it was written, and where in it each name stands. It is empty where nobody named one."""
+
+    file: Path
+    text: str
+    raw: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str] | None, usual: str) -> SettingsFile:
+        file = Path(path or usual)
+        if not file.exists():
+            if path is not None:
+                raise InvalidConfig(f"{file} does not exist", field="config", fix="Name an existing file.")
+            return cls(file, "", {})
+        try:
+            text = file.read_text()
+            return cls(file, text, tomllib.loads(text))
+        except (OSError, ValueError, RecursionError) as error:  # not only TOML's own: a number of thousands of digits
+            raise InvalidConfig(f"{file}: {error}", field="config") from None
+
+    def where(self, name: str) -> str:
+        return f"{self.file}, line {line_of(self.text, name)}"
+
+
+def password_in(db: str) -> tuple[str, ...]:
+    """The password in a database's address, as it is written there and as it is meant; none where there is none."""
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        written = urlsplit(db).password if "://" in db else None
+    except ValueError:
+        return ()
+    return (written, unquote(written)) if written else ()
+
+
 def line_of(text: str, name: str) -> int:
     """The line of a TOML file that sets a dotted name, or the one nearest above it; 1 where nothing is found."""
     wanted, table = name.split("."), list[str]()
@@ -91,6 +129,8 @@ def line_of(text: str, name: str) -> int:
             path = table + _parts(key[1])
         else:
             continue
+        if [*path[:-1], path[-1].removesuffix("_file")] == wanted:  # it sets the same, by the text of a file
+            path = wanted
         if path == wanted[: len(path)] and len(path) > depth:
             best, depth = number, len(path)
         elif wanted == path[: len(wanted)] and depth < len(wanted):  # a table that is opened only for what is in it

@@ -142,7 +142,8 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
             clock.dispatcher.stop()
 
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
-        log.info(f"MCP at {url}/mcp" if has_mcp() else 'no MCP; to add it: pip install "wakeful[mcp]"')
+        for line in _places(url):
+            log.info(line)
         systemd.notify(systemd.READY, f"STATUS=serving on {url}")
         if ready is not None:
             ready(url)  # the socket is listening: a client that connects now waits a moment at most
@@ -384,6 +385,12 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _places(url: str) -> list[str]:
+    """Where what is served is found. A dashboard at `/` would be named here first: there is none yet."""
+    mcp = f"MCP at {url}/mcp" if has_mcp() else 'no MCP; to add it: pip install "wakeful[mcp]"'
+    return [f"API at {url}/v1, described at {url}/openapi.json", mcp]
 
 
 def _announce(line: str) -> None:

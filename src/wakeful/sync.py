@@ -12,10 +12,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from wakeful.client import Wakeful
 from wakeful.config import Settings
+from wakeful.targets.handler import HandlerFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=HandlerFunction)
 
 
 def _waited(
@@ -114,6 +115,9 @@ class SyncWakeful:
     stats = _waited(Wakeful.stats)
     agenda = _waited(Wakeful.agenda)
     why = _waited(Wakeful.why)
+    targets = _waited(Wakeful.targets)
+    overview = _waited(Wakeful.overview)
+    recent_events = _waited(Wakeful.recent_events)
     update = _waited(Wakeful.update)
     edit = _waited(Wakeful.edit)
     cancel_chain = _waited(Wakeful.cancel_chain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -26,7 +26,9 @@ from wakeful.errors import (
     UnknownTarget,
     WakefulError,
 )
-from wakeful.service.taken_wake import TakenWake
+
+if TYPE_CHECKING:
+    from wakeful.service.taken_wake import TakenWake
 
 # code → (HTTP status, exit status of the command line)
 DOORS: Final[dict[str, tuple[int, int]]] = {
@@ -153,13 +155,13 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 _SHOWN: Final = AlarmView.__struct_fields__  # what is declared is what is sent
 _OPTIONAL: Final = tuple(field.name for field in msgspec.structs.fields(AlarmView) if not field.required)
-_shown: Final = attrgetter(*_SHOWN)
+_shown: Final = attrgetter(*("payload_json" if name == "payload" else name for name in _SHOWN))
 
 
 def view(alarm: Alarm) -> dict[str, Any]:
     """The fields of an AlarmView that are there: empty ones left out, `next_fire_at` only while it is active."""
     shown: dict[str, Any] = dict(zip(_SHOWN, _shown(alarm), strict=True))
-    shown["payload"] = Raw(alarm.payload.encode())
+    shown["payload"] = Raw(alarm.payload_json.encode())
     shown["policy"] = None if alarm.policy is DEFAULT_POLICY else _policy_view(alarm.policy)
     if alarm.status != "active":
         shown["next_fire_at"] = None

@@ -142,12 +142,12 @@ def test_starts_at_and_ends_at_are_the_first_and_last_moments_allowed() -> None:
 
 def test_a_payload_is_kept_byte_for_byte() -> None:
     payload = ' {"b":1, "a": 1.0,"a":2,\n"ü":"\\u00fc", "big": 12345678901234567890123} '
-    assert alarm(delay=MINUTE, payload=payload).payload == payload
+    assert alarm(delay=MINUTE, payload=payload).payload_json == payload
 
 
 def test_a_payload_may_speak_of_an_escaped_nul_without_holding_one() -> None:
     payload = r'{"regex": "\\u0000"}'
-    assert alarm(delay=MINUTE, payload=payload).payload == payload
+    assert alarm(delay=MINUTE, payload=payload).payload_json == payload
 
 
 def test_texts_up_to_their_limits_are_kept() -> None:

@@ -131,11 +131,11 @@ async def test_failures_that_are_the_wakes_own_do_not_open_the_breaker(world: Wo
 
 
 async def test_a_paused_target_gets_nothing_until_it_is_resumed(world: World) -> None:
-    await world.service.pause_target("desk", by="ada", reason="maintenance")
+    await world.service.targets.pause("desk", by="ada", reason="maintenance")
     alarm = await world.set(1)
     assert await world.run_due(60) == 0
     assert "maintenance" in (await acting(world.service, "ada", limited=True).why(alarm.id)).summary
-    await world.service.resume_target("desk", by="ada")
+    await world.service.targets.resume("desk", by="ada")
     assert await world.run_due(1) == 1
 
 

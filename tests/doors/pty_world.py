@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -24,13 +25,19 @@ from wakeful import __version__
 WAKEFUL: Final = [sys.executable, "-m", "wakeful.cli"]
 SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
 COLUMNS: Final = 80
+_DATE: Final = r"\d\d? (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( \d{4})?"
+_DAY: Final = rf"((Mon|Tue|Wed|Thu|Fri|Sat|Sun)( {_DATE})?|{_DATE})"
+_LENGTH: Final = r"\d+ (d|h|min|s)"
 _DIFFERS: Final = {
     r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}": "ID",
-    r"[0-9a-f]{8}-[0-9a-f]{4}(?= )": "SHORT",
+    r"[0-9a-f]{8}-[0-9a-f]{4}(?=[\s@])": "SHORT",
     r"@\d{13}": "@MS",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?": "TIME",
-    r"\b\d\d-\d\d \d\d:\d\d:\d\dZ": "TIME",
+    rf"\b(now|(in )?{_LENGTH}( {_LENGTH})?( ago)?), ({_DAY} )?(\d\d:\d\d(:\d\d)?|\d{{4}}-\d\d-\d\d)": "MOMENT",
+    rf"\b{_DAY} \d\d:\d\d(:\d\d)?": "TIME",
     r"\d{4}-\d\d-\d\d \d\d:\d\d\b": "DAY",
+    r"\bon [A-Z]\w+day \d+ [A-Z]\w+ \d{4} at [\d:.]+": "on DAY at TIME",
+    r"\b(NEXT|FIRES AT|SCHEDULED|MOMENT) +": r"\1  ",
     r"\bin \d+ d\b": "in N d",
     r"SQLite 3\.[\d.]+": "SQLite VERSION",
     r"\d+ (kB|MB|GB)\b": "SIZE",
@@ -61,8 +68,13 @@ def environ(**more: str) -> dict[str, str]:
     return kept | {"TERM": "xterm-256color", "TZ": "UTC"} | more
 
 
-def on_a_terminal(*args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Screen:
-    """Run a command to its end; `typed` are lines that are entered, each when the program falls silent."""
+def on_a_terminal(
+    *args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping[str, str] | None = None, until: str = ""
+) -> Screen:
+    """Run a command to its end; `typed` are lines that are entered, each when the program falls silent.
+
+    `until`: it goes on by itself, and is interrupted as by Ctrl-C once it has said this.
+    """
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     process = subprocess.Popen(
@@ -88,6 +100,9 @@ def on_a_terminal(*args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping
             if not part:
                 break
             shown += part
+            if until and until.encode() in shown:
+                process.send_signal(signal.SIGINT)
+                until = ""
             if lines and shown.rstrip(b" ").endswith((b":", b"?")):
                 os.write(mine, lines.pop(0).encode() + b"\n")
         return Screen(shown.decode(), process.wait(20))
@@ -127,4 +142,4 @@ def check_snapshot(name: str, screen: Screen, **also: str) -> None:
     if os.environ.get("WAKEFUL_KEEP_SNAPSHOTS"):
         SNAPSHOTS.mkdir(exist_ok=True)
         file.write_text(text)
-    assert text == file.read_text()
+    assert text == file.read_text(), text

@@ -146,8 +146,10 @@ def test_everything_an_alarm_can_have_is_an_option(run: Run, tmp_path: Path) -> 
 
 def test_a_payload_may_come_from_stdin_and_must_be_json(run: Run) -> None:
     assert told(run("at", "1h", "x", "--payload", "-", "--json", input="[1, 2]"))["payload"] == [1, 2]
-    assert "error: payload: it is not JSON" in run("at", "1h", "x", "--payload", "{", code=2).stderr
-    assert "error: payload: it cannot be read" in run("at", "1h", "x", "--payload", "@missing", code=2).stderr
+    assert "error: --payload: it is not JSON" in run("at", "1h", "x", "--payload", "{", code=2).stderr
+    assert "error: --payload: it cannot be read" in run("at", "1h", "x", "--payload", "@missing", code=2).stderr
+    for option, value in (("--tz", "Mars/Base"), ("--to", "nobody"), ("--grace", "soon"), ("--max-failures", "-1")):
+        assert run("at", "1h", "x", option, value, code=2).stderr.startswith(f"error: {option}: ")
 
 
 def test_a_key_that_is_taken_follows_on_conflict(run: Run) -> None:

@@ -179,7 +179,7 @@ def test_a_port_in_use_is_named(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         _, err = run(start, "serve", "--port", str(port), code=2)
-    assert f"error: port: cannot listen on http://127.0.0.1:{port}: Address already in use." in err
+    assert f"error: --port: cannot listen on http://127.0.0.1:{port}: Address already in use." in err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])

@@ -111,6 +111,7 @@ def test_top_counts_once_in_a_pipe(tmp_path: Path, env: dict[str, str]) -> None:
 
 
 def test_top_once_on_a_terminal(tmp_path: Path, env: dict[str, str]) -> None:
+    piped("db", "migrate", cwd=tmp_path, env=env)
     assert "Nothing is ahead." in on_a_terminal("top", "--once", cwd=tmp_path, env=env).text
     text = "Morning brief: everything that came in over night, and what to do about it"
     set_alarm(tmp_path, env, "at", "2099-01-01T00:00:00Z", text)

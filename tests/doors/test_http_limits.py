@@ -133,4 +133,4 @@ async def test_nobody_asks_for_retries_without_a_pause_over_http_token_or_not(vi
         assert (many["created"], many["refused"]) == (0, 1)
         assert (await visit("PATCH", f"/v1/alarms/{id}", policy)).told == (400, "invalid_request", f"policy.{name}")
         visit._session.headers.update(await visit.token("local"))
-    assert (await visit.clock.set("in 1 hour", "x", policy={name: 0})).policy != Policy()
+    assert (await visit.clock.set("in 1 hour", "x", policy={name: 0})).policy != Policy()  # type: ignore[arg-type]

@@ -13,7 +13,9 @@ from mcp import Client
 from tests.doors.mcp_world import SET, Agent, door, taught, woken
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.mcp import TOOLS
+from wakeful.errors import InvalidRequest
+from wakeful.mcp import TOOLS, _read
+from wakeful.mcp.schemas import SetArguments
 
 
 @pytest.fixture
@@ -126,3 +128,10 @@ async def test_no_hint_makes_up_an_outcome_or_a_change(clock: Wakeful, tool: str
             else:
                 assert {*again.values()} <= {*own.values(), "all"}
             await agent(hinted, **again)
+
+
+async def test_a_number_that_json_does_not_have_is_refused_by_its_argument(clock: Wakeful) -> None:
+    """Some programs write NaN all the same, and what reads our requests takes it; the official client makes it null."""
+    arguments = SET | {"payload": {"celsius": float("nan")}}
+    with pytest.raises(InvalidRequest, match="payload: it holds nan, which JSON does not have"):
+        _read(arguments, SetArguments)

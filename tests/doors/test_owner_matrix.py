@@ -24,7 +24,7 @@ from tests.acting import Draft, acting, keep
 from tests.databases import database_of
 from wakeful.alarm import Alarm, users_of
 from wakeful.dispatcher import ServedTarget
-from wakeful.http.operations import next_cursor
+from wakeful.moments import cursor_text
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 from wakeful.testing import store_of, targets_of
@@ -83,7 +83,7 @@ class World(Struct):
             names
             | texts
             | keys
-            | {"taskId": self.task, "cursor": next_cursor(self.pending.created_at + timedelta(days=1), id)}
+            | {"taskId": self.task, "cursor": cursor_text(self.pending.created_at + timedelta(days=1), id)}
         )
 
     async def state(self) -> Any:
@@ -275,10 +275,14 @@ async def test_no_operation_sends_anything_to_a_target_that_is_not_for_its_owner
     assert tried >= 3  # setting, setting many and editing
     nowhere = {"wake_message": "mine", "when": "in 1 hour", "target": "nowhere"}
     assert PRIVATE not in (await world.visit("POST", "/v1/alarms", nowhere, headers=world.eve)).text
+    for path in ("/v1/targets", "/v1/overview"):
+        assert PRIVATE not in (await world.visit("GET", path, headers=world.eve)).text
     assert await at_private(world) == []
     ada = await world.visit.token("ada")
     answer = await world.visit("POST", "/v1/alarms", nowhere | {"target": PRIVATE}, headers=ada)
     assert answer.status == 201, answer.text
+    known = (await world.visit("GET", "/v1/targets", headers=ada)).json["targets"]
+    assert PRIVATE in [one["target"] for one in known]
 
 
 def aimed_at_private(entry: dict[str, Any], document: dict[str, Any], body: Any) -> Iterator[Any]:

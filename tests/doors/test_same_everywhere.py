@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import pytest
@@ -30,6 +30,7 @@ from wakeful.app import build
 from wakeful.cli import main
 from wakeful.config import Settings
 from wakeful.errors import WakefulError
+from wakeful.service.history import HistoryStatus
 from wakeful.store import AlarmQuery, Store
 from wakeful.testing import store_of
 
@@ -263,7 +264,7 @@ async def _id(store: Store, key: str) -> str:
 
 def _row(alarm: Alarm) -> dict[str, Any]:
     row = {name: getattr(alarm, name) for name in alarm.__struct_fields__ if name not in VARIES}
-    row["payload"] = json.loads(alarm.payload)  # kept as it is written
+    row["payload_json"] = alarm.payload  # kept as it is written: compared by what it says
     if alarm.cron_expr.startswith("@every"):  # counts from the moment it was set
         for name in ("next_fire_at", "occurrence_at", "policy"):
             del row[name]
@@ -302,7 +303,7 @@ async def looked_at(tmp_path: Path) -> AsyncIterator[tuple[Visitor, aiohttp.Clie
     """A server with one alarm of each fate, and a socket to it."""
     async with serving(str(tmp_path / "wakeful.db")) as visit:
         desk, clock = Desk(visit.clock), visit.clock
-        policy = {"max_fires": 3}
+        policy: wakeful.PolicyKeywords = {"max_fires": 3}
         await clock.set("every day at 9am", "brief", label="b", conversation_id="c", payload=[1], policy=policy)
         await clock.pause((await clock.set("in 2 hours", "paused")).id, reason="holiday")
         await clock.cancel((await clock.set("in 3 hours", "cancelled")).id)
@@ -334,7 +335,8 @@ async def test_the_websocket_tells_what_http_and_python_tell(
     assert await asked(socket, "stats") == stats
     assert (await visit("GET", "/v1/stats")).json.items() > stats.items()
     assert await asked(socket, "count") == stats["pending"] == 1
-    for status in ("", "pending", "completed", "failed", "cancelled"):
+    statuses: tuple[HistoryStatus | Literal[""], ...] = ("", "pending", "completed", "failed", "cancelled")
+    for status in statuses:
         history = plain(await clock.history(status=status))
         assert history, status
         assert await asked(socket, "history", status=status) == history

@@ -27,8 +27,10 @@ VARIES = (
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    with serving_process(tmp_path_factory.mktemp("house")) as serving:
-        yield serving
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))  # not that of whoever runs the tests
+        with serving_process(tmp_path_factory.mktemp("house")) as serving:
+            yield serving
 
 
 def plain(text: str) -> str:
@@ -110,7 +112,7 @@ NEED_THE_DATABASE = [
     ["serve"],
     ["worker"],
     ["mcp"],
-    ["target", "ls"],
+    ["target", "pause", "inbox"],
     ["token", "ls"],
     ["token", "new", "--owner", "eve"],
     ["db", "migrate"],
@@ -162,7 +164,7 @@ def test_places_that_contradict_each_other_are_refused(
 
 
 def test_a_flag_counts_before_a_variable(serving: ServeProcess, tmp_path: Path) -> None:
-    assert command(["ls", "--db", "here.db"], tmp_path, WAKEFUL_URL="http://127.0.0.1:1")[0] == 0
+    assert command(["at", "1h", "x", "--db", "here.db"], tmp_path, WAKEFUL_URL="http://127.0.0.1:1")[0] == 0
     assert command(["ls", "--url", serving.url], tmp_path, WAKEFUL_URL="http://127.0.0.1:1", WAKEFUL_DB="x.db")[0] == 0
 
 

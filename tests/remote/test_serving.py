@@ -14,6 +14,7 @@ import pytest
 import wakeful
 from tests.doors.world import Visitor
 from tests.remote.world import environment, serving_process, until
+from wakeful.alarm.model import FireStatus
 from wakeful.app import open_server
 from wakeful.client import Wakeful
 from wakeful.errors import InvalidRequest, UnknownTarget
@@ -30,7 +31,7 @@ async def running(clock: Wakeful) -> AsyncIterator[None]:
         assert task.cancelled(), task.exception()
 
 
-async def ended(house: Visitor, alarm_id: str, status: str) -> wakeful.Fire:
+async def ended(house: Visitor, alarm_id: str, status: FireStatus) -> wakeful.Fire:
     return (await until(lambda: house.clock.fires(alarm_id, status=status)))[0]
 
 

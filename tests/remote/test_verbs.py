@@ -16,7 +16,7 @@ from tests.doors.world import Visitor
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
 from wakeful.client import Wakeful
-from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms
 
@@ -62,7 +62,7 @@ async def test_alarms_are_read_as_they_are_on_the_database(house: Visitor, clock
     ]
     kept = [await house.clock.get(alarm.id) for alarm in made]
     assert [same(alarm) for alarm in made] == [same(alarm) for alarm in kept]
-    assert made[0].payload == '{"b" : 1.50, "a": [ ]}'
+    assert made[0].payload_json == '{"b" : 1.50, "a": [ ]}'
     assert made[4].policy == wakeful.Policy(max_fires=3, jitter=5)
     assert {alarm.created_via for alarm in made} == {"http"}
     assert [same(alarm) for alarm in await clock.find()] == [same(alarm) for alarm in await house.clock.find()]
@@ -172,7 +172,7 @@ REFUSED: dict[str, Call] = {
     "nothing to say": lambda clock: clock.set("in 1 hour", ""),
     "two times": lambda clock: clock.set("in 1 hour", "x", delay=1),
     "nothing to change": lambda clock: clock.update("x"),
-    "no such field": lambda clock: clock.update("x", colour="red"),
+    "no such field": lambda clock: clock.update("x", colour="red"),  # type: ignore[call-arg]
     "no length to snooze": lambda clock: clock.snooze("x"),
     "no such chain": lambda clock: clock.cancel_chain("x"),
     "a bad zone": lambda clock: clock.parse("tomorrow at 9am", timezone="Mars/Olympus"),
@@ -199,7 +199,7 @@ async def test_a_key_that_is_taken_and_a_version_that_is_old(clock: Wakeful) -> 
     assert (await clock.set("in 1 hour", "x", key="k")).id == first.id
     with pytest.raises(wakeful.Conflict) as taken:
         await clock.set("in 1 hour", "y", key="k")
-    assert taken.value.field == "idempotency_key"
+    assert taken.value.field == "key"
     await clock.update(first.id, label="l")
     with pytest.raises(wakeful.StaleVersion):
         await clock.update(first.id, label="m", version=first.version)
@@ -224,9 +224,27 @@ async def test_a_wake_is_fetched_and_reported(house: Visitor, clock: Wakeful) ->
     alarm = await clock.set(delay=0.01, wake_message="hello", payload={"page": 3}, label="l")
     [taken] = await clock.inbox(wait=20)
     assert isinstance(taken.fire, Fire)
-    assert (taken.alarm.id, taken.alarm.wake_message, taken.alarm.payload) == (alarm.id, "hello", '{"page":3}')
+    assert (taken.alarm.id, taken.alarm.wake_message, taken.alarm.payload_json) == (alarm.id, "hello", '{"page":3}')
     kept = await house.clock.fire_of(taken.fire.id)
     assert (taken.fire.report_by, taken.fire.attempts, taken.attempt) == (kept.report_by, 1, 1)
     assert taken.fire.delivered_at == kept.delivered_at
     assert (await clock.completed(taken.fire.id)).status == "completed"
     assert await clock.inbox() == []
+
+
+async def test_watching_a_server_shows_what_its_own_clock_shows(house: Visitor, clock: Wakeful) -> None:
+    alarm = await clock.set(when="in 1 hour", wake_message="hello")
+    await clock.pause((await clock.set(when="in 1 hour", wake_message="later")).id, reason="lunch")
+    assert await clock.targets() == await house.clock.targets()
+    assert {"inbox", "ops"} <= {one.target for one in await clock.targets()}
+    seen, here = await clock.overview(), await house.clock.overview()
+    assert [one.id for one in seen.next] == [alarm.id]
+    assert (seen.due, seen.in_flight, seen.ahead, seen.targets) == (here.due, here.in_flight, here.ahead, here.targets)
+    assert await clock.recent_events() == await house.clock.recent_events()
+    assert [event.what for event in await clock.recent_events(limit=2)] == ["created", "paused"]
+    assert [event.what for event in await clock.recent_events(alarm_id=alarm.id[:20])] == ["created"]
+    for asked in (clock, house.clock):
+        with pytest.raises(NotFound):
+            await asked.recent_events(alarm_id="nobody")
+        with pytest.raises(InvalidRequest, match="events"):
+            await asked.recent_events("nothing")

@@ -16,6 +16,7 @@ import pytest
 import wakeful
 from tests.acting import acting
 from wakeful.alarm import Alarm
+from wakeful.alarm.model import AlarmStatus
 from wakeful.testing import ManualClock, store_of
 
 MESSAGES = """
@@ -94,7 +95,7 @@ class Gateway:
     async def messages(self) -> list[str]:
         return [row[0] for row in await self.sql("select content from messages order by timestamp, id")]
 
-    async def alarms(self, task: str = "", *, statuses: tuple[str, ...] = ()) -> list[Alarm]:
+    async def alarms(self, task: str = "", *, statuses: tuple[AlarmStatus, ...] = ()) -> list[Alarm]:
         found = await acting(self.wakeful.service, "").find(label=task, status=statuses)
         return [alarm for alarm in found if alarm.created_via == "sql"]
 

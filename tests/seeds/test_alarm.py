@@ -323,15 +323,18 @@ class Counted:
         return getattr(self._store, name)
 
 
-async def test_history_is_read_in_bulk(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
-    for number in range(20):
+@pytest.mark.parametrize("most", [0, 4_000_000])
+async def test_history_is_read_in_bulk(most: int, clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+    for number in range(60):
         await clock.set("in 1 minute", f"{number}", target="bad")
     await time.advance(60)
     await clock.run_due()
     store = Counted(store_of(clock))
-    entries = await History(cast(Store, store)).entries(owner="local", status="", target="", since=None, limit=50)
-    assert len(entries) == 20
-    assert store.calls == {"fires": 1, "get_many": 1, "find": 1, "fires_at": 1}
+    entries = await History(cast(Store, store), most=most).entries(
+        owner="local", status="", target="", since=None, limit=500
+    )
+    assert len(entries) == 60
+    assert store.calls == {"described_fires": 1, "find": 1, "fires_at": 1}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -21,6 +20,7 @@ from wakeful.alarm import Alarm, Fire
 from wakeful.cli import main
 from wakeful.contrib.erlang_terms import Atom
 from wakeful.contrib.takeover import PAGE
+from wakeful.service.history import HistoryStatus
 from wakeful.store import FireQuery, Stats, Store, Worker
 from wakeful.testing import ManualClock
 
@@ -94,7 +94,7 @@ def test_what_is_pending_waits_here(file: AlarmsFile, here: Here, bring: Import)
     assert (alarm.owner_did, alarm.user_id, alarm.kind, alarm.status) == ("ann", "ann", "once", "active")
     assert alarm.next_fire_at == alarm.fire_at == alarm.occurrence_at == at(NOW + 3600)
     assert (alarm.target, alarm.wake_message) == ("Pushover", "Call client")
-    assert json.loads(alarm.payload) == {
+    assert alarm.payload == {
         "process": "Elixir.Pushover",
         "message": ["send", {"title": "Reminder", "message": "Call client"}],
         "term": '{:send, %{title: "Reminder", message: "Call client"}}',
@@ -143,7 +143,7 @@ def test_stats_and_history_tell_the_same_as_alarm_did(file: AlarmsFile, here: He
 
     async def ask() -> tuple[Stats, dict[str, list[str]]]:
         async with opened(here) as clock:
-            words = ("pending", "fired", "completed", "failed", "timed_out", "cancelled")
+            words: tuple[HistoryStatus, ...] = ("pending", "fired", "completed", "failed", "timed_out", "cancelled")
             return await clock.stats(), {
                 word: [entry.result for entry in await clock.history(status=word)] for word in words
             }
@@ -406,7 +406,7 @@ def test_a_wake_says_what_the_message_says(tmp_path: Path, message: Any, said: s
     assert result.exit_code == 0, result.output
     [alarm] = Here({"db": db}).alarms().values()
     assert alarm.wake_message == said
-    assert msgspec.json.decode(alarm.payload)["process"] == "Elixir.Pushover"
+    assert alarm.payload["process"] == "Elixir.Pushover"
 
 
 def test_an_older_alarm_had_fewer_columns(here: Here, bring: Import, tmp_path: Path) -> None:

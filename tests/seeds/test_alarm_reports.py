@@ -20,7 +20,7 @@ from wakeful.alarm import Report, quarantine
 from wakeful.client import Wakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
-SEED = {"backoff_base": 5, "backoff_cap": "1d"}  # Alarm's own ladder
+SEED: wakeful.PolicyKeywords = {"backoff_base": 5, "backoff_cap": "1d"}  # Alarm's own ladder
 MINUTE = timedelta(minutes=1)
 
 

@@ -102,7 +102,7 @@ def same(row: dict[str, Any], alarm: Alarm) -> None:
         assert getattr(alarm, name) == row[name], name
     for name in ("status", "idempotency_key", "max_failures", "failure_count", "last_error"):
         assert getattr(alarm, name) == row[name], name
-    assert alarm.payload == row["payload_text"]
+    assert alarm.payload_json == row["payload_text"]
     assert alarm.claimed_at is None
     for name in ("created_at", "updated_at", "last_fired_at"):
         assert getattr(alarm, name) == (row[name] and whole_ms(row[name])), name

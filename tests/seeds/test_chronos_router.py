@@ -71,7 +71,7 @@ async def test_every_wake_is_what_the_router_wants(world: World, router: Router)
         assert wake["user_id"] == users[alarm.owner_did]
         assert wake["message"] == alarm.wake_message
         assert wake.get("conversation_id", "") == alarm.conversation_id
-        assert f'"payload":{alarm.payload},'.encode() in body
+        assert f'"payload":{alarm.payload_json},'.encode() in body
         assert wake["origin"] == "wakeful"
         assert wake["fire_id"] == alarm.fire_id
 

@@ -62,7 +62,7 @@ async def test_a_row_in_sql_is_an_alarm_like_any_other(here: Gateway) -> None:
     alarm = await read(here, id)
     assert (alarm.next_fire_at, alarm.occurrence_at, alarm.fire_at, alarm.target) == (at, at, at, "inbox")
     assert (alarm.claim, alarm.unsettled, alarm.version, alarm.policy) == (0, 0, 1, wakeful.Policy())
-    assert (alarm.status, alarm.payload, alarm.max_failures) == ("active", '{"page": 3}', 2)
+    assert (alarm.status, alarm.payload_json, alarm.max_failures) == ("active", '{"page": 3}', 2)
     assert UUID(id).version == 7
     assert alarm.created_at == alarm.updated_at
     assert alarm.created_at.microsecond % 1000 == 0

@@ -8,13 +8,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 import wakeful
-from wakeful.alarm import Wake
+from wakeful.alarm import Task, Wake
+from wakeful.cli.tasks import _outcomes
+from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
 from wakeful.server import work
 from wakeful.testing import store_of
@@ -123,6 +126,16 @@ async def test_a_dry_run_says_what_would_happen_and_writes_nothing(gateway: Gate
     assert "e-wrong\tbe refused\t\tcron: minute: 61 is out of range" in lines
     assert told["made"] is False
     assert [task["would"] for task in told["tasks"]] == ["be refused", "be left alone", "wait", "fire", "fire"]
+
+
+def test_a_dry_run_knows_who_may_write_to_whom() -> None:
+    settings = Settings(chats={"ada": ["ada@*"]})
+    tasks = [
+        Task(id=chat, owner="ada", chat_jid=chat, prompt="hi", cron="0 9 * * *", status="active")
+        for chat in ("ada@home", "eve@home")
+    ]
+    outcomes = _outcomes(tasks, settings, datetime(2030, 1, 1, tzinfo=UTC))
+    assert [(one["id"], one["would"]) for one in outcomes] == [("ada@home", "fire"), ("eve@home", "be refused")]
 
 
 async def test_a_dry_run_where_there_is_no_table_makes_none(gateway: Gateway) -> None:

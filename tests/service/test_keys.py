@@ -76,7 +76,7 @@ async def test_another_request_is_a_conflict_and_changes_nothing(
     await clock.advance(60)
     with pytest.raises(Conflict) as refused:
         await wake_me.set(**asked | other)
-    assert refused.value.field == "idempotency_key"
+    assert refused.value.field == "key"
     assert refused.value.message == f"alarm {first.id} already has the key 'k', and differs in {differs}"
     assert await wake_me.get(first.id) == first
     assert await wake_me.set(**asked | other, on_conflict="return") == first

@@ -162,8 +162,8 @@ async def test_a_worker_of_the_same_targets_does_not_open_them(house: House) -> 
         assert refused.value.fix == "Known names: agent, board, hook, inbox, router."
     assert (await house.set("eve", "agent")).target == "agent"
     with pytest.raises(UnknownTarget, match="adas_hook, agent, board, far, hook"):
-        await house.service.pause_target("nowhere")
-    await house.service.pause_target("house")  # whoever runs it may, also where they do not use it
+        await house.service.targets.pause("nowhere")
+    await house.service.targets.pause("house")  # whoever runs it may, also where they do not use it
 
 
 # Chats

@@ -104,7 +104,7 @@ async def fill(store: Store) -> dict[str, Alarm]:
         "done": an_alarm(LONG_AGO, target="desk"),
         "leased": an_alarm(LONG_AGO + timedelta(minutes=1), target="held"),
         "odd": an_alarm(
-            far, payload='{"b": 1,  "a": "\\u0000é"}', label="ä\N{SNOWMAN}", idempotency_key="k", isolated=True
+            far, payload_json='{"b": 1,  "a": "\\u0000é"}', label="ä\N{SNOWMAN}", idempotency_key="k", isolated=True
         ),
         "series": a_series(far, policy=policy, version=3, status="paused", paused_reason="later"),
     }
@@ -118,12 +118,21 @@ async def fill(store: Store) -> dict[str, Alarm]:
     return alarms
 
 
-async def content(store: Store) -> dict[str, Any]:
-    """Everything a caller can see, but for leases and for what copying itself puts on record."""
+RAISED = 1_000_000  # what a restore adds to the version of every alarm
+
+
+async def content(store: Store, *, raised: int = 0) -> dict[str, Any]:
+    """Everything a caller can see, but for leases and for what copying itself puts on record.
+
+    `raised`: by how much versions are higher than they were.
+    """
     alarms = await store.find(AlarmQuery(limit=100_000))
     events = await store.events(limit=1000)
     return {
-        "alarms": {one.id: asdict(one) | {"claim": 0, "claimed_at": None, "unsettled": 0} for one in alarms},
+        "alarms": {
+            one.id: asdict(one) | {"claim": 0, "claimed_at": None, "unsettled": 0, "version": one.version - raised}
+            for one in alarms
+        },
         "fires": {one.id: one for one in await store.fires(FireQuery(limit=100_000))},
         "events": [(number, one) for number, one in events if one.what not in ("restored", "moved")],
         "tokens": await store.tokens(),

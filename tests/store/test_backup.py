@@ -15,8 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Attempt, Policy, begin
+from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, WakefulError
+from wakeful.errors import Conflict, InvalidRequest, StaleVersion, StoreUnavailable, WakefulError
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.copying import LEFT_OUT, TABLES, Seen, copying_sql
 from wakeful.store.queries import OURS, Naming, migrations
@@ -25,6 +26,7 @@ from wakeful.store.sqlite.schema import bring_up_to_date
 from .copying_world import (
     LEASE,
     LONG_AGO,
+    RAISED,
     Databases,
     a_series,
     a_worker,
@@ -66,7 +68,7 @@ async def test_everything_comes_back_and_leases_are_over(
     assert [name for name in files_in(tmp_path) if name.startswith("backup")] == ["backup.db"]
     async with end_of(databases.new(target, "new"), migrated=False) as end:
         restored = await bring_back(file, end)
-        assert await content(end.store) == before
+        assert await content(end.store, raised=RAISED) == before
         assert restored.rows["alarms"] == 4
         assert (restored.due, restored.since) == (1, 0)
         leased = await end.store.get(alarms["leased"].id)
@@ -111,6 +113,30 @@ async def test_a_worker_of_before_cannot_settle_what_was_restored(
 
 
 @each
+async def test_what_was_read_before_a_restore_changes_nothing_after_it(
+    databases: Databases, tmp_path: Path, kind: str
+) -> None:
+    """A version from the database that was given up (an ETag) is not one of the restored alarm, changed or not."""
+    settings = databases.new(kind)
+    async with build(settings) as clock:
+        alarm = await clock.set("tomorrow at 9am", "as it was")
+    async with end_of(settings) as end:
+        await back_up(end, tmp_path / "b.db")
+    async with build(settings) as clock:
+        changed = await clock.update(alarm.id, wake_message="as it is")
+    async with end_of(settings) as end:
+        await bring_back(tmp_path / "b.db", end, replace=True)
+    async with build(settings) as clock:
+        for version in (alarm.version, changed.version):
+            with pytest.raises(StaleVersion):
+                await clock.update(alarm.id, wake_message="by somebody who read it before", version=version)
+        restored = await clock.get(alarm.id)
+        assert restored.wake_message == "as it was"
+        again = await clock.update(alarm.id, wake_message="now", version=restored.version)
+        assert again.version == restored.version + 1 < 10**9
+
+
+@each
 async def test_a_backup_under_writes_is_of_one_moment(databases: Databases, tmp_path: Path, kind: str) -> None:
     """Between any two steps of it another process sets an alarm and settles one."""
     settings, steps = databases.new(kind), 0
@@ -126,7 +152,7 @@ async def test_a_backup_under_writes_is_of_one_moment(databases: Databases, tmp_
         return seen
 
     async with end_of(settings) as end:
-        await end.store.add([an_alarm(LONG_AGO, payload=f'"{"x" * 6000}"') for _ in range(800)])
+        await end.store.add([an_alarm(LONG_AGO, payload_json=f'"{"x" * 6000}"') for _ in range(800)])
         await _set_and_settle(settings)
         made = await back_up(end, tmp_path / "b.db", watch=watch)
         now = await end.store.stats()
@@ -169,7 +195,7 @@ async def test_what_is_due_by_now_is_passed_over_where_that_is_asked(
     async with end_of(settings) as end:
         restored = await bring_back(tmp_path / "b.db", end, missed="skip")
         assert (restored.due, restored.skipped) == (4, 4)
-        after = await end.store.get_many([alarm.id for alarm in alarms.values()])
+        after = {alarm.id: alarm for alarm in await end.store.find(AlarmQuery())}
         now = datetime.now(UTC)
         assert after[alarms["once"].id].status == "failed"
         assert after[alarms["once"].id].last_error.startswith("not delivered: missed")
@@ -226,7 +252,7 @@ async def test_a_database_in_use_is_not_restored_into(databases: Databases, tmp_
 @each
 async def test_what_is_not_a_whole_backup_changes_nothing(databases: Databases, tmp_path: Path, kind: str) -> None:
     async with end_of(databases.new("sqlite", "old")) as end:
-        await end.store.add([an_alarm(LONG_AGO, payload=f'"{"x" * 3000}"') for _ in range(50)])
+        await end.store.add([an_alarm(LONG_AGO, payload_json=f'"{"x" * 3000}"') for _ in range(50)])
         await back_up(end, tmp_path / "b.db")
     data = bytearray((tmp_path / "b.db").read_bytes())
     data[len(data) // 2 : len(data) // 2 + 9000] = b"\xff" * 9000
@@ -306,7 +332,7 @@ async def test_tables_under_a_prefix_are_found_whatever_they_are_called_here(
     for number, prefix in enumerate(("", "w_", "z_")):
         async with end_of(databases.new("sqlite", f"n{number}", prefix=prefix), migrated=False) as end:
             await bring_back(tmp_path / "b.db", end, prefix=prefix)
-            assert await content(end.store) == before
+            assert await content(end.store, raised=RAISED) == before
 
 
 def test_every_table_of_ours_is_copied_or_left_out_for_a_reason() -> None:

@@ -13,7 +13,8 @@ import pytest
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Event, Fire
-from wakeful.store import TargetState, Token, Worker
+from wakeful.moments import EPOCH
+from wakeful.store import DescribedFire, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, FIXED, INTENT, columns, filled
 from wakeful.store.queries import Dialect, Naming, migrations, queries
 from wakeful.store.tasks import task_sql
@@ -113,7 +114,7 @@ def test_nothing_is_left_to_be_filled_in(dialect: Dialect) -> None:
 
 
 def test_an_alarms_columns_are_fixed_written_by_a_settlement_or_by_an_edit() -> None:
-    assert sorted((*DISPATCH, *FIXED, *INTENT)) == sorted(Alarm.__struct_fields__)
+    assert sorted((*DISPATCH, *FIXED, *INTENT)) == sorted(Alarm.__struct_encode_fields__)
 
 
 def test_a_list_of_columns_says_what_is_wanted_of_each() -> None:
@@ -167,3 +168,15 @@ async def test_the_tables_have_the_columns_of_the_structs_in_postgresql_and_thei
         )
         wanted = [(c.name, c.type.replace("timestamptz", "timestamp with time zone")) for c in columns(struct)]
         assert [tuple(row) for row in rows] == wanted
+
+
+def test_a_fire_whose_alarm_is_gone_is_described_by_nothing() -> None:
+    from wakeful.store.postgres.rows import described_fire_of
+    from wakeful.store.rows import from_fire, to_described_fire
+
+    said: dict[str, Any] = {"owner_did": "ada", "target": "desk", "status": "failed"}
+    fire = Fire(alarm_id=str(uuid.UUID(int=1)), scheduled_for=EPOCH, updated_at=EPOCH, **said)
+    nothing = (None,) * (len(DescribedFire.__struct_fields__) - 1)
+    assert to_described_fire((*nothing, *from_fire(fire))) == DescribedFire(fire=fire)
+    row = {name: getattr(fire, name) for name in Fire.__struct_fields__} | {"log": "[]"}
+    assert described_fire_of((*nothing, *row.values())) == DescribedFire(fire=fire)

@@ -286,6 +286,9 @@ async def test_tasks_of_another_program_keep_their_alarms(databases: Databases, 
         assert await after.store.tasks.links(limit=9) == links
         [alarm] = await after.store.find(AlarmQuery())
         assert alarm.id == links["task-1"]
+    async with wakeful.open(new.db, owner="ada", **_schema(new)) as clock:
+        await clock.run_due()  # without the table
+        assert [(one.id, one.status) for one in await clock.find()] == [(alarm.id, "active")]
 
 
 def _schema(settings: Settings) -> dict[str, Any]:

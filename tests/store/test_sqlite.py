@@ -257,7 +257,7 @@ class TestGroupCommit:
 
 class TestReaders:
     async def test_a_connection_that_failed_is_closed(self, file: SqliteStore, path: str, clock: ManualClock) -> None:
-        await added(file, *(an_alarm(clock, payload='"%s"' % ("x" * 4000)) for _ in range(50)))
+        await added(file, *(an_alarm(clock, payload_json='"%s"' % ("x" * 4000)) for _ in range(50)))
         await file._writer.submit(lambda db: db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), alone=True)
         with open(path, "r+b") as pages:  # noqa: ASYNC230 - nobody waits for this loop
             pages.seek(4096 * 8)
@@ -274,7 +274,7 @@ class TestReaders:
         with other_program(path) as reader:
             reader.execute("begin; select count(*) from alarms")
             for _ in range(6):
-                await added(file, *(an_alarm(clock, payload='"%s"' % ("x" * 8000)) for _ in range(500)))
+                await added(file, *(an_alarm(clock, payload_json='"%s"' % ("x" * 8000)) for _ in range(500)))
             assert os.stat(f"{path}-wal").st_size > 16 << 20
             reader.execute("commit")
             for _ in range(3):  # what a worker writes anyway

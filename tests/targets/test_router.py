@@ -31,7 +31,7 @@ class TestAsATarget(TargetConformance):
 
 
 async def test_the_router_gets_what_chronos_sent_and_the_rest_of_the_wake(router: Router, receiver: Receiver) -> None:
-    wake = a_wake("Good  morning ", payload='{"page":  3}', conversation_id="c1")
+    wake = a_wake("Good  morning ", payload_json='{"page":  3}', conversation_id="c1")
     assert await router.deliver(wake) == Delivered("HTTP 200")
     [got] = receiver.wakes
     assert got.path == "/internal/wake"
@@ -52,7 +52,7 @@ async def test_the_router_gets_what_chronos_sent_and_the_rest_of_the_wake(router
 
 
 async def test_a_conversation_nobody_named_is_left_out(router: Router, receiver: Receiver) -> None:
-    await router.deliver(a_wake(payload="[1,  2]"))
+    await router.deliver(a_wake(payload_json="[1,  2]"))
     assert "conversation_id" not in receiver.wakes[0].json
     assert b'"payload":[1,  2]' in receiver.wakes[0].body
 

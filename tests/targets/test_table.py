@@ -116,7 +116,7 @@ class TestInOurOwnDatabase(TargetConformance):
 
     async def test_every_field_of_a_wake_can_be_a_column(self, table: Open) -> None:
         columns = {"id": "fire_id"} | {f"c_{field}": field for field in FIELDS} | {"fixed": "'it''s'"}
-        outcome = await table(columns=columns).deliver(a_wake(payload='{"a":  1}', created_by="bob"))
+        outcome = await table(columns=columns).deliver(a_wake(payload_json='{"a":  1}', created_by="bob"))
         assert isinstance(outcome, Delivered)
         assert outcome.row is not None
         values = outcome.row.values
@@ -268,7 +268,7 @@ class TestInAnotherPostgres(TargetConformance):
 
     async def test_one_fire_is_one_row_with_the_columns_own_types(self, target: TableTarget, database: Any) -> None:
         await target.check()
-        first = await target.deliver(a_wake(payload='{"a":  1}'))
+        first = await target.deliver(a_wake(payload_json='{"a":  1}'))
         again = await target.deliver(a_wake("edited", attempt=2))
         assert (first, again) == (Delivered("a row in other.Messages"), Delivered("already a row in other.Messages"))
         [row] = await database.fetch('select * from other."Messages"')

@@ -33,9 +33,9 @@ class TestWhatIsSent:
         target = webhook(receiver.url)
         payload = '{"b": 1,  "a": [1.50, "é"], "b": 2}'
         for attempt in (1, 2):
-            await target.deliver(a_wake(payload=payload, attempt=attempt, late_ms=attempt * 7, missed=3))
+            await target.deliver(a_wake(payload_json=payload, attempt=attempt, late_ms=attempt * 7, missed=3))
         first, again = receiver.wakes
-        assert first.body == again.body == a_wake(payload=payload).body
+        assert first.body == again.body == a_wake(payload_json=payload).body
         assert payload.encode() in first.body
         assert [wake.headers["wakeful-attempt"] for wake in receiver.wakes] == ["1", "2"]
         assert [wake.headers["wakeful-late-ms"] for wake in receiver.wakes] == ["7", "14"]

@@ -25,13 +25,19 @@ FAILURES_LIMIT: Final = 1000
 LONGEST_WAIT: Final = timedelta(days=36_525)
 _ALMOST_MS: Final = timedelta(microseconds=999)
 _NO_WAIT: Final = timedelta(0)
+_TIMES: Final = {
+    "when": "when",
+    "fire_at": "fire_at",
+    "delay": "delay_seconds",
+    "cron_expr": "cron_expr",
+}  # as asked for
 # Texts of an alarm that have a limit of their own, or are not their caller's.
 _OTHER_TEXTS: Final = frozenset(
-    {"id", "user_id", "cron_expr", "timezone", "wake_message", "payload", "last_error", "paused_reason"}
+    {"id", "user_id", "cron_expr", "timezone", "wake_message", "payload_json", "last_error", "paused_reason"}
 )
 _NAMES: Final = tuple(field.name for field in fields(Alarm) if field.type is str and field.name not in _OTHER_TEXTS)
 # Compared on their own, or not part of a request: which key, and because of which wake.
-_NOT_COMPARED: Final = frozenset({"payload", "policy", "idempotency_key", "parent_fire"})
+_NOT_COMPARED: Final = frozenset({"payload_json", "policy", "idempotency_key", "parent_fire"})
 _POLICY: Final = {field.name: field.type for field in fields(Policy)}
 _OPTIONAL_LENGTHS: Final = tuple(name for name, kind in _POLICY.items() if kind == float | None)  # nothing, or more
 POLICY_LENGTHS: Final = tuple(name for name, kind in _POLICY.items() if kind is float or name in _OPTIONAL_LENGTHS)
@@ -84,6 +90,7 @@ _names: Final = attrgetter(*_NAMES)
 def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     """The alarm that is wanted, waiting for its first occurrence."""
     now = whole_ms(now)
+    timing = understand(wanted.time, now=now)
     alarm = Alarm(
         id=id,
         owner_did=origin.owner_did,
@@ -96,10 +103,14 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
         occurrence_at=now,
         created_at=now,
         updated_at=now,
+        kind=timing.kind,
+        fire_at=timing.fire_at,
+        cron_expr=timing.cron_expr,
+        timezone=timing.timezone,
         **wanted.fields,
     )
     check(alarm)
-    return planned(timed(alarm, understand(wanted.time, now=now)), now=now)
+    return planned(alarm, now=now, field="when" if wanted.time.when else "cron_expr")
 
 
 def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
@@ -111,7 +122,7 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     found = [] if _same_time(wanted.time, asked, known) else ["when"]
     compared = (name for name in wanted.fields if name not in _NOT_COMPARED)
     found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
-    if not _same_json(asked.payload, known.payload):
+    if not _same_json(asked.payload_json, known.payload_json):
         found.append("payload")
     if replace(asked.policy, anchor=None) != replace(known.policy, anchor=None):
         found.append("policy")
@@ -152,8 +163,8 @@ def timed(alarm: Alarm, timing: Timing) -> Alarm:
     )
 
 
-def planned(alarm: Alarm, *, now: datetime) -> Alarm:
-    """Return the alarm at its first occurrence after now."""
+def planned(alarm: Alarm, *, now: datetime, field: str) -> Alarm:
+    """Return the alarm at its first occurrence after now. `field`: which of a request's is wrong if there is none."""
     if alarm.kind == "once":
         assert alarm.fire_at is not None
         return at_occurrence(alarm, alarm.fire_at)
@@ -164,7 +175,7 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
     if first is None:
         raise InvalidSchedule(
             f"{alarm.cron_expr!r} has no fire after {now.isoformat()} within its bounds",
-            field="cron_expr",
+            field=field,
             fix="Give an expression that fires, or a wider range of starts_at, ends_at and max_fires.",
         )
     return at_occurrence(alarm, first)
@@ -173,9 +184,9 @@ def planned(alarm: Alarm, *, now: datetime) -> Alarm:
 def understand(time: GivenTime, *, now: datetime) -> Timing:
     """What somebody says about time, with exactly one way of saying it."""
     if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
-        given = [name for name in ("when", "fire_at", "delay", "cron_expr") if getattr(time, name) not in (None, "")]
+        given = [name for field, name in _TIMES.items() if getattr(time, field) not in (None, "")]
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
-        raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay and cron_expr.")
+        raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay_seconds and cron_expr.")
     if time.when:
         understood = parse(time.when, timezone=time.timezone, now=now)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
@@ -224,7 +235,7 @@ def _up_to_ms(moment: datetime) -> datetime:
 def check(alarm: Alarm) -> None:
     """Everything about an alarm but its time."""
     check_texts(alarm)
-    check_payload(alarm.payload)
+    check_payload(alarm.payload_json)
     check_policy(alarm.policy)
     if not 0 <= alarm.max_failures <= FAILURES_LIMIT:
         raise InvalidRequest(

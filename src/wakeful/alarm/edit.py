@@ -17,7 +17,7 @@ from wakeful.alarm.inbox import no_longer_awaited, retract
 from wakeful.alarm.model import STEPPED_OVER, Alarm, Change, Event, Fire, Policy, SkipReason
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone
-from wakeful.alarm.request import EDITABLE
+from wakeful.alarm.request import ATTRIBUTES, EDITABLE
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion
 from wakeful.moments import whole_ms
 from wakeful.schedule import zone
@@ -25,7 +25,7 @@ from wakeful.schedule import zone
 _MS: Final = timedelta(milliseconds=1)
 _MOMENT: Final = ("when", "fire_at", "delay", "cron_expr")
 # What a copy says and where it goes is as in the alarm it is a copy of; its policy is its own.
-_COPIED: Final = tuple(name for name in EDITABLE if name != "policy")
+_COPIED: Final = tuple(ATTRIBUTES[name] for name in EDITABLE if name != "policy")
 
 
 def cancel(
@@ -117,7 +117,7 @@ def update(
     _refuse_finished(alarm)
     now = whole_ms(now)
     named = [name for name in GivenTime.__struct_fields__ if getattr(wanted.time, name) not in (None, "")]
-    named += list(wanted.fields)
+    named += [name for name in EDITABLE if ATTRIBUTES[name] in wanted.fields]
     after = replace(alarm, **wanted.fields, timezone=wanted.time.timezone or alarm.timezone)
     check(after)
     zone(after.timezone)
@@ -143,7 +143,8 @@ def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change 
     """Change the content or the paused state but not the times; overdue fires stay due. None if nothing differs."""
     if after == alarm:
         return None
-    changed = ", ".join(name for name in Alarm.__struct_fields__ if getattr(alarm, name) != getattr(after, name))
+    names = zip(Alarm.__struct_encode_fields__, Alarm.__struct_fields__, strict=True)
+    changed = ", ".join(column for column, name in names if getattr(alarm, name) != getattr(after, name))
     if after.status != alarm.status:
         after = replace(_taken_back(after, now), paused_reason="", failed_in_a_row=0)
         return _change(alarm, after, "resumed" if after.status == "active" else "paused", by, changed)
@@ -194,6 +195,7 @@ def _replan(
     alarm: Alarm, fire: Fire | None, after: Alarm, said: GivenTime, named: Sequence[str], *, now: datetime, by: str
 ) -> Change:
     anchor = alarm.policy.anchor
+    field = "when" if said.when else "cron_expr" if said.cron_expr else "policy"
     if said != GivenTime():
         # A zone alone: the same expression, read in another zone.
         expression = said.cron_expr if _names_a_moment(said) else alarm.cron_expr
@@ -201,7 +203,7 @@ def _replan(
         after = timed(after, understand(said, now=now))
         anchor = None
     after = replace(after, policy=replace(after.policy, anchor=anchor))
-    after = planned(_taken_back(after, now), now=now)
+    after = planned(_taken_back(after, now), now=now, field=field)
     return _change(alarm, after, "updated", by, ", ".join(named), *_left_behind(alarm, fire, "superseded", now))
 
 

@@ -9,14 +9,16 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
 
 Kind = Literal["once", "cron"]
 AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
-FireStatus = Literal["retrying", "waiting", "delivered", "completed", "failed", "timed_out", "snoozed", "skipped"]
+EndedStatus = Literal["completed", "failed", "timed_out", "snoozed", "skipped"]
+FireStatus = Literal["retrying", "waiting", "delivered", EndedStatus]
 CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
 SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled"]
@@ -71,7 +73,7 @@ class Alarm(Struct, frozen=True, kw_only=True):
     next_fire_at: datetime
     conversation_id: str = ""
     wake_message: str = ""
-    payload: str = "{}"  # JSON, byte for byte as given
+    payload_json: str = field(default="{}", name="payload")  # byte for byte as given
     status: AlarmStatus = "active"
     idempotency_key: str = ""
     max_failures: int = 5
@@ -98,6 +100,11 @@ class Alarm(Struct, frozen=True, kw_only=True):
     parent_fire: str = ""
     root_id: str = ""
     generation: int = 0
+
+    @property
+    def payload(self) -> Any:
+        """The state that comes back with the wake, decoded; `payload_json` is the JSON as it was given."""
+        return msgspec.json.decode(self.payload_json)
 
     @property
     def fire_id(self) -> str:

@@ -6,6 +6,7 @@ HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -146,11 +147,12 @@ class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 _TIME: Final = frozenset({"kind", "fire_at", "cron_expr", "timezone"})  # an alarm has them as its time was understood
 SETTABLE: Final = tuple(
-    name for name in CreateRequest.__struct_fields__ if name in Alarm.__struct_fields__ and name not in _TIME
+    name for name in CreateRequest.__struct_fields__ if name in Alarm.__struct_encode_fields__ and name not in _TIME
 )
 EDITABLE: Final = tuple(name for name in SETTABLE if name in EditRequest.__struct_fields__)
 _AS_THEY_ARE: Final = frozenset({"wake_message", "target", "parent_fire"})  # texts that keep the space around them
-_KINDS: Final = {field.name: field.type for field in fields(Alarm)}
+_KINDS: Final = {field.encode_name: field.type for field in fields(Alarm)}
+ATTRIBUTES: Final = dict(zip(Alarm.__struct_encode_fields__, Alarm.__struct_fields__, strict=True))
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     **{name: str.strip for name in SETTABLE if _KINDS[name] is str and name not in _AS_THEY_ARE},
     **{name: bool for name in SETTABLE if _KINDS[name] is bool},
@@ -188,7 +190,7 @@ def _said(asked: EditRequest, names: Sequence[str], usual: Policy) -> dict[str, 
             value = policy(value, usual)
         elif name in _READ:
             value = _READ[name](value)
-        found[name] = value
+        found[ATTRIBUTES[name]] = value
     return found
 
 
@@ -312,21 +314,47 @@ def request_of(kind: type[S], given: Mapping[str, Any]) -> S:
     as_they_are = {name: said.pop(name) for name in _CHECKED_LATER if name in said}
     if "payload" in as_they_are:
         as_they_are["payload"] = json_of(as_they_are["payload"])
-    if isinstance(policy := as_they_are.get("policy"), Mapping):
-        as_they_are["policy"] = policy_of(policy)
+    if "policy" in as_they_are:
+        as_they_are["policy"] = policy_of(as_they_are["policy"])
     return replace(_converted(said, kind), **as_they_are)
 
 
-def policy_of(given: Mapping[str, Any]) -> PolicyRequest:
+def policy_of(given: Any) -> Policy | PolicyRequest:
+    if isinstance(given, Policy | PolicyRequest):
+        return given
+    if not isinstance(given, Mapping):
+        fix = 'Give a dict such as {"catch_up": "skip"}, or a Policy.'
+        raise InvalidRequest(f"{given!r} is not a policy", field="policy", fix=fix)
     return _converted({name: _plain(value) for name, value in given.items()}, PolicyRequest, "policy")
 
 
-def json_of(value: Any) -> Raw:
+def json_of(value: Any, field: str = "payload") -> Raw:
     """Encode any JSON value; `msgspec.Raw` passes its bytes through unchanged."""
     try:
-        return Raw(msgspec.json.encode(value))
+        encoded = msgspec.json.encode(value)
+        # NaN and the infinities are written as null, so only what holds one is looked through for them.
+        is_safe = b"null" not in encoded or isinstance(value, Raw)
+        odd = None if is_safe else _not_finite(msgspec.to_builtins(value, enc_hook=_as_it_is))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"it cannot be written as JSON ({error})", field="payload") from None
+        raise InvalidRequest(f"it cannot be written as JSON ({error})", field=field) from None
+    if odd is not None:
+        fix = "Give a number, null or a text in its place."
+        raise InvalidRequest(f"it holds {odd}, which JSON does not have", field=field, fix=fix)
+    return Raw(encoded)
+
+
+def _as_it_is(value: Any) -> Any:
+    if isinstance(value, Raw):
+        return None  # JSON already, so it holds none
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+def _not_finite(value: Any) -> float | None:
+    """The first number within that is NaN or infinite."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return next((odd for one in inner if (odd := _not_finite(one)) is not None), None)
 
 
 def _converted(given: Mapping[str, Any], kind: type[T], within: str = "") -> T:

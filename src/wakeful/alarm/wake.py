@@ -104,11 +104,11 @@ class Wake:
     @cached_property
     def payload(self) -> Any:
         """The payload, decoded. `payload_json` has the exact bytes that were given."""
-        return msgspec.json.decode(self.alarm.payload)
+        return self.alarm.payload
 
     @property
     def payload_json(self) -> str:
-        return self.alarm.payload
+        return self.alarm.payload_json
 
     @property
     def scheduled_for(self) -> datetime:
@@ -134,7 +134,7 @@ class Wake:
             conversation_id=alarm.conversation_id,
             label=alarm.label,
             message=alarm.wake_message,
-            payload=Raw(alarm.payload.encode()),
+            payload=Raw(alarm.payload_json.encode()),
             scheduled_for=alarm.occurrence_at,
             isolated=alarm.isolated,
             created_by=alarm.created_by,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -66,6 +67,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "restore": ("backup", "Restore a backup."),
     },
     "Move": {
+        "export": ("export", "Write alarms to a file, as JSON lines."),
         "import": ("importing", "Take over alarms from another system."),
     },
 }
@@ -107,30 +109,47 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
 
-    def main(self, *args: Any, **extra: Any) -> NoReturn:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> NoReturn:
+        words = list(sys.argv[1:] if args is None else args)
         try:
-            code = super().main(*args, **(extra | {"standalone_mode": False}))
+            code = super().main(words, *rest, **(extra | {"standalone_mode": False}))
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = error.exit_code
         except click.ClickException as error:
-            click.echo(f"error: {_usage(error)}", err=True)
-            code = error.exit_code
+            code = _tell_usage(error, json=_wants_json(words))
         except click.Abort:
             code = 130
         except WakefulError as error:
-            code = tell(error)
+            code = tell(error, json=_wants_json(words))
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _usage(error: click.ClickException) -> str:
-    message = error.format_message()
+def _wants_json(words: Sequence[str]) -> bool:
+    """Asked of the words as they are: they may be wrong, and that is said in JSON too."""
+    return "--json" in words[: words.index("--") if "--" in words else None]
+
+
+def _tell_usage(error: click.ClickException, *, json: bool) -> int:
+    message, fix = _usage(error)
+    if json:
+        from wakeful.cli.json_errors import usage_error
+
+        click.echo(usage_error(error, message, fix), err=True)
+    else:
+        click.echo(f"error: {message} {fix}".rstrip(), err=True)
+    return error.exit_code
+
+
+def _usage(error: click.ClickException) -> tuple[str, str]:
+    """What was wrong, and what to do."""
+    message, fix = error.format_message(), ""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         known = [name for param in error.ctx.command.params for name in param.opts if name.startswith("--")]
         message = f"there is no option {error.option_name}.{_meant(error.option_name, known)}"
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        message += f" See: {error.ctx.command_path} --help"
-    return message
+        fix = f"See: {error.ctx.command_path} --help"
+    return message, fix
 
 
 def _meant(name: str, known: list[str]) -> str:
@@ -139,12 +158,13 @@ def _meant(name: str, known: list[str]) -> str:
     return f" {found}" if (found := nearest(name, known)) else ""
 
 
-def tell(error: WakefulError) -> int:
+def tell(error: WakefulError, *, json: bool) -> int:
     """Say on stderr what went wrong and what to do; the exit status for it."""
+    from wakeful.cli.json_errors import error_line
     from wakeful.cli.output import clean
     from wakeful.views import DOORS
 
-    click.echo(f"error: {clean(str(error))}", err=True)
+    click.echo(error_line(error) if json else f"error: {clean(str(error))}", err=True)
     return DOORS[error.code][1]
 
 

@@ -23,7 +23,8 @@ from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import exposed
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import duration
-from wakeful.store import TargetState, Worker
+from wakeful.service.watching import TargetStatus
+from wakeful.store import TargetState
 
 log = logging.getLogger("wakeful.config")
 
@@ -84,24 +85,25 @@ def target_ls() -> None:
     Columns in a pipe: name, state, workers, remark.
     """
 
-    async def do(clock: Wakeful) -> tuple[dict[str, list[Worker]], dict[str, TargetState], datetime]:
-        service = clock.service
-        return await service.targets(), await service.target_states(), await service.now()
+    async def do(clock: Wakeful) -> tuple[list[TargetStatus], datetime]:
+        return await clock.targets(), await clock.service.now()
 
-    served, states, now = asked().run(do)
-    lines = [_target(name, workers, states.get(name)) for name, workers in sorted(served.items())]
-    rows = [(line["target"], line["state"], str(line["workers"]), line.get("remark", "")) for line in lines]
+    targets, now = asked().run(do)
+    rows = [(one.target, one.state, str(one.workers), _remark(one)) for one in targets]
+    lines = [_document(one) for one in targets]
     asked().output.rows(("target", "state", "workers", "remark"), rows, {"targets": lines, "now": now})
 
 
-def _target(name: str, workers: list[Worker], state: TargetState | None) -> dict[str, Any]:
-    shown: dict[str, Any] = {"target": name, "state": "ok", "workers": len(workers)}
-    if state is not None and state.paused_at is not None:
-        why = f": {state.paused_reason}" if state.paused_reason else ""
-        return shown | {"state": "paused", "remark": f"since {utc(state.paused_at)} by {state.paused_by}{why}"}
-    if state is not None and state.breaker_opened_at is not None:
-        return shown | {"state": "failing", "remark": f"since {utc(state.breaker_opened_at)}: {state.last_error}"}
-    return shown
+def _document(status: TargetStatus) -> dict[str, Any]:
+    shown = {name: value for name, value in msgspec.structs.asdict(status).items() if value not in (None, "")}
+    return shown | ({"remark": remark} if (remark := _remark(status)) else {})
+
+
+def _remark(status: TargetStatus) -> str:
+    if status.since is None:
+        return ""
+    by = f" by {status.by}" if status.by else ""
+    return f"since {utc(status.since)}{by}" + (f": {status.reason}" if status.reason else "")
 
 
 @target_command.command("pause", cls=Command)
@@ -109,7 +111,8 @@ def _target(name: str, workers: list[Worker], state: TargetState | None) -> dict
 @click.option("--reason", default="", help="Why, for those who ask later.")
 def target_pause(name: str, reason: str) -> None:
     """Deliver nothing to a target until it is resumed."""
-    state = asked().run(lambda clock: clock.service.pause_target(name, by=clock.settings.owner, reason=reason))
+    asked().settings()  # whoever asks a server is told that this needs the database
+    state = asked().run(lambda clock: clock.service.targets.pause(name, by=clock.settings.owner, reason=reason))
     _state(state, "paused")
 
 
@@ -117,7 +120,8 @@ def target_pause(name: str, reason: str) -> None:
 @click.argument("name")
 def target_resume(name: str) -> None:
     """Deliver to a paused target again."""
-    _state(asked().run(lambda clock: clock.service.resume_target(name, by=clock.settings.owner)), "ok")
+    asked().settings()
+    _state(asked().run(lambda clock: clock.service.targets.resume(name, by=clock.settings.owner)), "ok")
 
 
 def _state(state: TargetState, word: str) -> None:
@@ -129,7 +133,10 @@ target_command.add_command(target_test)
 
 @click.group("db")
 def db_command() -> None:
-    """Look after the database: its tables, tasks of other programs, moving it. See also `backup` and `restore`."""
+    """Look after the database.
+
+    Its tables, tasks of other programs, moving it. See also `backup` and `restore`.
+    """
 
 
 @db_command.command("migrate", cls=Command)

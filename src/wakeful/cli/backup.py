@@ -53,7 +53,7 @@ def progress(label: str) -> Iterator[Watch]:
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--overwrite", is_flag=True, help="Take the place of a file of that name, once the backup is complete.")
 def backup_command(file: str, overwrite: bool) -> None:
-    """Back up the whole database into FILE, while it is in use.
+    """Back up the whole database into one file, while it is in use.
 
     FILE is a SQLite database of wakeful, whichever store it was made from, that only you can read. It is checked
     before it gets its name. `wakeful restore` brings it back, into SQLite or PostgreSQL.
@@ -101,11 +101,11 @@ async def _back_up(settings: Settings, file: str) -> BackupMade:
 @click.option("--replace", is_flag=True, help="Delete what the database has now. Asks for its name on a terminal.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore_command(file: str, missed: Missed, replace: bool, yes: bool) -> None:
-    """Restore a backup into the database that --db or the settings name.
+    """Restore a backup.
 
-    It must be empty, unless --replace is given, and nobody may dispatch from it: stop `wakeful serve` and
-    `wakeful worker` first. A SQLite file that is not there yet becomes the whole backup, other programs' tables
-    included; elsewhere only wakeful's own tables are written.
+    Into the database that --db or the settings name. It must be empty, unless --replace is given, and nobody may
+    dispatch from it: stop `wakeful serve` and `wakeful worker` first. A SQLite file that is not there yet becomes the
+    whole backup, other programs' tables included; elsewhere only wakeful's own tables are written.
     """
     settings = asked().settings()
     if replace and not yes:

@@ -14,7 +14,6 @@ from wakeful.app import Wakeful
 from wakeful.cli import tell
 from wakeful.cli.bulk import choosing, is_chosen, picked, picked_fires
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import utc
 from wakeful.cli.progress import tracked
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.service import Changed
@@ -36,9 +35,11 @@ def _each(ids: tuple[str, ...], verb: Verb, noun: str = "alarms") -> int:
 
     done, refused, now = asked().run(do)
     if done or asked().json:
-        rows = [(str(one["id"]), str(one["status"]), _remark(one)) for one in done]
-        asked().output.rows(("id", "status", "remark"), rows, {noun: done, "now": now})
-    statuses = [tell(error) for error in refused]
+        out = asked().output
+        short = out.ids([str(one["id"]) for one in done])
+        rows = [(short[str(one["id"])], str(one["status"]), _remark(one, now)) for one in done]
+        out.rows(("id", "status", "remark"), rows, {noun: done, "now": now})
+    statuses = [tell(error, json=asked().json) for error in refused]
     return statuses[0] if statuses else 0
 
 
@@ -46,10 +47,11 @@ def _changed(done: Changed) -> dict[str, Any]:
     return views.view(done) | {"in_flight": done.in_flight}
 
 
-def _remark(shown: dict[str, Any]) -> str:
+def _remark(shown: dict[str, Any], now: datetime) -> str:
     parts = ["one attempt is under way and may still arrive"] if shown.get("in_flight") else []
     if "next_fire_at" in shown:
-        parts.append(f"next at {utc(shown['next_fire_at'])}")
+        out = asked().output
+        parts.append(("next " if out.terminal else "next at ") + out.when(shown["next_fire_at"], now))
     return "; ".join(parts)
 
 
@@ -153,15 +155,16 @@ def _report(say: Callable[[Wakeful], Awaitable[Fire]]) -> None:
         return fire, await clock.get(fire.alarm_id), await clock.retry_at(fire), await clock.service.now()
 
     fire, alarm, again, now = asked().run(do)
+    out = asked().output
     fields = {
-        "id": fire.id,
+        "id": out.id(fire.id),
         "status": fire.status,
         "reason": fire.reason,
         "result": fire.result,
         "error": fire.last_error,
-        "next": utc(again or alarm.next_fire_at) if alarm.status == "active" else "",
+        "next": out.when(again or alarm.next_fire_at, now) if alarm.status == "active" else "",
     }
-    asked().output.record(fields, views.fire_view(fire) | {"now": now})
+    out.record(fields, views.fire_view(fire) | {"now": now})
 
 
 @click.command("retry", cls=Command)

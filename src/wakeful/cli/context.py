@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from wakeful.cli.colours import CHOICES
+from wakeful.errors import WakefulError
 
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
@@ -26,6 +30,7 @@ class CliContext:
     json: bool = False
     server_url: str | None = None
     profile: str | None = None
+    color: str = "auto"
 
     def server(self) -> tuple[str, str | None]:
         """The server that is asked, and the token where a profile has one; empty where it is a database.
@@ -70,12 +75,15 @@ class CliContext:
     def output(self) -> Output:
         from wakeful.cli.output import Output
 
-        return Output.on_stdout(json=self.json)
+        return Output.on_stdout(json=self.json, color=self.color)
 
-    def run(self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, **flags: Any) -> T:
+    def run(
+        self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, delivers: bool = False, **flags: Any
+    ) -> T:
         """Open the database, or speak to the server that is named, do something with the clock, and close it.
 
-        `creates`: a database is made where there is none yet.
+        `creates`: a database is made where there is none yet. `delivers`: the targets are built too, for whoever runs
+        the dispatcher.
         """
         import asyncio
 
@@ -91,7 +99,8 @@ class CliContext:
             check_database(settings, creates=creates)
 
         async def opened() -> T:
-            async with open_server(url, token) if settings is None else build(settings, via="cli") as clock:
+            local = None if settings is None else build(settings, via="cli", delivers=delivers)
+            async with local or open_server(url, token) as clock:
                 return await verb(clock)
 
         return asyncio.run(opened())
@@ -121,6 +130,11 @@ SHARED: Final = [
     _shared("--config", "The settings file, instead of ./wakeful.toml.", metavar="FILE"),
     _shared("--owner", "Whose alarms.", metavar="NAME"),
     _shared("--json", "Answer with one JSON document.", is_flag=True, default=None),
+    _shared(
+        "--color",
+        "Colour by status: on a terminal (auto), always or never. NO_COLOR is honoured.",
+        type=click.Choice(CHOICES),
+    ),
 ]
 
 
@@ -130,3 +144,14 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params = [*self.params, *SHARED]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Errors name the option that was used: `--tz`, not the field that it fills."""
+        try:
+            return super().invoke(ctx)
+        except WakefulError as error:
+            name = error.field.removeprefix("policy.")
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                options = (param for param in self.params if isinstance(param, click.Option) and param not in SHARED)
+                error.field = next((max(one.opts, key=len) for one in options if one.name == name), error.field)
+            raise

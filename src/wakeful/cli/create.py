@@ -15,7 +15,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import field_options, payload_of, policy_options, with_options, words_of
 from wakeful.cli.leading_time import split
-from wakeful.cli.output import local, utc
+from wakeful.cli.output import next_fire
 from wakeful.cli.output import words as in_words
 from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone
@@ -93,7 +93,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         await _warn(clock.service, added)
         return added, now, None
 
-    added, now, fire = asked().run(do, creates=True)
+    added, now, fire = asked().run(do, creates=True, delivers=wait)
     _tell(added, zone, now, fired=outcome(fire) if wait else "", fire=fire)
     return 0 if not wait or (fire is not None and fire.status in GOOD) else 1
 
@@ -146,7 +146,7 @@ async def _warn(service: Service, added: Created) -> None:
     name = added.alarm.target
     if service.is_remote:  # whoever answers us there delivers as well
         return
-    if not (await service.targets()).get(name):
+    if not (await service.targets.served()).get(name):
         click.echo(f"note: no running worker serves {name!r} yet; start one with: wakeful serve", err=True)
 
 
@@ -157,17 +157,17 @@ def _tell(added: Created, zone: ShellZone, now: datetime, *, fired: str = "", fi
         shown["deduped"] = True
     if fire is not None:
         shown["fire"] = views.fire_view(fire)
-    asked().output.record(
+    out = asked().output
+    out.record(
         {
-            "id": alarm.id,
+            "id": out.id(alarm.id),
             "when": in_words(alarm),
-            "local": local(alarm.next_fire_at, alarm.timezone),
-            "utc": utc(alarm.next_fire_at),
-            "timezone": f"{zone.name} ({zone.source})" if asked().output.terminal else alarm.timezone,
+            **(next_fire(alarm, out, now) if fire is None or not out.terminal else {}),
+            "timezone": f"{zone.name} ({zone.source})" if out.terminal else alarm.timezone,
             "message": alarm.wake_message,
             "target": alarm.target,
             "deduped": "the key was taken; this is the alarm that has it" if added.deduped else "",
-            "fire": fire.id if fire is not None else "",
+            "fire": out.id(fire.id) if fire is not None else "",
             "fired": fired,
         },
         shown,

@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from wakeful.app import build
+from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean
 from wakeful.client import Wakeful
@@ -26,12 +27,11 @@ from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, Wake
 from wakeful.http.security.auth import is_loopback
 from wakeful.schedule.zone_data import zone_data
 from wakeful.service import diagnosis
-from wakeful.service.diagnosis import Finding, State
+from wakeful.service.diagnosis import Finding
 from wakeful.service.why import is_alive
 from wakeful.store import Store
 
 _PATIENCE: Final = timedelta(minutes=2)
-_COLOURS: Final[dict[State, str]] = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command("doctor", cls=Command)
@@ -118,7 +118,7 @@ async def _running(clock: Wakeful, store: Store) -> list[Finding]:
     tokens = [token for token in await store.tokens() if token.is_live(now)]
     return [
         diagnosis.dispatcher(workers, now),
-        *diagnosis.targets(await service.targets(), states, running=alive),
+        *diagnosis.targets(await service.targets.served(), states, running=alive),
         *await _unusable(clock),
         diagnosis.overdue(await store.backlog(lease=settings.lease), paused, now),
         diagnosis.clock(here, now, workers),
@@ -173,16 +173,15 @@ def _show(findings: Sequence[Finding], out: Output) -> None:
     else:
         widest = max(len(one.check) for one in findings)
         for one in findings:
-            _lines(one, widest, out.width)
+            _lines(one, widest, out)
 
 
-def _lines(one: Finding, widest: int, width: int) -> None:
+def _lines(one: Finding, widest: int, out: Output) -> None:
     indent = 6 + widest + 2
-    room = max(20, width - indent)
+    room = max(20, out.width - indent)
     said = textwrap.wrap(clean(one.said), room, break_on_hyphens=False) or [""]
     said += [f"→ {part}" if at == 0 else f"  {part}" for at, part in enumerate(textwrap.wrap(clean(one.fix), room - 2))]
     state = f"{one.state:<6}"
-    shown = state if os.environ.get("NO_COLOR") else click.style(state, fg=_COLOURS[one.state])
-    click.echo(shown + f"{clean(one.check):<{widest}}  {said[0]}")
+    out.echo((painted(state, one.state) if out.coloured else state) + f"{clean(one.check):<{widest}}  {said[0]}")
     for line in said[1:]:
         click.echo(" " * indent + line)

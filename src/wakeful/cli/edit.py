@@ -14,7 +14,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.edit_text import changed, policy_values, text_of
 from wakeful.cli.fields import field_options, payload_of, with_options
-from wakeful.cli.output import clean, local, utc, words
+from wakeful.cli.output import clean, next_fire, words
 from wakeful.errors import InvalidRequest, StaleVersion
 from wakeful.service import Changed
 
@@ -106,13 +106,13 @@ def _with_text(error: StaleVersion, text: str) -> StaleVersion:
 def _tell(done: Changed | Alarm) -> None:
     under_way = isinstance(done, Changed) and done.in_flight
     active = done.status == "active"
-    asked().output.record(
+    out = asked().output
+    out.record(
         {
-            "id": done.id,
+            "id": out.id(done.id),
             "version": str(done.version) if isinstance(done, Changed) else f"{done.version}: nothing was changed",
             "when": words(done),
-            "local": local(done.next_fire_at, done.timezone) if active else "",
-            "utc": utc(done.next_fire_at) if active else "",
+            **(next_fire(done, out) if active else {}),
             "target": done.target,
             "note": "one attempt is under way and may still arrive as it was" if under_way else "",
         },

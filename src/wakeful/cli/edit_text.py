@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from wakeful.alarm import Alarm, Policy
 from wakeful.alarm.create import POLICY_LENGTHS
-from wakeful.alarm.request import EDITABLE, PolicyRequest
+from wakeful.alarm.request import ATTRIBUTES, EDITABLE, PolicyRequest
 from wakeful.cli.output import local
 from wakeful.errors import InvalidRequest
 
@@ -52,7 +52,7 @@ def text_of(alarm: Alarm) -> str:
 
 def _values(alarm: Alarm) -> dict[str, Any]:
     when = alarm.cron_expr if alarm.fire_at is None else local(alarm.fire_at, alarm.timezone)
-    return {shown: when if name == "when" else getattr(alarm, name) for shown, name in FIELDS.items()}
+    return {shown: when if name == "when" else getattr(alarm, ATTRIBUTES[name]) for shown, name in FIELDS.items()}
 
 
 def policy_values(policy: Policy) -> dict[str, Any]:

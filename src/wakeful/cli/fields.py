@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
@@ -50,21 +51,32 @@ def policy_options() -> list[Option]:
     ]
 
 
+@cache
+def _hints(request: type[Struct]) -> dict[str, Any]:
+    """Worked out once: there is an option for each field."""
+    return get_type_hints(request, include_extras=True)
+
+
+@cache
+def _plain_hints(request: type[Struct]) -> dict[str, Any]:
+    return get_type_hints(request)
+
+
 def words_of(request: type[Struct], name: str) -> str:
     """What a field is for, as every door says it."""
-    [meta, *_] = get_type_hints(request, include_extras=True)[name].__metadata__
+    [meta, *_] = _hints(request)[name].__metadata__
     return str(meta.description)
 
 
 def _flag(request: type[Struct], name: str) -> str:
     option = name.replace("_", "-")
-    is_bool = bool in get_args(get_type_hints(request)[name])
+    is_bool = bool in get_args(_plain_hints(request)[name])
     return f"--{option}/--not-{option}" if is_bool else f"--{option}"
 
 
 def _form(request: type[Struct], name: str) -> dict[str, Any]:
     """What a field of a request takes, on the command line."""
-    kind = get_args(get_type_hints(request)[name])
+    kind = get_args(_plain_hints(request)[name])
     if bool in kind:
         return {"default": None}
     if request is CreateRequest:

@@ -13,7 +13,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import schedule_of, since
 from wakeful.service import HistoryEntry
-from wakeful.service.history import STATUSES
+from wakeful.service.history import STATUSES, HistoryStatus
 from wakeful.store import Stats
 
 
@@ -22,7 +22,7 @@ from wakeful.store import Stats
 @click.option("--to", "target", default="", metavar="TARGET", help="Only those of a target.")
 @click.option("--since", "after", metavar="TIME|DURATION", help="From this moment on, or from so long ago.")
 @click.option("-n", "limit", type=click.IntRange(1, 500), default=50, show_default=True, help="How many at most.")
-def history_command(status: str | None, target: str, after: str | None, limit: int) -> None:
+def history_command(status: HistoryStatus | None, target: str, after: str | None, limit: int) -> None:
     """List what happened and what is to come, newest first.
 
     Columns in a pipe: scheduled for, status, target, id, attempts, label, message, outcome.
@@ -33,7 +33,7 @@ def history_command(status: str | None, target: str, after: str | None, limit: i
         begin = since(after, "since", now)
         return await clock.history(status=status or "", target=target, since=begin, limit=limit), now
 
-    _entries(*asked().run(do))
+    _entries(*asked().run(do), empty="Nothing has happened here yet, and nothing is to come.")
 
 
 @click.command("failed", cls=Command)
@@ -47,27 +47,41 @@ def failed_command(limit: int) -> None:
     async def do(clock: Wakeful) -> tuple[list[HistoryEntry], datetime]:
         return await clock.failed(limit=limit), await clock.service.now()
 
-    _entries(*asked().run(do))
+    _entries(*asked().run(do), empty="No fire has failed.")
 
 
-def _entries(entries: list[HistoryEntry], now: datetime) -> None:
+def _entries(entries: list[HistoryEntry], now: datetime, *, empty: str) -> None:
     out = asked().output
-    columns = ("scheduled", "status", "target", "id", "tries", "label", "message", "outcome")
+    if not entries and out.empty(empty):
+        return
     short = out.ids([entry.id for entry in entries])
-    rows = [
+    columns: tuple[str, ...] = ("scheduled", "status", "target", "id", "tries", "label", "message", "outcome")
+    rows: list[tuple[str, ...]] = [
         (
-            out.at(entry.scheduled_for),
+            out.at(entry.scheduled_for, now),
             entry.status,
             entry.target,
             short[entry.id],
             str(entry.attempts or ""),
             entry.label,
             entry.message,
-            entry.result or entry.error or entry.reason,
+            _outcome(entry),
         )
         for entry in entries
     ]
+    if out.is_table:  # there is room for one column of words
+        columns = (*columns[:4], "message")
+        rows = [(*row[:4], _in_short(entry)) for row, entry in zip(rows, entries, strict=True)]
     out.rows(columns, rows, {"history": entries, "now": now})
+
+
+def _outcome(entry: HistoryEntry) -> str:
+    return entry.result or entry.error or entry.reason
+
+
+def _in_short(entry: HistoryEntry) -> str:
+    said = (f"{entry.attempts} attempts" if entry.attempts > 1 else "", _outcome(entry))
+    return ": ".join(filter(None, (entry.label or entry.message, ", ".join(filter(None, said)))))
 
 
 @click.command("agenda", cls=Command)
@@ -87,11 +101,12 @@ def agenda_command(hours: float, limit: int) -> None:
     columns = ("fires at", "schedule", "target", "id", "label", "message")
     short = out.ids([alarm.id for _, alarm in coming])
     rows = [
-        (out.at(moment), schedule_of(alarm), alarm.target, short[alarm.id], alarm.label, alarm.wake_message)
+        (out.at(moment, now), schedule_of(alarm), alarm.target, short[alarm.id], alarm.label, alarm.wake_message)
         for moment, alarm in coming
     ]
-    if out.is_table and not rows:
-        click.echo(f"Nothing fires in the next {hours:g} hours. `wakeful agenda --hours 168` looks a week ahead.")
+    if not rows and out.empty(
+        f"Nothing fires in the next {hours:g} hours. `wakeful agenda --hours 168` looks a week ahead."
+    ):
         return
     shown = [{"fires_at": moment} | views.view(alarm) for moment, alarm in coming]
     out.rows(columns, rows, {"agenda": shown, "now": now})
@@ -106,5 +121,8 @@ def stats_command() -> None:
 
     stats, now = asked().run(do)
     counts = msgspec.structs.asdict(stats)
-    fields = {name: "" if count is None else str(count) for name, count in counts.items()}
-    asked().output.record(fields, counts | {"now": now})
+    out = asked().output
+    fields = {
+        name: out.when(count, now) if isinstance(count, datetime) else str(count) for name, count in counts.items()
+    }
+    out.record({name: "" if counts[name] is None else said for name, said in fields.items()}, counts | {"now": now})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import click
@@ -11,11 +11,14 @@ from msgspec import Raw
 from wakeful import views
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
+from wakeful.cli.output import Output, utc
+from wakeful.cli.times import distance
 from wakeful.clock import stopwatch
 from wakeful.schedule import duration
 from wakeful.service import TakenWake
 
 AT_A_TIME: Final = 60.0  # seconds
+_LATE: Final = timedelta(seconds=1)  # from here on a person is told
 
 
 @click.command("wait", cls=Command)
@@ -39,16 +42,50 @@ def wait_command(limit: str | None, most: int) -> int:
                 return found, await clock.service.now()
 
     found, now = asked().run(do)
+    out = asked().output
     document = {"wakes": [_shown(taken) for taken in found], "now": now}
-    columns = ("fire", "scheduled", "label", "message", "payload", "attempt", "late ms", "missed")
-    asked().output.rows(columns, [_row(taken) for taken in found], document)
+    if out.is_table:
+        _table(found, out, now)
+    else:
+        columns = ("fire", "scheduled", "label", "message", "payload", "attempt", "late ms", "missed")
+        out.rows(columns, [_row(taken) for taken in found], document)
     return 0 if found else 1
 
 
 def _row(taken: TakenWake) -> tuple[str, ...]:
     alarm, fire = taken
-    when, numbers = asked().output.at(fire.scheduled_for), (taken.attempt, taken.late_ms, taken.missed)
-    return (fire.id, when, alarm.label, alarm.wake_message, alarm.payload, *map(str, numbers))
+    numbers = (taken.attempt, taken.late_ms, taken.missed)
+    return (fire.id, utc(fire.scheduled_for), alarm.label, alarm.wake_message, alarm.payload_json, *map(str, numbers))
+
+
+def _table(found: list[TakenWake], out: Output, now: datetime) -> None:
+    """For people: what is as usual is left out."""
+    if not found and out.empty("No wake came."):
+        return
+    short = out.ids([fire.id for _, fire in found])
+    rows = [
+        (
+            short[fire.id],
+            out.at(fire.scheduled_for, now),
+            alarm.label,
+            "" if alarm.payload_json == "{}" else alarm.payload_json,
+            _remark(taken),
+            alarm.wake_message,
+        )
+        for taken in found
+        for alarm, fire in (taken,)
+    ]
+    out.rows(("fire", "scheduled", "label", "payload", "remark", "message"), rows, {})
+
+
+def _remark(taken: TakenWake) -> str:
+    late = timedelta(milliseconds=taken.late_ms)
+    said = (
+        f"attempt {taken.attempt}" if taken.attempt > 1 else "",
+        f"{distance(late)} late" if late >= _LATE else "",
+        f"{taken.missed} missed" if taken.missed else "",
+    )
+    return ", ".join(filter(None, said))
 
 
 def _shown(taken: TakenWake) -> dict[str, Any]:
@@ -59,6 +96,6 @@ def _shown(taken: TakenWake) -> dict[str, Any]:
         "label": alarm.label,
         "conversation_id": alarm.conversation_id,
         "message": alarm.wake_message,
-        "payload": Raw(alarm.payload.encode()),
+        "payload": Raw(alarm.payload_json.encode()),
         "scheduled_for": fire.scheduled_for,
     } | views.handed_out(taken)

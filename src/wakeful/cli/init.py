@@ -17,6 +17,7 @@ from wakeful.errors import Conflict, InvalidRequest
 _HEAD: Final = """\
 # Settings of wakeful. Every line here is a comment and shows a default: take the # away where you want something else.
 # A WAKEFUL_* variable overrides what stands here, and an option of the command line overrides both.
+# `${NAME}` in a text is a variable's value, and NAME_file = "path" takes the text of NAME from a file: for secrets.
 # docs/reference/settings.md explains more; `wakeful doctor` says whether it fits together.
 """
 _TABLES: Final = """\

@@ -48,7 +48,7 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
             async with _dispatching(clock, wanted=dispatch):
                 await stdio(clock.service, clock.settings, principal_of)
 
-    asked().run(answer, creates=True, **flags)
+    asked().run(answer, creates=True, delivers=True, **flags)
 
 
 @contextlib.asynccontextmanager

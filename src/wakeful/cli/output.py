@@ -5,10 +5,10 @@ Alarms hold words of strangers: a control character in them never reaches a term
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,17 +18,24 @@ import click
 from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import moment
+from wakeful.cli import times
+from wakeful.cli.colours import PAINTED, heading, is_coloured_here, painted
 from wakeful.cli.zone import reader_zone
+from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import describe, duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 
 _GAP: Final = "  "
+HEADING: Final = ""  # the column a heading belongs to
 SHORT: Final = 13  # signs of an id: the millisecond it was made at
 _WIDEST: Final = 52  # a fire's id is just as wide
-_LAST: Final = 12  # of the last column, at least
+_USUAL_WIDTH: Final = 80
+_LAST: Final = 7  # of the last column, at least
 _NARROWEST: Final = 7  # of any other
 _WHOLE: Final = ("id", "fire", "next", "scheduled", "fires at", "status")  # cut, these would mean something else
+# What a narrow terminal does without, the first first: `show`, --json and a pipe have it.
+_SPARED: Final = ("missed", "late ms", "attempt", "tries", "created", "schedule", "label", "target")
 _ESCAPES: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the reading direction round
 
@@ -37,24 +44,45 @@ _HIDDEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs")  # among them what turns the rea
 class Output:
     json: bool = False
     terminal: bool = False
-    width: int = 80
+    width: int = _USUAL_WIDTH
+    coloured: bool = False
 
     @classmethod
-    def on_stdout(cls, *, json: bool) -> Output:
-        return cls(json=json, terminal=sys.stdout.isatty(), width=shutil.get_terminal_size().columns)
+    def on_stdout(cls, *, json: bool, color: str = "auto") -> Output:
+        terminal = sys.stdout.isatty()
+        coloured = is_coloured_here(color, terminal=terminal) and not json
+        return cls(json=json, terminal=terminal, width=_columns(), coloured=coloured)
 
     @property
     def is_table(self) -> bool:
         """Whether a person reads it."""
         return self.terminal and not self.json
 
-    def at(self, moment: datetime | None) -> str:
-        """A moment: in the reader's own zone, for people; in UTC, for programs."""
+    def at(self, moment: datetime | None, now: datetime | None = None) -> str:
+        """A moment in a column: how far away, and in the reader's own zone, for people; in UTC, for programs."""
         if moment is None:
             return ""
         if not self.terminal:
             return utc(moment)
-        return f"{moment.astimezone(zone(reader_zone())):%Y-%m-%d %H:%M:%S}"
+        return times.short(moment, now or SystemClock().now(), zone(reader_zone()))
+
+    def when(self, moment: datetime | None, now: datetime | None = None) -> str:
+        """A moment on a line of its own, for people with the day as well."""
+        if moment is None:
+            return ""
+        if not self.terminal:
+            return utc(moment)
+        return times.full(moment, now or SystemClock().now(), zone(reader_zone()))
+
+    def sentence(self, text: str, now: datetime | None = None) -> str:
+        """A sentence of ours on one line. For people the moments in it are told by the reader's own clock."""
+        if not self.terminal:
+            return clean(text)
+        told, here = now or SystemClock().now(), zone(reader_zone())
+        return clean(times.retold(text, lambda moment: times.absolute(moment, told, here)))
+
+    def id(self, id: str) -> str:
+        return self.ids([id])[id]
 
     def ids(self, ids: Sequence[str]) -> dict[str, str]:
         """Each id as it is shown: whole for programs; for people as much of it as tells it from the others here."""
@@ -69,10 +97,17 @@ class Output:
         if self.json:
             click.echo(views.encode(document))
         elif self.terminal:
-            click.echo(table(columns, [[clean(cell) for cell in row] for row in rows], self.width))
+            self.echo(table(columns, [[clean(cell) for cell in row] for row in rows], self.width, self.paint))
         else:
             for row in rows:
-                click.echo("\t".join(clean(cell) for cell in row))
+                cells = (self.paint(name, clean(cell)) for name, cell in zip(columns, row, strict=True))
+                self.echo("\t".join(cells))
+
+    def empty(self, sentence: str) -> bool:
+        """Say to a person that a list is empty, and what to do; a program gets its empty list."""
+        if self.is_table:
+            self.echo(sentence)
+        return self.is_table
 
     def record(self, fields: Mapping[str, str], document: Mapping[str, Any]) -> None:
         """One thing: a name and a value per line; what is empty is left out."""
@@ -82,7 +117,28 @@ class Output:
         given = {name: clean(value) for name, value in fields.items() if value}
         widest = max(map(len, given), default=0)
         for name, value in given.items():
-            click.echo(f"{name:<{widest}}{_GAP}{value}" if self.terminal else f"{name}\t{value}")
+            shown = self.paint(name, value)
+            self.echo(f"{name:<{widest}}{_GAP}{shown}" if self.terminal else f"{name}\t{shown}")
+
+    def echo(self, text: str) -> None:
+        click.echo(text, color=self.coloured)
+
+    def paint(self, column: str, text: str) -> str:
+        if not self.coloured:
+            return text
+        if column == HEADING:
+            return heading(text)
+        return painted(text) if column in PAINTED else text
+
+
+def _columns() -> int:
+    """How wide the terminal is: as `shutil` says it, which takes longer to import than to ask."""
+    if (said := os.environ.get("COLUMNS", "")).isdecimal() and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError, AttributeError):  # not a terminal, or no file at all
+        return _USUAL_WIDTH
 
 
 def clean(text: str) -> str:
@@ -96,19 +152,40 @@ def _visible(sign: str) -> str:
     return f"\\u{ord(sign):04x}" if unicodedata.category(sign) in _HIDDEN else sign
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    paint: Callable[[str, str], str] = lambda _, text: text,
+) -> str:
     """Aligned columns under a heading that fit the width. What is empty in every row is left out; ids and moments are
-    never cut, other columns are where they must be."""
+    never cut, other columns are where they must be, or left out where even that would not do."""
     kept = [at for at in range(len(columns)) if not rows or any(row[at] for row in rows)]
+    kept = _fitting(columns, rows, kept, width)
     cut = [[_cut(row[at], _WIDEST) if at != kept[-1] else row[at] for at in kept] for row in rows]
     lines = [[columns[at].upper() for at in kept], *cut]
     sizes = [max(_width(line[index]) for line in lines) for index in range(len(kept) - 1)]
     _shrink(sizes, [columns[at] for at in kept], width - _LAST)
     room = max(_LAST, width - sum(sizes) - len(_GAP) * len(sizes))
+    names = [columns[at] for at in kept]
+    shown = [[_cut(cell, size) for cell, size in zip(line, [*sizes, room], strict=True)] for line in lines]
     return "\n".join(
-        _line([_cut(cell, size) for cell, size in zip(line, [*sizes, room], strict=True)], sizes, room)
-        for line in lines
+        _line(line, sizes, [HEADING] * len(names) if at == 0 else names, paint) for at, line in enumerate(shown)
     )
+
+
+def _fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], kept: list[int], width: int) -> list[int]:
+    """The columns that have room side by side, each as narrow as it may be."""
+    sizes = [max(len(columns[at]), *(_width(row[at]) for row in rows), 0) for at in range(len(columns))]
+
+    def least(at: int) -> int:
+        return min(sizes[at], _LAST if at == kept[-1] else _WIDEST if columns[at] in _WHOLE else _NARROWEST)
+
+    for name in _SPARED:
+        if sum(map(least, kept)) + len(_GAP) * (len(kept) - 1) <= width:
+            break
+        kept = [at for at in kept if columns[at] != name]
+    return kept
 
 
 def _shrink(sizes: list[int], columns: Sequence[str], width: int) -> None:
@@ -121,9 +198,12 @@ def _shrink(sizes: list[int], columns: Sequence[str], width: int) -> None:
         sizes[widest] -= 1
 
 
-def _line(cells: Sequence[str], sizes: Sequence[int], room: int) -> str:
-    padded = [cell + " " * (size - _width(cell)) for cell, size in zip(cells, sizes, strict=False)]
-    return _GAP.join([*padded, _cut(cells[-1], room)]).rstrip()
+def _line(cells: Sequence[str], sizes: Sequence[int], names: Sequence[str], paint: Callable[[str, str], str]) -> str:
+    """Painted after it was measured: a colour takes no room. The last ones that are empty leave nothing behind."""
+    filled = max((at for at, cell in enumerate(cells) if cell), default=0) + 1
+    padding = [" " * (size - _width(cell)) for cell, size in zip(cells, sizes, strict=False)]
+    painted_cells = [paint(name, cell) for name, cell in zip(names, cells, strict=True)][:filled]
+    return _GAP.join(cell + pad for cell, pad in zip(painted_cells, [*padding[: filled - 1], ""], strict=True))
 
 
 def _width(text: str) -> int:
@@ -160,6 +240,13 @@ def words(alarm: Alarm) -> str:
         return describe(alarm.cron_expr, alarm.timezone)
     except InvalidRequest:  # one that was taken over from elsewhere, and has ended
         return alarm.cron_expr
+
+
+def next_fire(alarm: Alarm, out: Output, now: datetime | None = None) -> dict[str, str]:
+    """When an alarm fires next: for people how far away that is too, for programs in both zones."""
+    if out.terminal:
+        return {"next": out.when(alarm.next_fire_at, now) if alarm.status == "active" else ""}
+    return {"local": local(alarm.next_fire_at, alarm.timezone), "utc": utc(alarm.next_fire_at)}
 
 
 def schedule_of(alarm: Alarm) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
+from wakeful.cli.times import absolute, full
+from wakeful.cli.zone import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.schedule import Understood, parse
+from wakeful.schedule import zone as zone_of
 
 
 @click.command("preview", cls=Command)
@@ -28,12 +33,21 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     else:
         found = parse(text, timezone=zone.name, now=SystemClock().now())
     fires = found.next(count)
+    out = asked().output
     fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr}
-    is_from_zone = asked().output.terminal and found.timezone == zone.name
+    is_from_zone = out.terminal and found.timezone == zone.name
     fields["timezone"] = f"{zone.name} ({zone.source})" if is_from_zone else found.timezone
-    fields |= {f"fire {number}": f"{local(fire, found.timezone)} = {utc(fire)}" for number, fire in enumerate(fires, 1)}
+    for number, fire in enumerate(fires, 1):
+        both = f"{local(fire, found.timezone)} = {utc(fire)}"
+        fields[f"fire {number}"] = _for_people(fire, found) if out.terminal else both
     fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
-    asked().output.record(fields | {"now": utc(found.now)}, _document(found, count))
+    out.record(fields if out.terminal else fields | {"now": utc(found.now)}, _document(found, count))
+
+
+def _for_people(fire: datetime, found: Understood) -> str:
+    """In the zone that was asked about; where the reader has another, by the reader's clock as well."""
+    said, here = full(fire, found.now, zone_of(found.timezone)), reader_zone()
+    return said if here == found.timezone else f"{said} = {absolute(fire, found.now, zone_of(here))} {here}"
 
 
 def _document(found: Understood, count: int) -> dict[str, object]:

@@ -11,7 +11,7 @@ from wakeful import views
 from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import clean, local, schedule_of, since, utc, words
+from wakeful.cli.output import Output, local, schedule_of, since, utc, words
 
 _PAGE = 500
 
@@ -77,7 +77,7 @@ def _list(alarms: list[Alarm], now: datetime) -> None:
         (
             shown[alarm.id],
             alarm.status,
-            out.at(alarm.next_fire_at) if alarm.status == "active" else "",
+            out.at(alarm.next_fire_at, now) if alarm.status == "active" else "",
             schedule_of(alarm),
             alarm.target,
             alarm.label,
@@ -85,8 +85,7 @@ def _list(alarms: list[Alarm], now: datetime) -> None:
         )
         for alarm in alarms
     ]
-    if out.is_table and not rows:
-        click.echo('There are no such alarms. Set one: wakeful at "in 5 minutes" "Look at the mail"')
+    if not rows and out.empty('There are no such alarms. Set one: wakeful at "in 5 minutes" "Look at the mail"'):
         return
     out.rows(columns, rows, {"alarms": [views.view(alarm) for alarm in alarms], "now": now})
 
@@ -103,17 +102,21 @@ def show_command(id: str, count: int) -> None:
 
     alarm, fires, now = asked().run(do)
     shown: dict[str, Any] = views.view(alarm) | {"when": words(alarm)}
-    fields = {name: _text(value) for name, value in shown.items()} | {"payload": alarm.payload}
-    if alarm.status == "active":
+    out = asked().output
+    fields = {name: _text(value, out, now) for name, value in shown.items()} | {"payload": alarm.payload_json}
+    if alarm.status == "active" and not out.terminal:
         fields["local"] = local(alarm.next_fire_at, alarm.timezone)
-    for fire in fires:
-        fields[f"fire {utc(fire.scheduled_for)}"] = _became(fire)
-    asked().output.record(fields, shown | {"fires": [views.fire_view(fire) for fire in fires], "now": now})
+    for number, fire in enumerate(fires, 1):
+        if out.terminal:
+            fields[f"fire {number}"] = f"{out.when(fire.scheduled_for, now)}: {_became(fire)}"
+        else:
+            fields[f"fire {utc(fire.scheduled_for)}"] = _became(fire)
+    out.record(fields, shown | {"fires": [views.fire_view(fire) for fire in fires], "now": now})
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, out: Output, now: datetime) -> str:
     if isinstance(value, datetime):
-        return utc(value)
+        return out.when(value, now)
     return value if isinstance(value, str) else views.encode(value).decode()
 
 
@@ -135,6 +138,5 @@ def why_command(id: str) -> None:
     if out.json:
         click.echo(views.encode(why))
     else:
-        click.echo(clean(why.summary))
-        for fact in why.facts:
-            click.echo(f"- {clean(fact)}")
+        for line in (why.summary, *(f"- {fact}" for fact in why.facts)):
+            out.echo(out.sentence(line, why.now))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import click
@@ -11,12 +11,14 @@ import msgspec
 
 from wakeful.alarm import Alarm
 from wakeful.app import Wakeful
+from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, utc
-from wakeful.clock import SystemClock
+from wakeful.cli.zone import reader_zone
 from wakeful.errors import NotFound, TooMany
-from wakeful.service.live import WHATS, Live, LiveEvent, recent
-from wakeful.service.subscription import Subscription
+from wakeful.remote.events import RESET
+from wakeful.schedule import zone
+from wakeful.service.live import WHATS, LiveEvent
 
 _KEPT: Final = 2000  # alarms whose words are remembered while following
 _SHORT: Final = 13  # signs of an id that a terminal shows: its millisecond, and enough to find it by
@@ -39,8 +41,12 @@ def tail_command(id: str, follow: bool, limit: int, whats: tuple[str, ...]) -> N
 
     async def do(clock: Wakeful) -> None:
         say = _Teller(clock, out)
+        said = 0
         async for event in _events(clock, id, whats, limit=limit, follow=follow):
             await say(event)
+            said += 1
+        if not said and limit:
+            out.empty("Nothing has happened here yet.")
 
     try:
         asked().run(do)
@@ -52,45 +58,48 @@ async def _events(
     clock: Wakeful, id: str, whats: tuple[str, ...], *, limit: int, follow: bool
 ) -> AsyncIterator[LiveEvent]:
     if id:
-        await clock.get(id)  # NotFound, where there is none
-    owner = clock.caller.owner
-    live = Live(clock.service.store, SystemClock(), clock.settings.tick)
-
-    def wanted(event: LiveEvent) -> bool:
-        return (not id or event.alarm_id == id) and (not whats or event.what in whats)
-
+        id = (await clock.get(id)).id  # NotFound, where there is none
     if not follow:
-        for event in await _latest(clock, wanted, limit):
+        for event in await _latest(clock, id, whats, limit):
             yield event
         return
-    async with live.subscribed(owner, whats, id) as subscription:
-        told = await _latest(clock, wanted, limit)
+    opened = asyncio.Event()
+    following = clock.events(*whats, alarm_id=id, opened=opened)
+    coming = asyncio.ensure_future(anext(following))
+    try:
+        await _either(coming, opened)  # before it is read what was last: nothing falls between the two
+        told = await _latest(clock, id, whats, limit)
         for event in told:
             yield event
         known = {_key(event) for event in told}
         while True:
-            event = await _next(subscription)
-            if _key(event) not in known:
+            event = await _next(coming)
+            coming = asyncio.ensure_future(anext(following))
+            if event.what == RESET:
+                click.echo("note: the server was away, and some events were missed", err=True)
+            elif _key(event) not in known:
                 yield event
-
-
-async def _latest(clock: Wakeful, wanted: Callable[[LiveEvent], bool], limit: int) -> list[LiveEvent]:
-    if limit == 0:
-        return []
-    return await recent(clock.service.store, clock.caller.owner, limit=limit, wanted=wanted)
-
-
-async def _next(subscription: Subscription) -> LiveEvent:
-    coming = asyncio.ensure_future(subscription.next())
-    dropped = asyncio.ensure_future(subscription.dropped.wait())
-    try:
-        await asyncio.wait((coming, dropped), return_when=asyncio.FIRST_COMPLETED)
-        if coming.done():
-            return coming.result()
-        raise TooMany("events came faster than they could be shown", fix="Start again, with fewer: --what.")
     finally:
         coming.cancel()
-        dropped.cancel()
+        await asyncio.wait((coming,))
+
+
+async def _next(coming: asyncio.Future[LiveEvent]) -> LiveEvent:
+    try:
+        return await coming
+    except StopAsyncIteration:
+        said = "events came faster than they could be shown"
+        raise TooMany(said, fix="Start again, with fewer: --what.") from None
+
+
+async def _either(coming: asyncio.Future[LiveEvent], opened: asyncio.Event) -> None:
+    ready = asyncio.ensure_future(opened.wait())
+    await asyncio.wait((coming, ready), return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
+
+
+async def _latest(clock: Wakeful, id: str, whats: tuple[str, ...], limit: int) -> list[LiveEvent]:
+    return await clock.recent_events(*whats, alarm_id=id, limit=limit) if limit else []
 
 
 def _key(event: LiveEvent) -> tuple[object, ...]:
@@ -110,13 +119,13 @@ class _Teller:
         if self._out.json:
             line = msgspec.json.encode(_document(event, alarm)).decode()
         elif self._out.terminal:
-            line = _line(event, alarm, self._out.width)
+            line = _line(event, alarm, self._out)
         else:
             words = (alarm.label, alarm.wake_message) if alarm else ("", "")
             target = event.target or (alarm.target if alarm else "")
             cells = (utc(event.at), event.what, target, event.fire_id or event.alarm_id, *words, event.reason)
             line = "\t".join(map(clean, cells))
-        click.echo(line)  # flushed at once: whoever reads the pipe hears of it when it happens
+        self._out.echo(line)  # flushed at once: whoever reads the pipe hears of it when it happens
 
     async def _alarm(self, id: str) -> Alarm | None:
         if id not in self._words:
@@ -136,9 +145,12 @@ def _document(event: LiveEvent, alarm: Alarm | None) -> dict[str, Any]:
     return shown
 
 
-def _line(event: LiveEvent, alarm: Alarm | None, width: int) -> str:
+def _line(event: LiveEvent, alarm: Alarm | None, out: Output) -> str:
     words = (alarm.label or alarm.wake_message) if alarm is not None else ""
     target = event.target or (alarm.target if alarm is not None else "")
     said = f"{words}: {event.reason}" if event.reason and words else words or event.reason
-    head = f"{event.at:%m-%d %H:%M:%S}Z  {event.what:<9}  {clean(target)[:12]:<12}  {event.alarm_id[:_SHORT]}  "
-    return (head + clean(said))[:width].rstrip()
+    at, what = f"{event.at.astimezone(zone(reader_zone())):%d %b %H:%M:%S}", f"{event.what:<9}"
+    rest = f"  {clean(target)[:12]:<12}  {event.alarm_id[:_SHORT]}  {clean(said)}"
+    room = out.width - len(at) - len(what) - 2
+    rest = rest if len(rest) <= room else rest[: room - 1].rstrip() + "…"
+    return f"{at}  {painted(what, event.what) if out.coloured else what}{rest}".rstrip()

@@ -62,7 +62,7 @@ def _wake(settings: Settings, name: str, *, message: str, payload: str, conversa
         user_id=settings.owner,
         label="test",
         wake_message=message,
-        payload=payload,
+        payload_json=payload,
         conversation_id=conversation,
         target=name,
         fire_at=now,

@@ -95,13 +95,7 @@ def _look_through(settings: Settings, table: str) -> None:
 
 def _outcomes(rows: Sequence[Task], settings: Settings, now: datetime) -> list[dict[str, Any]]:
     """What a dispatcher would make of each row, were it new."""
-    planner = Planner(
-        target=settings.tasks_target,
-        owner=settings.owner,
-        timezone=settings.timezone,
-        max_failures=settings.max_failures,
-    )
-    ids = Ids()
+    planner, ids = Planner.of(settings), Ids()
     found = []
     for task in rows:
         plan = planner.plan(TaskNews(task_id=task.id, upto=0, task=task), id=ids.new(now), now=now)

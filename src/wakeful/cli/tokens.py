@@ -84,6 +84,9 @@ def token_ls() -> None:
         )
         for token in tokens
     ]
+    if asked().output.is_table and not rows:
+        click.echo("There are no tokens. Make one: wakeful token new --owner NAME")
+        return
     documents = [_document(token) | {"state": _state(token, now)} for token in tokens]
     columns = ("id", "owner", "scopes", "state", "created", "last used", "label")
     asked().output.rows(columns, rows, {"tokens": documents, "now": now})
@@ -121,10 +124,9 @@ def token_open(yes: bool) -> None:
         now = await store.now()
         live = [token.id for token in await store.tokens() if token.is_live(now)]
         if live:
-            raise Conflict(
-                f"{len(live)} tokens are still good",
-                fix=f"Revoke each first: wakeful token revoke {live[0]}.",
-            )
+            many = f"{len(live)} tokens are still good", "Revoke each first"
+            said, first = many if len(live) > 1 else ("1 token is still good", "Revoke it first")
+            raise Conflict(said, fix=f"{first}: wakeful token revoke {live[0]}.")
         if not yes:
             raise InvalidRequest(
                 "everyone who reaches the server would act as its owner, without a token",

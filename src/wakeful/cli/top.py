@@ -12,11 +12,12 @@ from wakeful import views
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, table
+from wakeful.cli.zone import reader_zone
 from wakeful.clock import SystemClock
+from wakeful.schedule import zone
 from wakeful.service.diagnosis import length
-from wakeful.service.overview import RECENTLY, Overview, overview
+from wakeful.service.overview import Overview
 
-_LOOKED_AT: Final = 1000  # active alarms and fires that are counted; beyond that a + is shown
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _APART: Final = ("\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l")  # the terminal's other screen, and back
 
@@ -46,8 +47,8 @@ def _watch(out: Output, every: float) -> None:
     async def do(clock: Wakeful) -> None:
         while True:
             seen = await _look(clock)
-            width = asked().output.width  # the window may have changed
-            click.echo(_CLEAR + _screen(seen, width), nl=False)
+            screen = _screen(seen, asked().output)  # the window may have changed
+            click.echo(_CLEAR + screen, nl=False, color=out.coloured)
             await SystemClock().sleep(every)
 
     click.echo(_APART[0], nl=False)
@@ -58,18 +59,7 @@ def _watch(out: Output, every: float) -> None:
 
 
 async def _look(clock: Wakeful) -> Overview:
-    now = await clock.service.now()
-    alarms = await clock.active(limit=_LOOKED_AT)
-    fires = await clock.fires(since=now - RECENTLY, limit=_LOOKED_AT)
-    return overview(
-        alarms,
-        fires,
-        await clock.service.targets(),
-        await clock.service.target_states(),
-        more=len(alarms) >= _LOOKED_AT or len(fires) >= _LOOKED_AT,
-        lease=clock.settings.lease,
-        now=now,
-    )
+    return await clock.overview()
 
 
 def _tell(seen: Overview, out: Output) -> None:
@@ -77,7 +67,7 @@ def _tell(seen: Overview, out: Output) -> None:
         document: dict[str, Any] = msgspec.structs.asdict(seen)
         click.echo(views.encode(document | {"next": [views.view(alarm) for alarm in seen.next]}))
     elif out.terminal:
-        click.echo(_screen(seen, out.width))
+        out.echo(_screen(seen, out))
     else:
         for row in [_total(seen), *_targets(seen)]:
             click.echo("\t".join(map(clean, row)))
@@ -102,23 +92,23 @@ def _targets(seen: Overview) -> list[tuple[str, ...]]:
     ]
 
 
-def _screen(seen: Overview, width: int) -> str:
+def _screen(seen: Overview, out: Output) -> str:
+    now = seen.now.astimezone(zone(reader_zone()))
     more = "+" if seen.more else ""
     lines = [
-        f"wakeful  {seen.now:%Y-%m-%d %H:%M:%S}Z",
+        f"wakeful  {now:%a %d %b %H:%M:%S}, {reader_zone()}",
         f"{seen.due}{more} due, {seen.in_flight} in flight, {seen.ahead}{more} ahead",
         f"{seen.per_minute:.0f} fired in the last minute; in the last hour {seen.fired}{more} fired,"
         f" {seen.retrying} retrying, {seen.failed} failed",
         "",
-        table(_COLUMNS, [[clean(cell)[:20] for cell in row] for row in _targets(seen)], width),
-        "",
     ]
+    targets = table(_COLUMNS, [[clean(cell)[:20] for cell in row] for row in _targets(seen)], out.width, out.paint)
     rows = [
         [_until(alarm.next_fire_at, seen.now), clean(alarm.target)[:12], clean(alarm.label or alarm.wake_message)]
         for alarm in seen.next
     ]
-    lines.append(table(("next", "target", "what"), rows, width) if rows else "Nothing is ahead.")
-    return "\n".join(line[:width] for line in "\n".join(lines).splitlines())
+    ahead = table(("next", "target", "what"), rows, out.width, out.paint) if rows else "Nothing is ahead."
+    return "\n".join([*(line[: out.width] for line in lines), targets, "", ahead])
 
 
 def _until(moment: datetime, now: datetime) -> str:

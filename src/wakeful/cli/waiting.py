@@ -11,7 +11,8 @@ import click
 
 from wakeful.alarm import Alarm, Fire
 from wakeful.app import Wakeful
-from wakeful.cli.output import clean, utc
+from wakeful.cli.context import asked
+from wakeful.cli.output import clean
 
 EVERY: Final = 0.1  # seconds between two looks
 GOOD: Final = ("waiting", "delivered", "completed", "working")
@@ -22,7 +23,8 @@ _PENDING: Final = ("active", "paused")
 async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
     """The fire of a one-shot alarm once it is delivered or given up; None where the alarm ended without one."""
     async with _delivering(clock, alarm):
-        click.echo(f"note: waiting until {utc(alarm.next_fire_at)}; Ctrl-C ends the waiting, not the alarm", err=True)
+        moment = asked().output.when(alarm.next_fire_at, await clock.service.now())
+        click.echo(f"note: waiting until it fires: {moment}; Ctrl-C ends the waiting, not the alarm", err=True)
         while True:
             now = await clock.get(alarm.id)
             fires = await clock.fires(alarm.id, limit=1)
@@ -37,7 +39,7 @@ async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
 async def _delivering(clock: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
     """Deliver in this process where no worker does: otherwise the waiting would have no end."""
     # Whoever answers us at a server delivers there as well.
-    if clock.service.is_remote or (await clock.service.targets()).get(alarm.target):
+    if clock.service.is_remote or (await clock.service.targets.served()).get(alarm.target):
         yield
         return
     click.echo("note: no worker is running on this database: this command delivers while it waits", err=True)

@@ -156,7 +156,7 @@ def taken(row: FileAlarm, *, owner: str, target: str, targets: Mapping[str, str]
         next_fire_at=times.due,
         occurrence_at=times.due,
         wake_message=message.said,
-        payload=message.payload,
+        payload_json=message.payload,
         target=_target(process, target, targets),
         idempotency_key=f"alarm:{row.id}",
         max_failures=_number("max_retries", row.max_retries, default=0),

@@ -159,7 +159,7 @@ def alarm_of(row: ChronosRow, targets: Mapping[str, str]) -> Alarm:
         next_fire_at=due,
         conversation_id=row.conversation_id,
         wake_message=row.wake_message,
-        payload=bytes(row.payload).decode(),
+        payload_json=bytes(row.payload).decode(),
         status=cast(AlarmStatus, row.status),
         idempotency_key=row.idempotency_key,
         max_failures=row.max_failures,

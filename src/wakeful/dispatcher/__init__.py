@@ -107,6 +107,7 @@ class Dispatcher:
                 await self._run()
         finally:
             self._state = "ended"
+            self._teller.wakes.sum_up()
 
     def _is_idle(self) -> bool:
         """Whether it only waits for time to pass, or for somebody else."""
@@ -180,6 +181,7 @@ class Dispatcher:
                 log.warning("the store cannot be reached, trying again in %.2f s: %s", wait, error)
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             self._tell_busy(pause <= 0 or len(self._flights) > 0)
+            self._teller.wakes.sum_up(self._now())
             self._awake_at = self._clock.monotonic() + max(0.0, pause)
             if pause > 0 and not self._stopping:
                 await self._nap(pause)

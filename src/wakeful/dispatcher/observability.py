@@ -1,4 +1,4 @@
-"""Observability of the dispatcher: metrics for everything, log lines for what went wrong.
+"""Observability of the dispatcher: metrics for everything, log lines for wakes and for what went wrong.
 
 A line says how far an error went, not what the target said: that can quote the wake. The fire has the whole of it.
 """
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting, first_due
 from wakeful.dispatcher.flights import Flight
+from wakeful.dispatcher.wake_log import WakeLog
 from wakeful.metrics import Metrics
 from wakeful.targets.table import NOT_INSERTED
 
@@ -55,6 +56,7 @@ class DeliveryMetrics:
         self._metrics = metrics
         self._late = metrics.late
         self._took: dict[tuple[str, type[Any]], Callable[[timedelta], None]] = {}
+        self.wakes = WakeLog()
 
     def begun(self, flight: Flight, started: datetime) -> None:
         """The first attempt of a fire: how late it is. Retries are late on purpose."""
@@ -69,6 +71,8 @@ class DeliveryMetrics:
         self._took[key](attempt.ended - attempt.started)
         if isinstance(outcome, Failed):
             failed(flight, outcome, attempt)
+        else:
+            self.wakes.delivered(flight, _WORDS[key[1]], attempt)
 
     def settled(self, flights: Sequence[Flight]) -> None:
         """Flights whose changes are written. Most have one fire that is new, and ended as its neighbours' did."""
@@ -117,7 +121,7 @@ _BAD: Final[dict[str, str]] = {"failed": "a fire failed for good", "timed_out": 
 
 def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
     """The fields of a log line about an alarm, and what of it must not stand in the line."""
-    hide = tuple(text for text in (alarm.wake_message, alarm.payload) if len(text) > 2)
+    hide = tuple(text for text in (alarm.wake_message, alarm.payload_json) if len(text) > 2)
     return {"alarm_id": alarm.id, "fire_id": alarm.fire_id, "target": alarm.target, "hide": hide, **more}
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan, default_policy, task_users
+from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan
 from wakeful.alarm.task import refused_task
 from wakeful.clock import stopwatch
 from wakeful.config import Settings
@@ -35,14 +35,7 @@ class TaskPlanning:
         self._broken: set[str] = set()  # tasks that were told of so
         self._lately: dict[str, datetime] = {}  # tasks whose alarm was claimed and overtaken, and when
         self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were told of
-        self._planner = Planner(
-            target=settings.tasks_target,
-            owner=settings.owner,
-            timezone=settings.timezone,
-            max_failures=settings.max_failures,
-            policy=default_policy(settings),
-            users=task_users(settings),
-        )
+        self._planner = Planner.of(settings)
 
     async def plan(self, now: datetime) -> int:
         """Plan everything that was changed; how many tasks."""

@@ -50,7 +50,7 @@ class Upkeep:
             (self._settings.tick, self.sweep),
             (self._settings.tick, self.tasks.plan),
             (self._settings.lease / 3, self.renew),
-            (BEAT_EVERY, self._beat),
+            (BEAT_EVERY, self.beat),
             (PURGE_EVERY, self._purge),
         ]
         # By the clock that nobody sets: an hour back must not put off renewals, and with them leases, for an hour.
@@ -82,7 +82,7 @@ class Upkeep:
                 observability.settled(self._metrics, fire, change)
         return len(overdue)
 
-    async def beat(self, *, stopped: bool = False, now: datetime) -> None:
+    async def beat(self, now: datetime, *, stopped: bool = False) -> None:
         served = self._flights.served
         await self._store.beat(
             replace(
@@ -143,9 +143,6 @@ class Upkeep:
                 log.warning(
                     "no longer ours: the alarm was changed or taken over", extra=observability.fields(flight.alarm)
                 )
-
-    async def _beat(self, now: datetime) -> None:
-        await self.beat(now=now)
 
     async def _purge(self, now: datetime) -> None:
         before = self._settings.kept_since(now)

@@ -14,6 +14,9 @@ from wakeful.alarm.model import Alarm, Kind
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry
+from wakeful.service.overview import Overview
+from wakeful.service.subscription import LiveEvent
+from wakeful.service.watching import TargetStatus
 from wakeful.store import Stats
 from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 
@@ -169,6 +172,26 @@ class AgendaAnswer(Limited, frozen=True, kw_only=True):
 
 
 class StatsAnswer(Stats, frozen=True, kw_only=True):
+    now: datetime
+
+
+class TargetsAnswer(Struct, frozen=True, kw_only=True):
+    """The targets that the caller may use. `since`, `by` and `reason` of one that is paused or failing."""
+
+    targets: list[TargetStatus]
+    now: datetime
+
+
+class OverviewAnswer(Overview, frozen=True, kw_only=True):
+    """How much is due, in flight and next; and of each target, with the fires of the last hour."""
+
+    next: list[AlarmView]  # type: ignore[assignment]  # soonest first
+
+
+class RecentEventsAnswer(Struct, frozen=True, kw_only=True):
+    """The latest live events, oldest first."""
+
+    events: list[LiveEvent]
     now: datetime
 
 

@@ -13,21 +13,19 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wakeful import views
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, WakefulError
 from wakeful.http.context import Context
-from wakeful.http.endpoint import Endpoint, operations_of, routed
+from wakeful.http.endpoint import operations_of, routed
 from wakeful.http.openapi import document
 from wakeful.http.operations import Operation, OperationRequest
 from wakeful.http.routes import alarms, fires, look
-from wakeful.http.security.auth import SCOPES, Auth, AuthMiddleware, Principal, route_path
+from wakeful.http.security.auth import SCOPES, Auth, AuthMiddleware, Principal
 from wakeful.http.security.guard import Guard, refused
 from wakeful.service import Service
 from wakeful.store import Store
@@ -67,48 +65,13 @@ def with_middleware(routes: Sequence[BaseRoute], settings: Settings, *, auth: Au
     guards = [Middleware(Guard, settings=settings)]
     if auth is not None:
         guards.append(Middleware(AuthMiddleware, auth=auth))
-    app = Application(
+    app = Starlette(
         routes=routes,
         middleware=guards,
         exception_handlers={404: _refused, 405: _wrong_method, WakefulError: _refused},
     )
     app.router.redirect_slashes = False
     return app
-
-
-class Application(Starlette):
-    """Starlette with a fast path for routes without parameters, and without its own error page.
-
-    `Guard` answers errors, expected or not.
-    """
-
-    def build_middleware_stack(self) -> ASGIApp:
-        whole = ExceptionMiddleware(self.router, handlers=self.exception_handlers)
-        app: ASGIApp = FastRouter(whole, self.routes)
-        for cls, args, kwargs in reversed(self.user_middleware):
-            app = cls(app, *args, **kwargs)
-        return app
-
-
-class FastRouter:
-    """Calls the operation directly if method and path are enough to find it; anything else goes through the router."""
-
-    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
-        self._app = app
-        self._routes = {
-            (method, route.path): route
-            for route in routes
-            if isinstance(route, Route) and isinstance(route.endpoint, Endpoint) and "{" not in route.path
-            for method in route.methods or ()
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._routes.get((scope["method"], route_path(scope))) if scope["type"] == "http" else None
-        if route is None or scope["method"] == "HEAD":
-            await self._app(scope, receive, send)
-            return
-        scope["route"], scope["endpoint"], scope["path_params"] = route, route.endpoint, {}
-        await route.endpoint(scope, receive, send)
 
 
 class ServedRoutes:

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from wakeful.config import Settings
 from wakeful.http import answers as shape
-from wakeful.http import operations
 from wakeful.http.operations import OperationRequest
 from wakeful.http.security.guard import answer
+from wakeful.moments import cursor_text
 from wakeful.service import Alarms, Changed, Service
 from wakeful.store import Store
 
@@ -45,4 +45,4 @@ def tagged(shown: shape.AlarmAnswer, status: int = 200, headers: Mapping[str, st
 
 def further(cursor: tuple[datetime, str] | None) -> str | UnsetType:
     """`next_cursor` where there are more."""
-    return UNSET if cursor is None else operations.next_cursor(*cursor)
+    return UNSET if cursor is None else cursor_text(*cursor)

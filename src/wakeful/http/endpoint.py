@@ -6,6 +6,7 @@ bodies, refuses unknown parameters, and is in the OpenAPI document.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wakeful.clock import Within
 from wakeful.errors import StoreUnavailable, Unauthorized
 from wakeful.http.operations import Operation, OperationRequest, read_query
 from wakeful.http.security.auth import PRINCIPAL, Principal
@@ -45,7 +45,7 @@ class Endpoint:
             raise HTTPException(405)
         call = self._call(request)
         try:
-            with Within(self._within):
+            async with asyncio.timeout(self._within):
                 return await operation.run(self._context, call)
         except TimeoutError:
             if operation.body is not None and BODY_READ not in request.scope:
@@ -70,7 +70,7 @@ class Endpoint:
 async def whole_body(request: Request) -> bytes:
     """Read the body of a request outside the operations, with the same time and size limits."""
     try:
-        with Within(ANSWER_WITHIN):
+        async with asyncio.timeout(ANSWER_WITHIN):
             return await read(request)
     except TimeoutError:
         raise _too_slow() from None

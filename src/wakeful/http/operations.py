@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.request import moment as read_moment
 from wakeful.errors import InvalidRequest
-from wakeful.moments import cursor_text, read_cursor
+from wakeful.moments import read_cursor
 from wakeful.service.caller import Caller
 
 LIMIT: Final = 500
@@ -200,7 +200,3 @@ def _read_cursor(name: str, value: str) -> tuple[datetime, str]:
 
 CURSOR: Final = Parameter("cursor", "The next_cursor of the previous page.", {"type": "string"}, _read_cursor)
 PAGE: Final = whole("limit", 1, LIMIT, DEFAULT_LIMIT, "The most to return; fewer if they are long.")
-
-
-def next_cursor(at: datetime, id: str) -> str:
-    return cursor_text(at, id)

@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from wakeful import __version__
 from wakeful.alarm.create import check_text
-from wakeful.alarm.request import decode
+from wakeful.alarm.request import decode, json_of
 from wakeful.config import Settings
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import whole_body
@@ -171,7 +171,7 @@ async def _called(
 def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
     """Decode the arguments into their type: the SDK does not check them."""
     try:
-        body = msgspec.json.encode(arguments)
+        body = msgspec.json.encode({name: json_of(value, name) for name, value in arguments.items()})
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
         raise InvalidRequest(f"the arguments cannot be read ({error})", field="arguments") from None
     check_depth(body, "arguments")

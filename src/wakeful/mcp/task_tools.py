@@ -65,7 +65,7 @@ class TaskTools:
             notes.append(
                 f"It goes to {cut(task.chat_jid or '', NAME)}. To send it elsewhere, use update_task with targetJid."
             )
-        if not (await self._service.targets()).get(self._settings.tasks_target):
+        if not (await self._service.targets.served()).get(self._settings.tasks_target):
             notes.append("No running worker handles tasks yet: it runs once one does (`wakeful serve`).")
         what = "It exists already and was not changed" if done.deduped else "Scheduled"
         return ScheduleResult(

@@ -71,12 +71,12 @@ class Tools:
 
     async def _set(self, alarm: Alarm, like: Alarm | None) -> AlarmResult:
         notes = [] if like is None else [f"Alarm {like.id} has the same message and time: cancel one if you meant one."]
-        if not (await self._service.targets()).get(alarm.target):
+        if not (await self._service.targets.served()).get(alarm.target):
             notes.append(f"No running worker serves {alarm.target!r} yet: it fires once one does (`wakeful serve`).")
         return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
 
     async def list(self, asked: ListArguments) -> ListResult:
-        statuses = {"all": (), "pending": PENDING}.get(asked.status, (asked.status,))
+        statuses: Any = {"all": (), "pending": PENDING}.get(asked.status, (asked.status,))
         found = await self._alarms.find(
             status=statuses,
             text=asked.text,
@@ -221,7 +221,7 @@ class Tools:
                     "only a fire has a result", field="id", fix="Give a fire_id from alarm_get's fires."
                 )
             return (await self._alarms.fire_of(id)).result
-        return alarm.payload if part == "payload" else alarm.wake_message
+        return alarm.payload_json if part == "payload" else alarm.wake_message
 
     async def _now(self) -> str:
         return views.utc(await self._service.now())

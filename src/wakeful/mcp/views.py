@@ -83,7 +83,9 @@ def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) ->
         next_fire_local=local(alarm.next_fire_at, alarm.timezone) if active else "",
         key=room.text(alarm.idempotency_key, NAME, "key"),
         wake_message=room.text(alarm.wake_message, message, "wake_message", how),
-        payload=room.payload(alarm.payload, payload, "payload", part_call(alarm.id, "payload")) if payload else None,
+        payload=room.payload(alarm.payload_json, payload, "payload", part_call(alarm.id, "payload"))
+        if payload
+        else None,
         last_error=cut(alarm.last_error, ERROR),
     )
 
@@ -130,7 +132,7 @@ def wake_view(taken: TakenWake, room: TextBudget, *, each: int) -> WakeView:
         late_ms=taken.late_ms,
         missed=taken.missed,
         message=room.text(alarm.wake_message, each // 3, "message", how("wake_message")),
-        payload=room.payload(alarm.payload, each // 4, "payload", how("payload")),
+        payload=room.payload(alarm.payload_json, each // 4, "payload", how("payload")),
         label=cut(alarm.label, 80),
         conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
     )

@@ -6,16 +6,18 @@ are the server's; here is only how each verb is said over HTTP. What needs the d
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, Self, TypeVar, cast
+from typing import Any, Final, Literal, NoReturn, Self, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Alarm, Fire
-from wakeful.alarm.model import Kind
+from wakeful.alarm.arguments import accepted
+from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, moment, span
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
@@ -38,7 +40,6 @@ from wakeful.remote.decoding import (
     is_said,
     length,
     moment_text,
-    several,
     taken_of,
     value,
 )
@@ -46,13 +47,15 @@ from wakeful.remote.events import followed
 from wakeful.remote.serving import InboxWorker
 from wakeful.schedule import Understood
 from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
-from wakeful.service.history import Pending, offset
+from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
+from wakeful.service.overview import Overview
 from wakeful.service.verbs import Cursor
+from wakeful.service.watching import TargetStatus
 from wakeful.store import Matches, Stats
-from wakeful.targets.handler import Handler
+from wakeful.targets.handler import Handler, HandlerFunction
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=HandlerFunction)
 T = TypeVar("T")
 PAGE: Final = 500
 FETCHED_AT_ONCE: Final = 100
@@ -67,6 +70,11 @@ def needs_the_database(what: str) -> InvalidRequest:
         field="url",
         fix="Do it where the database is; on the command line, name that with --db.",
     )
+
+
+def _check_none(connection: Any) -> None:
+    if connection is not None:
+        raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
 
 
 class RemoteService:
@@ -127,8 +135,7 @@ class RemoteWakeful(Wakeful):
         if any(origin):
             field = "created_by" if origin[0] else "created_via"
             raise InvalidRequest("a server records by itself who asks", field=field, fix="Leave it out.")
-        if connection is not None:
-            raise InvalidRequest("a transaction does not reach as far as a server", field="connection")
+        _check_none(connection)
         is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
         told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
         alarm = alarm_of(told, Alarm)
@@ -186,8 +193,8 @@ class RemoteWakeful(Wakeful):
     async def find(
         self,
         *,
-        status: str | Sequence[str] = (),
-        kind: str = "",
+        status: AlarmStatus | Sequence[AlarmStatus] = (),
+        kind: Kind | Literal[""] = "",
         target: str = "",
         label: str = "",
         conversation_id: str = "",
@@ -201,8 +208,8 @@ class RemoteWakeful(Wakeful):
     ) -> Matches[Alarm]:
         after = (cursor.created_at, cursor.id) if isinstance(cursor, Alarm) else cursor
         query = {
-            "status": several(status),
-            "kind": kind,
+            "status": ",".join(accepted("status", status, ALARM_STATUSES)),
+            "kind": "".join(accepted("kind", kind, get_args(Kind))),
             "target": target,
             "label": label,
             "conversation_id": conversation_id,
@@ -217,7 +224,7 @@ class RemoteWakeful(Wakeful):
         self,
         id: str = "",
         *,
-        status: str | Sequence[str] = (),
+        status: FireStatus | Sequence[FireStatus] = (),
         target: str = "",
         since: datetime | None = None,
         until: datetime | None = None,
@@ -225,7 +232,11 @@ class RemoteWakeful(Wakeful):
         cursor: Cursor | None = None,
         most: int = 0,
     ) -> Matches[Fire]:
-        query = {"status": several(status), "since": moment_text(since), "until": moment_text(until)}
+        query = {
+            "status": ",".join(accepted("status", status, FIRE_STATUSES)),
+            "since": moment_text(since),
+            "until": moment_text(until),
+        }
         if not id:
             query["target"] = target
 
@@ -270,13 +281,14 @@ class RemoteWakeful(Wakeful):
     async def history(
         self,
         *,
-        status: str = "",
+        status: HistoryStatus | Literal[""] = "",
         target: str = "",
         since: datetime | float | str | None = None,
         limit: int = 50,
         most: int = 0,
     ) -> Matches[HistoryEntry]:
         begin = None if since is None else moment(since, "since")
+        accepted("status", status, STATUSES)
         query = {"status": status, "target": target, "since": moment_text(begin), "limit": str(limit)}
         return entries_of(await self._ask("GET", "/v1/history", query), "history")
 
@@ -298,24 +310,49 @@ class RemoteWakeful(Wakeful):
         told = await self._ask("GET", f"{fire_path(id) if '@' in id else alarm_path(id)}/why")
         return msgspec.json.decode(msgspec.json.encode(told), type=Why)
 
+    # Watch
+
+    async def targets(self) -> list[TargetStatus]:
+        return value(await self._ask("GET", "/v1/targets"), "targets", list[TargetStatus])
+
+    async def overview(self) -> Overview:
+        told = await self._ask("GET", "/v1/overview")
+        rest = {name: text for name, text in told.items() if name != "next"}
+        coming = msgspec.json.encode([msgspec.to_builtins(alarm) for alarm in alarms_of(told["next"])])
+        return msgspec.json.decode(msgspec.json.encode(rest | {"next": msgspec.Raw(coming)}), type=Overview)
+
+    async def recent_events(self, *whats: str, alarm_id: str = "", limit: int = 20) -> list[LiveEvent]:
+        query = {"events": ",".join(whats), "alarm_id": alarm_id, "limit": str(limit)}
+        return value(await self._ask("GET", "/v1/events/recent", query), "events", list[LiveEvent])
+
     # Change
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
+        _check_none(connection)
         match = {} if version is None else {"If-Match": f'"{version}"'}
         return await self._changed("PATCH", alarm_path(id), body=body_of(asked), headers=match)
 
-    async def pause(self, id: str, *, reason: str = "") -> Changed:
+    async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
+        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/pause", body={"reason": reason})
 
-    async def resume(self, id: str) -> Changed:
+    async def resume(self, id: str, *, connection: Any = None) -> Changed:
+        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/resume")
 
     async def snooze(
-        self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
+        self,
+        id: str,
+        wait: timedelta | float | str | None = None,
+        *,
+        until: datetime | float | str | None = None,
+        connection: Any = None,
     ) -> Changed:
+        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
 
-    async def cancel(self, id: str, *, reason: str = "") -> Changed:
+    async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
+        _check_none(connection)
         return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
 
     async def _changed(self, method: str, path: str, **more: Any) -> Changed:
@@ -385,8 +422,8 @@ class RemoteWakeful(Wakeful):
         """Serve what waits for the handlers of this process just now, and return how many it was."""
         return await self._inbox_worker.run_due()
 
-    def events(self, *whats: str, alarm_id: str = "") -> AsyncIterator[LiveEvent]:
-        return followed(self._connection, self._clock, whats, alarm_id)
+    def events(self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None) -> AsyncIterator[LiveEvent]:
+        return followed(self._connection, self._clock, whats, alarm_id, opened)
 
     def for_owner(self, owner: str) -> Alarms:
         raise InvalidRequest("a token speaks for one owner", field="owner", fix="Open a clock with that owner's token.")

@@ -6,7 +6,7 @@ The wire has what people and programs look at. What only a dispatcher needs is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, get_type_hints
 from urllib.parse import quote
@@ -104,7 +104,7 @@ def taken_of(shown: Answered, *, target: str) -> FetchedWake:
     alarm = Alarm(
         id=value(shown, "alarm_id", str),
         wake_message=value(shown, "message", str),
-        payload=bytes(shown["payload"]).decode(),
+        payload_json=bytes(shown["payload"]).decode(),
         target=target,
         fire_at=scheduled,
         next_fire_at=scheduled,
@@ -162,10 +162,6 @@ def moment_text(given: datetime | None) -> str:
 
 def length(given: timedelta | float | str | None) -> float | str | None:
     return given.total_seconds() if isinstance(given, timedelta) else given
-
-
-def several(status: str | Sequence[str]) -> str:
-    return status if isinstance(status, str) else ",".join(status)
 
 
 def alarm_path(id: str) -> str:

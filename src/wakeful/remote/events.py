@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -30,14 +31,23 @@ class EventPlace:
 
 
 async def followed(
-    connection: ServerConnection, clock: Clock, whats: Sequence[str], alarm_id: str
+    connection: ServerConnection,
+    clock: Clock,
+    whats: Sequence[str],
+    alarm_id: str,
+    opened: asyncio.Event | None = None,
 ) -> AsyncIterator[LiveEvent]:
-    """Events as they come. `what` is "reset" where some were missed: read again what you show."""
+    """Events as they come. `what` is "reset" where some were missed: read again what you show.
+
+    `opened` is set once the server listens on our behalf.
+    """
     query, place = {"events": ",".join(whats), "alarm_id": alarm_id}, EventPlace()
     while True:
         resume = {"Last-Event-ID": place.last_id} if place.last_id else {}
         try:
             async with connection.stream("/v1/events", query, resume) as lines:
+                if opened is not None:
+                    opened.set()
                 async for event in _told(lines, place, connection):
                     yield event
         except (StoreUnavailable, TooMany) as error:

@@ -25,7 +25,7 @@ from wakeful.service.targets import TargetRegistry
 from wakeful.service.tasks import Tasks
 from wakeful.service.verbs import Alarms, Created
 from wakeful.service.why import Why
-from wakeful.store import Store, TargetState, Worker
+from wakeful.store import Store
 
 __all__ = ["Alarms", "Caller", "Changed", "Created", "History", "HistoryEntry", "Service", "TakenWake", "Why"]
 
@@ -50,7 +50,7 @@ class Service:
         self.clock = clock
         self.settings = settings
         self.metrics = metrics or Metrics()
-        self.registry = TargetRegistry(store, targets, users, settings)
+        self.targets = TargetRegistry(store, targets, users, settings)
         self.limits = Limits(store, settings)
         self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
@@ -73,21 +73,6 @@ class Service:
         if since >= OFFSET_GOOD_FOR or abs(here - was_here - since) > OFFSET_DRIFT:
             self._offset, self._measured = await self.store.now() - here, (here, passed)
         return here + self._offset
-
-    # Targets
-
-    async def target_states(self) -> dict[str, TargetState]:
-        return await self.store.target_states()
-
-    async def targets(self) -> dict[str, list[Worker]]:
-        """Every target there is, with the workers that serve it and are alive."""
-        return await self.registry.served()
-
-    async def pause_target(self, name: str, *, by: str = "", reason: str = "") -> TargetState:
-        return await self.registry.mark(name, paused=True, by=by, reason=reason)
-
-    async def resume_target(self, name: str, *, by: str = "") -> TargetState:
-        return await self.registry.mark(name, paused=False, by=by, reason="")
 
     # Keep house
 

@@ -7,8 +7,9 @@ from fires newer than the alarm is not written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from msgspec.structs import asdict, replace
 
@@ -31,12 +32,14 @@ from wakeful.alarm import (
     snooze,
     update,
 )
+from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.model import PENDING
 from wakeful.alarm.request import EditRequest, ReportRequest, moment, request_of, span, wanted_change
 from wakeful.alarm.request import report as report_of
-from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
+from wakeful.keywords import UpdateKeywords
 from wakeful.service.caller import Caller
 from wakeful.service.limits import check_backoff, check_edit
 from wakeful.service.reporting import reported_on
@@ -49,15 +52,8 @@ if TYPE_CHECKING:
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
-PYTHON_NAMES: Final = {"at": "fire_at", "delay": "delay_seconds", "cron": "cron_expr", "key": "idempotency_key"}
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
-
-
-def as_python_names_it(error: InvalidRequest) -> InvalidRequest:
-    """Name the field of an error as `set` and `update` call it."""
-    error.field = "delay" if error.field == "delay_seconds" else error.field
-    return error
 
 
 class Changed(Alarm, frozen=True, kw_only=True):
@@ -108,38 +104,48 @@ class ChangeVerbs:
             raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
         return fire
 
+    async def _within(self, connection: Any) -> Self:
+        """The same verbs inside the caller's own transaction."""
+        within = copy(self)
+        within.service = copy(self.service)
+        within.service.store = await self.service.store.within(connection)
+        return within
+
     # Owners
 
-    async def update(self, id: str, /, *, version: int | None = None, **fields: Any) -> Changed:
+    async def update(
+        self, id: str, /, *, version: int | None = None, connection: Any = None, **fields: Unpack[UpdateKeywords]
+    ) -> Changed:
         """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
         >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
         '0 8 * * *'
 
         Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze and cancel it
-        returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged.
+        returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged; and with
+        `connection` it happens inside your own transaction, as in `set`.
         """
-        given = {PYTHON_NAMES.get(name, name): value for name, value in fields.items()}
-        if isinstance(when := given.get("when"), int | float):
-            given["when"] = str(when)
         try:
-            return await self.edit(id, request_of(EditRequest, given), version=version)
-        except InvalidRequest as error:
-            raise as_python_names_it(error) from None
+            asked = request_of(EditRequest, request_fields(fields))
+            return await self.edit(id, asked, version=version, connection=connection)
+        except WakefulError as error:
+            raise argument_named(error, fields) from None
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
         """Change an alarm as a request asks, if it still has the given version.
 
         >>> (await clock.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).label
         'grants'
         """
+        if connection is not None:
+            return await (await self._within(connection)).edit(id, asked, version=version)
         wanted = wanted_change(asked, self.service.defaults.policy)
         said = wanted.fields
         self._check_pace(asked, said.get("policy"))
         if "target" in said or "conversation_id" in said:
             before = await self.get(id)
-            await self.service.registry.admit(replace(before, **said), via=before.created_via)
-        words = [said[name] for name in ("wake_message", "payload") if name in said]
+            await self.service.targets.admit(replace(before, **said), via=before.created_via)
+        words = [said[name] for name in ("wake_message", "payload_json") if name in said]
         if self.caller.limited and any(words):
             now = await self.service.store.now()
             await self.service.limits.admit_words(await self.get(id), *words, now=now)
@@ -158,33 +164,44 @@ class ChangeVerbs:
             said = [name for name in ("backoff_base", "backoff_cap") if getattr(asked.policy, name) is not None]
             check_backoff(meant, said)
 
-    async def pause(self, id: str, *, reason: str = "") -> Changed:
+    async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Pause an alarm until it is resumed.
 
         >>> (await clock.pause(alarm.id, reason="holiday")).status
         'paused'
         """
+        if connection is not None:
+            return await (await self._within(connection)).pause(id, reason=reason)
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
         return await self._change(id, lambda alarm, _fire, _, now: pause(alarm, now=now, by=by, reason=reason))
 
-    async def resume(self, id: str) -> Changed:
+    async def resume(self, id: str, *, connection: Any = None) -> Changed:
         """Resume a paused alarm. A one-shot whose time has passed fires at once; a series continues with its next fire.
 
         >>> paused = await clock.pause(alarm.id)
         >>> (await clock.resume(alarm.id)).status
         'active'
         """
+        if connection is not None:
+            return await (await self._within(connection)).resume(id)
         return await self._change(id, lambda alarm, fire, _, now: resume(alarm, fire, now=now, by=self.caller.name))
 
     async def snooze(
-        self, id: str, wait: timedelta | float | str | None = None, *, until: datetime | float | str | None = None
+        self,
+        id: str,
+        wait: timedelta | float | str | None = None,
+        *,
+        until: datetime | float | str | None = None,
+        connection: Any = None,
     ) -> Changed:
         """Postpone the next fire, by a length of time or until a moment.
 
         >>> str((await clock.snooze(alarm.id, "12h")).next_fire_at)
         '2030-01-01 12:01:00+00:00'
         """
+        if connection is not None:
+            return await (await self._within(connection)).snooze(id, wait, until=until)
         if (wait is None) == (until is None):
             raise InvalidRequest("give exactly one of for and until", field="for", fix='For example {"for": "1h"}.')
         length = None if wait is None else span(wait, "for")
@@ -196,12 +213,14 @@ class ChangeVerbs:
 
         return await self._change(id, decide)
 
-    async def cancel(self, id: str, *, reason: str = "") -> Changed:
+    async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.
 
         >>> (await clock.cancel(alarm.id, reason="no longer needed")).status
         'cancelled'
         """
+        if connection is not None:
+            return await (await self._within(connection)).cancel(id, reason=reason)
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
         cancelled = await self._change(

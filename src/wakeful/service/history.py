@@ -12,24 +12,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
-from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL
+from wakeful.alarm.arguments import accepted
+from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
 from wakeful.errors import InvalidRequest
-from wakeful.store import AlarmQuery, FireQuery, Matches, Store
+from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
 from wakeful.store.pages import Cursor
 
 _ALARMS: Final = {"pending": PENDING, "cancelled": ("cancelled",)}
 _UNDER_WAY: Final = ("delivered", "waiting", "retrying")
 _FIRES: Final = {"fired": _UNDER_WAY} | {status: (status,) for status in FIRE_STATUSES if status not in _UNDER_WAY}
-STATUSES: Final = (*_ALARMS, *_FIRES)
+HistoryStatus = Literal["pending", "cancelled", "fired", EndedStatus]
+STATUSES: Final[tuple[HistoryStatus, ...]] = get_args(HistoryStatus)
 _ALWAYS: Final = timedelta(days=366 * 1000)
 _ALL: Final = 2**31 - 1
-ALARMS_AT_ONCE: Final = 25  # read beside their fires: each may have all the words and state an alarm can
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,8 +76,7 @@ class History:
         self, *, owner: str, status: str, target: str, since: datetime | None, limit: int
     ) -> Matches[HistoryEntry]:
         """The newest. Where there may be more, `further` says of what moment, and of which alarm, the last one is."""
-        if status and status not in STATUSES:
-            raise InvalidRequest(f"{status!r} is not a status", field="status", fix=f"Accepted: {', '.join(STATUSES)}.")
+        accepted("status", status, STATUSES)
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
         page: dict[str, Any] = {"owner": owner, "target": target, "since": since, "limit": limit, "most": self._most}
@@ -113,17 +113,14 @@ class History:
         return _joined([await self._told(query)], limit, self._most)
 
     async def _told(self, wanted: FireQuery) -> _Lines:
-        lines, at_once = _Lines(self._most, wanted.limit), ALARMS_AT_ONCE if self._most else wanted.limit
-        while fires := await self._store.fires(wanted):
-            for at in range(0, len(fires), at_once):
-                some = fires[at : at + at_once]
-                alarms = await self._store.get_many({fire.alarm_id for fire in some})
-                for fire in some:
-                    if not lines.take(fire.scheduled_for, _told(fire, alarms.get(fire.alarm_id))):
-                        return lines
-            if lines.ends(fires.further):
+        lines = _Lines(self._most, wanted.limit)
+        while page := await self._store.described_fires(wanted):
+            for found in page:
+                if not lines.take(found.fire.scheduled_for, _told(found)):
+                    return lines
+            if lines.ends(page.further):
                 break
-            wanted = replace(wanted, cursor=fires.further)
+            wanted = replace(wanted, cursor=page.further)
         return lines
 
     async def _untold(self, wanted: AlarmQuery) -> _Lines:
@@ -196,7 +193,7 @@ def _merged(alarms: Iterable[Alarm], *, until: datetime, limit: int, most: int) 
         if len(found) >= limit or (found and room <= 0):
             return Matches(found, (moment, id))
         found.append((moment, alarm))
-        room -= len(alarm.wake_message) + len(alarm.payload)  # counted each time it is listed
+        room -= len(alarm.wake_message) + len(alarm.payload_json)  # counted each time it is listed
     return Matches(found)
 
 
@@ -218,15 +215,16 @@ def _speaks(fire: Fire, target: str) -> bool:
     return fire.status not in STEPPED_OVER and target in ("", fire.target)
 
 
-def _told(fire: Fire, alarm: Alarm | None) -> HistoryEntry:
+def _told(found: DescribedFire) -> HistoryEntry:
+    fire = found.fire
     return HistoryEntry(
         id=fire.id,
         alarm_id=fire.alarm_id,
         status=fire.status,
         target=fire.target,
         scheduled_for=fire.scheduled_for,
-        label=alarm.label if alarm else "",
-        message=alarm.wake_message if alarm else "",
+        label=found.label,
+        message=found.wake_message,
         reason=fire.reason,
         attempts=fire.attempts,
         started_at=fire.started_at,
@@ -235,9 +233,9 @@ def _told(fire: Fire, alarm: Alarm | None) -> HistoryEntry:
         result=fire.result,
         error=fire.last_error,
         count=fire.count,
-        max_failures=alarm.max_failures if alarm else 0,
-        created_by=alarm.created_by if alarm else "",
-        created_via=alarm.created_via if alarm else "",
+        max_failures=found.max_failures,
+        created_by=found.created_by,
+        created_via=found.created_via,
     )
 
 

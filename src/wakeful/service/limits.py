@@ -224,4 +224,4 @@ class Limits:
 
 def size(alarm: Alarm) -> int:
     """Return the bytes of an alarm's message and payload."""
-    return len(alarm.wake_message.encode()) + len(alarm.payload.encode())
+    return len(alarm.wake_message.encode()) + len(alarm.payload_json.encode())

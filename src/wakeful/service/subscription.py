@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from wakeful.clock import running_loop, stopwatch
+from wakeful.clock import stopwatch
 
 QUEUE: Final = 256
 CHUNK: Final = 64  # events handed out at a time: a subscriber must have room for them
@@ -93,18 +93,18 @@ class LoopShare:
         if self._free and not self._queue:
             self._free -= 1
             return
-        mine = running_loop().create_future()
+        mine = asyncio.get_running_loop().create_future()
         self._queue.append(mine)
         await mine
 
     def _begin(self) -> None:
         self._began = stopwatch()
-        running_loop().call_soon(self._rest)  # runs behind all who are let through now
+        asyncio.get_running_loop().call_soon(self._rest)  # runs behind all who are let through now
 
     def _rest(self) -> None:
         assert self._began is not None
         took = stopwatch() - self._began
-        running_loop().call_later(min(took, LONGEST_REST), self._next_turn)
+        asyncio.get_running_loop().call_later(min(took, LONGEST_REST), self._next_turn)
 
     def _next_turn(self) -> None:
         self._free, self._began = self._at_once, None

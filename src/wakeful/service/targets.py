@@ -71,8 +71,31 @@ class TargetRegistry:
                 found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
         return found
 
-    async def mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
-        """Pause a target or let it go on."""
+    async def states(self) -> dict[str, TargetState]:
+        """What is known of targets that were paused or failed."""
+        return await self._store.target_states()
+
+    async def pause(self, name: str, *, by: str = "", reason: str = "") -> TargetState:
+        return await self._mark(name, paused=True, by=by, reason=reason)
+
+    async def resume(self, name: str, *, by: str = "") -> TargetState:
+        return await self._mark(name, paused=False, by=by, reason="")
+
+    async def known_to(self, owner: str, *, is_operator: bool) -> dict[str, list[Worker]]:
+        """The targets that an owner may use, with who serves them; the operator is told of all."""
+        served = await self.served()
+        if is_operator or owner == self._operator:
+            return served
+        await self._look_elsewhere()
+        configured = self._configured()
+
+        def may_know(name: str) -> bool:
+            # Who may use what only others have configured is not known here: it is not told.
+            return self._users(name).may_use(owner) if name in configured else name in self._handlers
+
+        return {name: workers for name, workers in served.items() if name == INBOX or may_know(name)}
+
+    async def _mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
         await self.check(name)
         now = await self._store.now()
         known = (await self._store.target_states()).get(name)

@@ -7,8 +7,8 @@ every verb: somebody else's task is not found.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import secrets
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel, default_policy, task_users
+from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel
 from wakeful.alarm.task import ISOLATED, moment_of, rfc3339
 from wakeful.alarm.users import CHAT_FIX
 from wakeful.config import Settings
@@ -73,14 +73,7 @@ class Tasks:
         self._now = now
         self._ids = Ids()
         self._looking = asyncio.Lock()
-        self._planner = Planner(
-            target=settings.tasks_target,
-            owner=settings.owner,
-            timezone=settings.timezone,
-            max_failures=settings.max_failures,
-            policy=default_policy(settings),
-            users=task_users(settings),
-        )
+        self._planner = Planner.of(settings)
 
     async def schedule(
         self, *, owner: str, chat_jid: str, prompt: str, cron: str, context_mode: str = "", guarded: bool = False
@@ -291,7 +284,7 @@ def _status(task: Task) -> str:
 
 
 def _minted(now: datetime) -> str:
-    return f"task-{unix_ms(now)}-{secrets.token_hex(4)}"
+    return f"task-{unix_ms(now)}-{os.urandom(4).hex()}"
 
 
 def _edited(task: Task, edit: TaskEdit) -> Task:

@@ -6,12 +6,11 @@ which limits apply, so no verb takes these as arguments and no interface has rul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from wakeful.alarm import (
@@ -27,21 +26,25 @@ from wakeful.alarm import (
     fire_now,
     parse_fire_id,
 )
+from wakeful.alarm.arguments import When, accepted, argument_named, request_fields
+from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.request import CreateRequest, OnConflict, json_of, moment, policy_of, wanted_alarm
 from wakeful.clock import stopwatch
-from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget
+from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget, WakefulError
+from wakeful.keywords import PolicyKeywords
 from wakeful.schedule import Understood, parse
-from wakeful.service.changes import ChangeVerbs, as_python_names_it
-from wakeful.service.history import History, HistoryEntry, Pending
+from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.limits import chained
 from wakeful.service.taken_wake import TakenWake, may_have_missed, missed
+from wakeful.service.watching import WatchVerbs
 from wakeful.service.why import LATELY, Why, explain, is_put_back
 from wakeful.store import Added, AlarmQuery, FireQuery, Matches, Stats
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
 HANDED_OUT: Final = 4_000_000  # characters of wakes taken from an inbox at once, but always one wake
 EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
+_ON_CONFLICT: Final = (None, *get_args(OnConflict))
 Cursor = tuple[datetime, str]
 
 
@@ -54,7 +57,7 @@ class Created(Added, frozen=True):
     in_flight: bool = False
 
 
-class Alarms(ChangeVerbs):
+class Alarms(WatchVerbs):
     """All verbs of one caller.
 
     In the examples `clock` comes from `async with wakeful.open("wakeful.db") as clock`, `alarm` is one of its alarms,
@@ -65,7 +68,7 @@ class Alarms(ChangeVerbs):
 
     async def set(
         self,
-        when: str | float = "",
+        when: When = "",
         wake_message: str = "",
         *,
         at: datetime | float | None = None,
@@ -80,17 +83,20 @@ class Alarms(ChangeVerbs):
         conversation_id: str = "",
         isolated: bool = False,
         max_failures: int | None = None,
-        policy: Policy | Mapping[str, Any] | None = None,
+        policy: Policy | PolicyKeywords | None = None,
         parent_fire: str = "",
         created_by: str = "",
         created_via: str = "",
         connection: Any = None,
     ) -> Alarm:
-        """Set an alarm. Give exactly one of `when` (phrase, ISO time, unix seconds or cron), `at`, `delay` and `cron`.
+        """Set an alarm. Give exactly one of `when`, `at`, `delay` and `cron`.
 
         >>> alarm = await clock.set("tomorrow at 9am", "Check the grant portal", payload={"page": 3}, key="portal")
         >>> alarm.status
         'active'
+
+        `when` is a text (phrase, ISO time or cron), unix seconds, a datetime, a timedelta from now on, or a time of
+        day: the next one in the alarm's `timezone`.
 
         With a `key`, repeating the same call returns the same alarm, and a different call raises Conflict. Change that
         with `on_conflict`: "return" the existing alarm in any case, "replace" it, or always raise an "error".
@@ -98,29 +104,29 @@ class Alarms(ChangeVerbs):
         an asyncpg connection, to create the alarm inside your own transaction.
         """
         # Put together by hand: these are Python's own types already, and many a program sets thousands.
-        said: Any = {
+        said: dict[str, Any] = {
             "wake_message": wake_message,
-            "when": str(when),
-            "fire_at": at,
-            "delay_seconds": delay,
-            "cron_expr": cron or None,
-            "payload": UNSET if payload is None else json_of(payload),
+            "when": when,
+            "at": at,
+            "delay": delay,
+            "cron": cron,
+            "payload": None if payload is None else json_of(payload),
             "target": target,
             "timezone": timezone,
-            "idempotency_key": key,
+            "key": key,
             "on_conflict": on_conflict,
             "label": label,
             "conversation_id": conversation_id,
             "isolated": isolated,
             "max_failures": max_failures,
-            "policy": policy_of(policy) if isinstance(policy, Mapping) else policy,
+            "policy": None if policy is None else policy_of(policy),
             "parent_fire": parent_fire,
         }
         try:
-            asked, origin = CreateRequest(**said), (created_by, created_via)
-            return (await self.create(asked, origin=origin, connection=connection)).alarm
-        except InvalidRequest as error:
-            raise as_python_names_it(error) from None
+            asked = CreateRequest(**request_fields(said, creates=True))
+            return (await self.create(asked, origin=(created_by, created_via), connection=connection)).alarm
+        except WakefulError as error:
+            raise argument_named(error, said) from None
 
     async def create(
         self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
@@ -134,7 +140,7 @@ class Alarms(ChangeVerbs):
         `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
         """
         on_conflict = asked.on_conflict
-        if on_conflict not in (None, *get_args(OnConflict)):
+        if on_conflict not in _ON_CONFLICT:
             raise InvalidRequest(
                 f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
             )
@@ -202,7 +208,7 @@ class Alarms(ChangeVerbs):
             origin = await chained(self.service.store, origin, parent_fire)
         now = await self.service.now()
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
-        await self.service.registry.admit(alarm)
+        await self.service.targets.admit(alarm)
         return alarm
 
     async def fire(self, id: str) -> Alarm:
@@ -216,7 +222,7 @@ class Alarms(ChangeVerbs):
         now = await self.service.now()
         copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=self.caller.via)
         copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
-        await self.service.registry.admit(copy)
+        await self.service.targets.admit(copy)
         if self.caller.limited:
             await self.service.limits.admit([copy], now=now)
         [added] = await self.service.store.add([copy])
@@ -236,8 +242,8 @@ class Alarms(ChangeVerbs):
     async def find(
         self,
         *,
-        status: str | Sequence[str] = (),
-        kind: str = "",
+        status: AlarmStatus | Sequence[AlarmStatus] = (),
+        kind: Kind | Literal[""] = "",
         target: str = "",
         label: str = "",
         conversation_id: str = "",
@@ -259,8 +265,8 @@ class Alarms(ChangeVerbs):
         """
         query = AlarmQuery(
             owner=self.caller.owner,
-            statuses=_several(status),
-            kind=kind,
+            statuses=accepted("status", status, ALARM_STATUSES),
+            kind=next(iter(accepted("kind", kind, get_args(Kind))), ""),
             target=target,
             label=label,
             conversation_id=conversation_id,
@@ -283,7 +289,7 @@ class Alarms(ChangeVerbs):
         self,
         id: str = "",
         *,
-        status: str | Sequence[str] = (),
+        status: FireStatus | Sequence[FireStatus] = (),
         target: str = "",
         since: datetime | None = None,
         until: datetime | None = None,
@@ -300,7 +306,7 @@ class Alarms(ChangeVerbs):
             FireQuery(
                 owner=self.caller.owner,
                 alarm_id=id,
-                statuses=_several(status),
+                statuses=accepted("status", status, FIRE_STATUSES),
                 target=target,
                 since=since,
                 until=until,
@@ -329,7 +335,7 @@ class Alarms(ChangeVerbs):
     async def history(
         self,
         *,
-        status: str = "",
+        status: HistoryStatus | Literal[""] = "",
         target: str = "",
         since: datetime | float | str | None = None,
         limit: int = 50,
@@ -451,10 +457,6 @@ class Alarms(ChangeVerbs):
         since = fire.scheduled_for + timedelta(milliseconds=1)
         skipped = await self._all_fires(FireQuery(alarm_id=alarm.id, statuses=("skipped",), since=since))
         return TakenWake(alarm, fire, missed=missed(skipped))
-
-
-def _several(status: str | Sequence[str]) -> tuple[str, ...]:
-    return ((status,) if status else ()) if isinstance(status, str) else tuple(status)
 
 
 def _check_key(wanted: Wanted, alarm: Alarm, known: Alarm, on_conflict: OnConflict | None) -> None:

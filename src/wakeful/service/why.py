@@ -210,8 +210,19 @@ def _lateness(fire: Fire) -> str:
 
 
 def _then(alarm: Alarm) -> str:
-    after = next(islice(coming(alarm), 1, None), None)
-    return f" After that at {_at(after)}." if after else ""
+    _, *later = islice(coming(alarm), 3)
+    then = f" After that at {_at(later[0])}." if later else ""
+    if alarm.kind == "once" or len(later) > 1:
+        return then
+    return f"{then} That is its last fire: {_ending(alarm)}."
+
+
+def _ending(alarm: Alarm) -> str:
+    """What keeps a series from going on."""
+    policy, left = alarm.policy, len(list(islice(coming(alarm), 3)))
+    if policy.max_fires is not None and alarm.fire_count + left >= policy.max_fires:
+        return f"it ends after {policy.max_fires} fires" if policy.max_fires > 1 else "it ends after one fire"
+    return f"it ends at {_at(policy.ends_at)}" if policy.ends_at else "its schedule has no other"
 
 
 def _serving(alarm: Alarm, workers: Sequence[Worker]) -> list[Worker]:

@@ -8,7 +8,7 @@ a store raises StoreUnavailable (nothing is known to be written) or StoreBusy (a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol
 
@@ -120,6 +120,17 @@ class FireQuery(Struct, frozen=True, kw_only=True):
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
 
 
+class DescribedFire(Struct, frozen=True, kw_only=True):
+    """A fire with what a list of fires tells of its alarm, if there is one. Its payload is not: it may be long."""
+
+    label: str = ""
+    wake_message: str = ""
+    max_failures: int = 0
+    created_by: str = ""
+    created_via: str = ""
+    fire: Fire
+
+
 class Stats(Struct, frozen=True, kw_only=True):
     """Counts under the names of the Alarm system: alarms that wait, fires by how they went.
 
@@ -202,8 +213,16 @@ class Store(Protocol):
         Safe to repeat with the same ids: an id already present is answered with the row it has, `deduped` false.
         Within one call the first alarm with a key wins too. A row the database refuses fails its whole call with
         StoreUnavailable; other calls that share its transaction succeed. A call of more than a few hundred alarms may
-        be several transactions: after an error, repeat it with the same ids. `connection`: write inside the caller's
-        own transaction (PostgreSQL). Sets `hints` when an active one is due within a tick.
+        be several transactions: after an error, repeat it with the same ids. `connection`: as for
+        `within`. Sets `hints` when an active one is due within a tick.
+        """
+        ...
+
+    async def within(self, connection: Any) -> Store:
+        """The same store inside the caller's own transaction: what it reads and writes is on that connection.
+
+        asyncpg's, or SQLAlchemy's async ones over it; on SQLite apsw's, to the same file. Nothing counts, and nobody is
+        told, before the caller commits. For `add`, `settle` and reading alarms and their fires; not for dispatching.
         """
         ...
 
@@ -278,10 +297,6 @@ class Store(Protocol):
         """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
         ...
 
-    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        """Return the alarms with these ids that exist, of any owner, in one read."""
-        ...
-
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         """Newest first by (created_at, id); a cursor continues strictly after what it names.
 
@@ -292,6 +307,10 @@ class Store(Protocol):
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
         """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
+        ...
+
+    async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
+        """The same with what their alarms say, in one statement."""
         ...
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from itertools import islice
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from wakeful.clock import running_loop
 from wakeful.errors import StoreBusy, StoreUnavailable
 
 BATCH: Final = 500
@@ -51,7 +50,7 @@ class _Call(Generic[Answer]):
         self.answers: list[Answer] = []
         self.left = size
         self.error: BaseException | None = None
-        self.done: asyncio.Future[None] = running_loop().create_future()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def decided(self) -> None:
         self.left -= 1

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct, inspect
@@ -57,11 +58,12 @@ class Column(Struct, frozen=True):
     type: str  # in PostgreSQL
 
 
+@cache
 def columns(struct: type[Struct]) -> tuple[Column, ...]:
     """The columns a struct is kept in; of which kind each is says its field's annotation."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
-    kinds = {field.name: _kind(field.type) for field in info.fields}
+    kinds = {field.encode_name: _kind(field.type) for field in info.fields}
     return tuple(Column(name, kind, _OTHER_TYPES.get((struct, name), _TYPES[kind])) for name, kind in kinds.items())
 
 
@@ -86,7 +88,7 @@ def _kind(type: inspect.Type) -> Kind:
 def places(struct: type[Struct], kind: Kind, among: Sequence[str] = ()) -> tuple[int, ...]:
     """Where columns of a kind stand in a row of a struct, or in one of some of its fields."""
     found = {column.name for column in columns(struct) if column.kind == kind}
-    return tuple(at for at, name in enumerate(among or struct.__struct_fields__) if name in found)
+    return tuple(at for at, name in enumerate(among or struct.__struct_encode_fields__) if name in found)
 
 
 _ALARM: Final = {column.name: column for column in columns(Alarm)}

@@ -6,7 +6,7 @@ One file per dialect, the same names in the same order: the diff of the two is t
 from __future__ import annotations
 
 import re
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ OURS: Final = (
 Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _HEAD: Final = re.compile(r"^-- (name|part): (\w+)\n((?:--.*\n)*)", re.MULTILINE)
-_SQL: Final = files("wakeful.store") / "sql"
+_SQL: Final = Path(__file__).with_name("sql")
 
 
 class Naming(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.moments import EPOCH, MS
-from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
+from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, places
 
 Row = tuple[Any, ...]
@@ -118,6 +118,15 @@ def from_fire(fire: Fire) -> list[Any]:
     values = _with_ms(astuple(fire), _FIRE_MOMENTS)
     values[_LOG] = _json(fire.log)
     return values
+
+
+_DESCRIPTION: Final = DescribedFire.__struct_fields__[:-1]
+
+
+def to_described_fire(row: Row) -> DescribedFire:
+    """The alarm's columns come first; they are empty where it is gone."""
+    said = {name: value for name, value in zip(_DESCRIPTION, row, strict=False) if value is not None}
+    return DescribedFire(**said, fire=to_fire(row[len(_DESCRIPTION) :]))
 
 
 def to_alarm_and_fire(row: Row) -> tuple[Alarm, Fire]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -23,7 +23,7 @@ NEEDED: Final = ("id", "owner", "chat_jid", "prompt", "cron", "next_run", "statu
 _EMPTIED: Final = ("cron", "next_run")
 ID_LENGTH: Final = 27  # of those the task tools make
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
-_SQL: Final = files("wakeful.store") / "sql"
+_SQL: Final = Path(__file__).with_name("sql")
 _task: Final = msgspec.json.Decoder(Task)
 
 

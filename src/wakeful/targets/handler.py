@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from wakeful.schedule import duration
 from wakeful.targets.text import described, one_line, storable
 from wakeful.targets.threads import Threads
 
+HandlerFunction = Callable[[Wake], Awaitable[object] | object]  # async or plain
 _DONE: Final = Completed()
 _TAKEN: Final = Delivered(awaits_report=True)
 
@@ -45,14 +46,14 @@ class Handler:
     """
 
     def __init__(
-        self, function: Callable[[Wake], Any], *, timeout: float = 900, threads: int = 32, reports: bool = False
+        self, function: HandlerFunction, *, timeout: float = 900, threads: int = 32, reports: bool = False
     ) -> None:
         if timeout <= 0:
             raise InvalidConfig(f"{timeout} is not more than 0 seconds", field="timeout")
         if threads < 1:
             raise InvalidConfig(f"{threads} is less than 1", field="threads")
         self._function = function
-        self._call: Callable[[Wake], Awaitable[Any]] = function if _is_async(function) else self._in_a_thread
+        self._call = cast(Callable[[Wake], Awaitable[Any]], function) if _is_async(function) else self._in_a_thread
         self._nothing_said: Outcome = _TAKEN if reports else _DONE
         self._deadlines = _Deadlines(timeout)
         self._late = f"no answer within {timeout:g} s"

@@ -57,7 +57,10 @@ class TargetConformance:
             ("label", "conversation_id", "owner_did", "user_id", "created_by", "created_via"), _STRANGE
         )
         wake = a_wake(
-            _STRANGE, id="01900000-0000-7000-8000-000000000002", payload=json.dumps({_STRANGE: _STRANGE}), **strange
+            _STRANGE,
+            id="01900000-0000-7000-8000-000000000002",
+            payload_json=json.dumps({_STRANGE: _STRANGE}),
+            **strange,
         )
         assert type(await target.deliver(wake)) is type(plain)
 
@@ -68,7 +71,7 @@ class TargetConformance:
     async def test_the_largest_wake_is_delivered(self, target: Target) -> None:
         plain = await target.deliver(a_wake())
         large = json.dumps("é" * 60_000, ensure_ascii=False)
-        wake = a_wake("m" * 32_768, id="01900000-0000-7000-8000-000000000003", payload=large)
+        wake = a_wake("m" * 32_768, id="01900000-0000-7000-8000-000000000003", payload_json=large)
         assert type(await target.deliver(wake)) is type(plain)
 
     async def test_it_can_be_closed_twice(self, target: Target) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -19,7 +19,7 @@ from wakeful.alarm.request import Moment, decode
 from wakeful.errors import InvalidRequest, TooMany, WakefulError
 from wakeful.moments import unix_ms
 from wakeful.service import Alarms
-from wakeful.service.history import offset
+from wakeful.service.history import HistoryStatus, offset
 from wakeful.service.live import WHATS
 from wakeful.store import Matches
 from wakeful.views import AlarmView, FireView
@@ -258,7 +258,7 @@ class AlarmMethods:
         if params.process and params.target not in ("", params.process):
             raise InvalidRequest("it means the same as target", field="process", fix="Give only one of the two.")
         found = await self._alarms.history(
-            status=params.status,
+            status=cast(HistoryStatus, params.status),  # refused there
             target=params.target or params.process,
             since=params.since,
             limit=params.limit,

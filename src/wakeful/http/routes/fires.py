@@ -32,19 +32,15 @@ INBOX_LIMIT: Final = 100
 CLIENT: Final = "X-Wakeful-Client"
 
 
-async def fires(context: Context, call: OperationRequest) -> Response:
-    return await _page(context, call)
+async def fires(context: Context, call: OperationRequest, alarm_id: str = "") -> Response:
+    found = await _found(context, call, alarm_id)
+    shown = [FireView.of(fire) for fire in found]
+    return answer(shape.FiresAnswer(fires=shown, next_cursor=further(found.further), now=await context.now()))
 
 
 async def fires_of(context: Context, call: OperationRequest) -> Response:
     alarm = await context.of(call).get(call.id)
-    return await _page(context, call, alarm.id)
-
-
-async def _page(context: Context, call: OperationRequest, alarm_id: str = "") -> Response:
-    found = await _found(context, call, alarm_id)
-    fires = [FireView.of(fire) for fire in found]
-    return answer(shape.FiresAnswer(fires=fires, next_cursor=further(found.further), now=await context.now()))
+    return await fires(context, call, alarm.id)
 
 
 async def _found(context: Context, call: OperationRequest, alarm_id: str = "") -> Matches[Fire]:

@@ -1,4 +1,4 @@
-"""Overviews over HTTP: history, agenda, and the preview of a `when`."""
+"""Overviews over HTTP: history, agenda, targets, the latest events, and the preview of a `when`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body
 from wakeful.schedule import zone
 from wakeful.service.history import STATUSES
+from wakeful.service.live import WHATS
+from wakeful.service.watching import MOST_EVENTS
 from wakeful.store import Matches
 from wakeful.views import AlarmView
 
@@ -47,6 +49,20 @@ def _more(found: Matches[Any]) -> bool | UnsetType:
 async def stats(context: Context, call: OperationRequest) -> Response:
     counts = asdict(await context.of(call).stats())
     return answer(shape.StatsAnswer(**counts, now=await context.now()))
+
+
+async def targets(context: Context, call: OperationRequest) -> Response:
+    return answer(shape.TargetsAnswer(targets=await context.of(call).targets(), now=await context.now()))
+
+
+async def overview(context: Context, call: OperationRequest) -> Response:
+    seen = asdict(await context.of(call).overview())
+    return answer(shape.OverviewAnswer(**seen | {"next": [AlarmView.of(alarm) for alarm in seen["next"]]}))
+
+
+async def recent_events(context: Context, call: OperationRequest) -> Response:
+    found = await context.of(call).recent_events(*call["events"], alarm_id=call["alarm_id"], limit=call["limit"])
+    return answer(shape.RecentEventsAnswer(events=found, now=await context.now()))
 
 
 async def preview(context: Context, call: OperationRequest) -> Response:
@@ -101,6 +117,36 @@ OPERATIONS: Final = (
         answers={200: shape.AgendaAnswer},
     ),
     Operation(method="GET", path="/v1/stats", run=stats, says="Counts", scope="read", answers={200: shape.StatsAnswer}),
+    Operation(
+        method="GET",
+        path="/v1/targets",
+        run=targets,
+        says="The targets that the caller may use, who serves them, and how they are",
+        scope="read",
+        answers={200: shape.TargetsAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/overview",
+        run=overview,
+        says="How much is due, in flight and next, and how each target did in the last hour",
+        scope="read",
+        answers={200: shape.OverviewAnswer},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/events/recent",
+        run=recent_events,
+        says="The latest live events, oldest first",
+        scope="read",
+        query=(
+            operations.several("events", WHATS, "Only these."),
+            operations.text("alarm_id", "Only those of one alarm."),
+            operations.whole("limit", 1, MOST_EVENTS, 20, "The most to return."),
+        ),
+        answers={200: shape.RecentEventsAnswer},
+        refuses=(404, 409),
+    ),
     Operation(
         method="POST",
         path="/v1/preview",

@@ -1,10 +1,10 @@
-"""One HTTP connection of uvicorn, with a time limit for the head of a request and one packet for a short answer."""
+"""One HTTP connection of uvicorn, with a time limit for the head of a request."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final
 
 import h11
 from starlette.types import Receive, Scope
@@ -13,7 +13,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wakeful.http.security.connection_limiter import BELONGS, ConnectionLimiter
 
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
-JOINED: Final = 64 * 1024
 HANG_UP: Final = "wakeful.hang_up"  # in a scope's state: ends the connection, whatever was still to be sent
 
 
@@ -27,18 +26,14 @@ async def hang_up(scope: Scope, receive: Receive) -> None:
 
 class Connection(H11Protocol):
     limiter: ConnectionLimiter | None = None  # of the server it belongs to
-    _wire: asyncio.Transport
-    _joined: BufferedTransport
     _waiting_since: float | None = None
     _timer: asyncio.TimerHandle | None = None  # one for many requests: reset when it fires, not with each of them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        self._joined = BufferedTransport(transport, self.loop)
         self.app_state = {**self.app_state, HANG_UP: transport.abort}
         if self.limiter is not None:
             self.app_state[BELONGS] = partial(self.limiter.belongs, transport)
-        super().connection_made(cast(asyncio.Transport, self._joined))
-        self._wire = transport
+        super().connection_made(transport)
         address = self.client[0] if self.client else ""
         if self.limiter is not None and not self.limiter.let_in(transport, address, self.loop.time()):
             transport.abort()
@@ -60,19 +55,19 @@ class Connection(H11Protocol):
             return
         if self.conn.their_state is h11.SEND_BODY:
             # It owes us the rest: one that stops in the middle is as silent as one that never began.
-            self.limiter.is_silent(self._wire, self.loop.time())
+            self.limiter.is_silent(self.transport, self.loop.time())
         else:
-            self.limiter.speaks(self._wire)
+            self.limiter.speaks(self.transport)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.limiter is not None and self.conn.their_state is h11.IDLE:
-            self.limiter.is_silent(self._wire, self.loop.time())
+            self.limiter.is_silent(self.transport, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         if self.limiter is not None:
-            self.limiter.leaves(self._wire)
+            self.limiter.leaves(self.transport)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
@@ -99,39 +94,3 @@ class Connection(H11Protocol):
             self.transport.close()
         else:
             self._wait_for_head()
-
-
-class BufferedTransport:
-    """A transport that sends all writes of one loop iteration together: a head and its body are one packet."""
-
-    __slots__ = ("_loop", "_size", "_transport", "_written")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._written: list[bytes] = []
-        self._size = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if not data:
-            return
-        if not self._written:
-            self._loop.call_soon(self._flush)
-        self._written.append(data)
-        self._size += len(data)
-        if self._size > JOINED:  # long answers are to feel when the reader is slow
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._written:
-            together = b"".join(self._written)
-            self._written.clear()
-            self._size = 0
-            self._transport.write(together)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()

@@ -64,12 +64,13 @@ class CopyEnd:
     async def take_up(self, what: str, reason: str, *, by: str, now: datetime, lost: bool = False) -> None:
         """Make copied rows this database's own: leases are over, tasks are looked at anew, and it is put on record.
 
-        `lost`: the database that they come from may have gone on, and its workers may come back here.
+        `lost`: the database that they come from may have gone on, and its workers and readers may come back here.
         """
         tables = self.tables
         await tables.run("release_leases")
         if lost:
             await tables.run("raise_claims")
+            await tables.run("raise_versions")
         await tables.run("forget_workers")
         await tables.run("queue_links")
         await tables.go_on_numbering()
@@ -78,7 +79,8 @@ class CopyEnd:
     async def missing_task_table(self) -> str:
         """The connected table of tasks, where this database does not have it; else its tasks are looked at anew."""
         for (name,) in await self.tables.run("task_table"):
-            if await self.store.tasks.rows(str(name), limit=1) is None:
+            in_a_schema = self.file is not None and "." in name  # of PostgreSQL: a file has none
+            if in_a_schema or await self.store.tasks.rows(str(name), limit=1) is None:
                 return str(name)
             await self.store.tasks.connect(str(name))
         return ""

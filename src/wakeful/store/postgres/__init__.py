@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,12 +26,14 @@ from wakeful.store import (
     AlarmQuery,
     Claim,
     Claimed,
+    DescribedFire,
     Door,
     FireQuery,
     Followed,
     Inspection,
     Settled,
     Stats,
+    Store,
     TargetState,
     Token,
     Turn,
@@ -50,6 +52,7 @@ from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.rows import (
     alarm_and_fire_of,
     alarm_of,
+    described_fire_of,
     event_columns,
     event_of,
     fire_of,
@@ -166,16 +169,14 @@ class PostgresStore:
         return await self._database.run(work)
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
-        if not alarms:
-            return []
-        if connection is None:
-            return await self._adding.put(alarms)
-        with self._database.told():
-            added, soon = await self._writes.add(connection, alarms, now=self._moment(), alone=True)
-            if soon and self._across:
-                # Inside the caller's transaction: it is heard when that commits, and never if it does not.
-                await connection.fetch(self._sql["notify"], self._channel)
-            return added
+        if connection is not None:
+            return await (await self.within(connection)).add(alarms)
+        return await self._adding.put(alarms) if alarms else []
+
+    async def within(self, connection: Any) -> Store:
+        from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection
+
+        return CallersTransaction(self, await callers_connection(connection))
 
     async def claim(
         self,
@@ -228,11 +229,6 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
         return list(map(alarm_of, rows))
 
-    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        asked = [uuid for id in ids if (uuid := uuid_of(id)) is not None]
-        rows = await self._database.fetch(self._sql["same_id"], asked) if asked else []
-        return {alarm.id: alarm for alarm in map(alarm_of, rows)}
-
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         names = (query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id)
         args = (*names, query.root_id, query.since, query.until, *_cursor(query.cursor))
@@ -246,12 +242,19 @@ class PostgresStore:
         return alarm_of(rows[0]) if rows else None
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
+        page = await self._fires("fires", query)
+        return page.found(fire_of, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
+        page = await self._fires("described_fires", query)
+        return page.found(described_fire_of, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
+
+    async def _fires(self, name: str, query: FireQuery) -> Page[Any]:
         alarm_id = uuid_of(query.alarm_id)
         if query.alarm_id and alarm_id is None:
-            return Matches()
+            return Page(0, among=_WORDS)
         args = (query.owner, alarm_id, query.statuses, query.target, query.since, query.until, *_cursor(query.cursor))
-        page = await self._page("fires", *args, limit=query.limit, most=query.most, owner=query.owner)
-        return page.found(fire_of, lambda fire: (fire.scheduled_for, fire.alarm_id))
+        return await self._page(name, *args, limit=query.limit, most=query.most, owner=query.owner)
 
     async def _page(
         self, name: str, *args: Any, limit: int, most: int = 0, owner: str = "", text: str = ""

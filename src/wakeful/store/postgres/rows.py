@@ -17,7 +17,7 @@ from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.moments import unix_ms
-from wakeful.store import MovedFire, NewAlarm, TargetState, Token, Worker
+from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, INTENT, places
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ALARM: Final = Alarm.__struct_fields__
 _FIRE: Final = Fire.__struct_fields__
+_DESCRIPTION: Final = DescribedFire.__struct_fields__[:-1]
 _EVENT: Final = Event.__struct_fields__
 _TARGET: Final = TargetState.__struct_fields__
 _WORKER: Final = Worker.__struct_fields__
@@ -34,7 +35,8 @@ _LOG: Final = _FIRE.index("log")
 _LISTS: Final = places(Worker, "json")
 _SEEN: Final = _WORKER.index("seen_at")
 _dispatched: Final = attrgetter(*DISPATCH)
-_intended: Final = attrgetter(*INTENT)
+_FIELDS: Final = dict(zip(Alarm.__struct_encode_fields__, _ALARM, strict=True))  # by their columns
+_intended: Final = attrgetter(*(_FIELDS[name] for name in INTENT))
 _INTENT_POLICY: Final = INTENT.index("policy")
 
 _json = msgspec.json.Encoder()
@@ -82,6 +84,13 @@ def new_alarm_of(row: Iterable[Any]) -> NewAlarm:
 def moved_fire_of(row: Iterable[Any]) -> MovedFire:
     alarm_id, *rest = row
     return MovedFire(**dict(zip(MovedFire.__struct_fields__, (str(alarm_id), *rest), strict=True)))
+
+
+def described_fire_of(row: Iterable[Any]) -> DescribedFire:
+    """The alarm's columns come first; they are empty where it is gone."""
+    values = tuple(row)
+    said = {name: value for name, value in zip(_DESCRIPTION, values, strict=False) if value is not None}
+    return DescribedFire(**said, fire=fire_of(values[len(_DESCRIPTION) :]))
 
 
 def alarm_and_fire_of(row: Record) -> tuple[Alarm, Fire]:

@@ -482,18 +482,32 @@ select *
  order by created_at desc, id desc
  limit 1;
 
--- name: fires
-select *
-  from {t}fires
- where ($1::text = '' or owner_did = $1)
-   and ($2::uuid is null or alarm_id = $2)
-   and (cardinality($3::text[]) = 0 or status = any($3))
-   and ($4::text = '' or target = $4)
-   and ($5::timestamptz is null or scheduled_for >= $5)
-   and ($6::timestamptz is null or scheduled_for < $6)
-   and ($7::timestamptz is null or (scheduled_for, alarm_id) < ($7, $8::uuid))
- order by scheduled_for desc, alarm_id desc
+-- part: asked_fires
+ where ($1::text = '' or fire.owner_did = $1)
+   and ($2::uuid is null or fire.alarm_id = $2)
+   and (cardinality($3::text[]) = 0 or fire.status = any($3))
+   and ($4::text = '' or fire.target = $4)
+   and ($5::timestamptz is null or fire.scheduled_for >= $5)
+   and ($6::timestamptz is null or fire.scheduled_for < $6)
+   and ($7::timestamptz is null or (fire.scheduled_for, fire.alarm_id) < ($7, $8::uuid))
+ order by fire.scheduled_for desc, fire.alarm_id desc
  limit $9;
+
+-- name: fires
+select fire.*
+  from {t}fires as fire
+{asked_fires};
+
+-- name: described_fires
+-- `offset 0`: each alarm is looked up by its primary key, for the fires of the page only, whatever the planner believes.
+select alarm.*, fire.*
+  from {t}fires as fire
+  left join lateral (
+        select label, wake_message, max_failures, created_by, created_via
+          from {t}alarms
+         where id = fire.alarm_id
+        offset 0) as alarm on true
+{asked_fires};
 
 -- name: fire_at
 select fire.*

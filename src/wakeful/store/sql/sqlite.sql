@@ -280,19 +280,28 @@ select *
  order by created_at desc, id desc
  limit 1;
 
--- name: fires
-select *
-  from {t}fires
+-- part: asked_fires
  where true
-   and owner_did = :owner -- when owner
-   and alarm_id = :alarm_id -- when alarm_id
-   and status in (select value from json_each(:statuses)) -- when statuses
-   and target = :target -- when target
-   and scheduled_for >= :since -- when since
-   and scheduled_for < :until -- when until
-   and (scheduled_for, alarm_id) < (:cursor, :cursor_id) -- when cursor
- order by scheduled_for desc, alarm_id desc
+   and fire.owner_did = :owner -- when owner
+   and fire.alarm_id = :alarm_id -- when alarm_id
+   and fire.status in (select value from json_each(:statuses)) -- when statuses
+   and fire.target = :target -- when target
+   and fire.scheduled_for >= :since -- when since
+   and fire.scheduled_for < :until -- when until
+   and (fire.scheduled_for, fire.alarm_id) < (:cursor, :cursor_id) -- when cursor
+ order by fire.scheduled_for desc, fire.alarm_id desc
  limit :limit;
+
+-- name: fires
+select fire.*
+  from {t}fires as fire
+{asked_fires};
+
+-- name: described_fires
+select alarm.label, alarm.wake_message, alarm.max_failures, alarm.created_by, alarm.created_via, fire.*
+  from {t}fires as fire
+  left join {t}alarms as alarm on alarm.id = fire.alarm_id
+{asked_fires};
 
 -- name: fire_at
 select *

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -20,7 +20,6 @@ import apsw
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
-from wakeful.errors import StoreUnavailable
 from wakeful.moments import from_unix_ms, stamp, unix_ms, whole_ms
 from wakeful.store import (
     AHEAD,
@@ -30,11 +29,13 @@ from wakeful.store import (
     AlarmQuery,
     Claim,
     Claimed,
+    DescribedFire,
     FireQuery,
     Followed,
     Inspection,
     Settled,
     Stats,
+    Store,
     TargetState,
     Turn,
     Usage,
@@ -53,6 +54,7 @@ from wakeful.store.rows import (
     to_alarm,
     to_alarm_and_fire,
     to_alarms,
+    to_described_fire,
     to_event,
     to_fire,
     to_moved_fire,
@@ -137,7 +139,7 @@ class SqliteStore(SqliteTokens):
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
-            raise StoreUnavailable("only PostgreSQL can write inside the caller's own transaction")
+            return await (await self.within(connection)).add(alarms)
         hint = self._hint(alarms)
 
         def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
@@ -148,6 +150,11 @@ class SqliteStore(SqliteTokens):
             Added(alarm) if row is None else Added(to_alarm(row), deduped=row[0] != alarm.id)
             for alarm, row in zip(alarms, there_first, strict=True)
         ]
+
+    async def within(self, connection: Any) -> Store:
+        from wakeful.store.sqlite.callers_transaction import CallersTransaction, callers_connection
+
+        return CallersTransaction(self, callers_connection(connection, self._path))
 
     def _add_jointly(self, db: apsw.Connection, calls: list[list[list[Any]]]) -> list[list[Row | None]]:
         """The alarms of several calls in one statement; each call's own answers."""
@@ -234,14 +241,6 @@ class SqliteStore(SqliteTokens):
             return []
         return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
 
-    async def get_many(self, ids: Collection[str]) -> dict[str, Alarm]:
-        asked = [id for id in ids if _storable(id)]
-
-        def work(db: apsw.Connection) -> list[Row]:
-            return [row for id in asked for row in db.execute(self._sql["same_id"], (id,))]
-
-        return {alarm.id: alarm for alarm in map(to_alarm, await self._read(work) if asked else [])}
-
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         page = await self._page("find", search_values(query), most=query.most, text=query.text)
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
@@ -256,6 +255,10 @@ class SqliteStore(SqliteTokens):
     async def fires(self, query: FireQuery) -> Matches[Fire]:
         page = await self._page("fires", search_values(query), most=query.most)
         return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
+
+    async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
+        page = await self._page("described_fires", search_values(query), most=query.most)
+        return page.found(to_described_fire, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
     async def _page(self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "") -> Page[Row]:
         limit = values["limit"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import Final, TypeVar
 
 import apsw
 
-from wakeful.clock import running_loop, stopwatch
+from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
 from wakeful.store.pages import too_slow
 from wakeful.store.sqlite.file import describe, open_reader
@@ -38,7 +39,7 @@ class Readers:
         """Do it, but for no longer than so many seconds."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        return await running_loop().run_in_executor(self._threads, self._run, work, within)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work, within)
 
     def _run(self, work: Work[T], within: float) -> T:
         try:

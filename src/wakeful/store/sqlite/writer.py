@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
-from wakeful.clock import running_loop, stopwatch
+from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
 from wakeful.store.sqlite.file import describe, open_writer, sync_commits
 from wakeful.store.sqlite.original import Original
@@ -56,7 +56,7 @@ class QueuedWork(Generic[T]):
         self.lax = lax
         self.joint = joint
         self.item = item
-        self.loop = running_loop()
+        self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
 
 

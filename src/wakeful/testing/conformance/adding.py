@@ -146,11 +146,11 @@ class TestWhatIsKept:
         ],
     )
     async def test_a_payload_comes_back_byte_for_byte(self, store: Store, clock: ManualClock, payload: str) -> None:
-        alarm = an_alarm(clock, payload=payload)
+        alarm = an_alarm(clock, payload_json=payload)
         await added(store, alarm)
-        assert (await stored(store, alarm)).payload == payload
+        assert (await stored(store, alarm)).payload_json == payload
         [leased] = await claimed(store)
-        assert leased.payload == payload
+        assert leased.payload_json == payload
 
     @pytest.mark.parametrize("text", ["naïve ☃ 😀 日本語 עברית", 'it\'s "quoted"; -- drop', "tab\tline\nend\\", " "])
     async def test_text_survives_whatever_it_holds(self, store: Store, clock: ManualClock, text: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Usage
+from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Stats, Store, Usage
 from wakeful.store.pages import SEARCHED
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
@@ -57,6 +58,30 @@ class TestPages:
         rest = await store.find(AlarmQuery(most=100_000, cursor=page.further))
         assert (len(rest), rest.further) == (3, None)
 
+    async def test_a_fire_is_described_by_its_alarm(self, store: Store, clock: ManualClock) -> None:
+        said: dict[str, Any] = {"wake_message": "Check", "max_failures": 7, "created_by": "eve", "created_via": "mcp"}
+        first, second = an_alarm(clock, label="a", **said), an_alarm(clock, label="b", owner_did="bob")
+        fires = [a_fire(first), a_fire(first, scheduled_for=clock.now() + SECOND)]
+        await with_fires(store, first, *fires)
+        await with_fires(store, second, a_fire(second, owner_did="bob", scheduled_for=clock.now() + 2 * SECOND))
+        latest, *own = await store.described_fires(FireQuery())
+        assert (latest.label, latest.fire.owner_did) == ("b", "bob")
+        assert own == [DescribedFire(label="a", **said, fire=fire) for fire in reversed(fires)]
+        assert await store.described_fires(FireQuery(owner=first.owner_did, alarm_id=first.id)) == own
+        assert await store.described_fires(FireQuery(alarm_id="nothing")) == []
+
+    async def test_a_page_of_described_fires_weighs_what_it_tells(self, store: Store, clock: ManualClock) -> None:
+        for number in range(4):
+            payload = json.dumps("x" * 50_000)  # not a part of it
+            alarm = an_alarm(clock, label=str(number), wake_message="x" * 10_000, payload=payload)
+            await with_fires(store, alarm, a_fire(alarm))
+            await clock.advance(1)
+        page = await store.described_fires(FireQuery(most=15_000))
+        assert [found.label for found in page] == ["3", "2"]
+        assert page.further == (page[-1].fire.scheduled_for, page[-1].fire.alarm_id)
+        rest = await store.described_fires(FireQuery(most=100_000, cursor=page.further))
+        assert ([found.label for found in rest], rest.further) == (["1", "0"], None)
+
     async def test_a_page_of_fires_too(self, store: Store, clock: ManualClock) -> None:
         for _ in range(4):
             alarm = an_alarm(clock)
@@ -102,15 +127,6 @@ class TestFinding:
     async def test_an_id_that_is_none_finds_nothing(self, store: Store, clock: ManualClock, id: str) -> None:
         await added(store, an_alarm(clock))
         assert await store.get(id) is None
-
-    async def test_many_are_had_at_once_and_what_is_not_there_is_left_out(
-        self, store: Store, clock: ManualClock
-    ) -> None:
-        first, second = an_alarm(clock, label="a"), an_alarm(clock, label="b", owner_did="bob")
-        await added(store, first, second)
-        asked = [first.id, new_id(), second.id, "nothing", "\ud800", first.id]
-        assert await store.get_many(asked) == {first.id: first, second.id: second}
-        assert await store.get_many([]) == {}
 
     async def test_the_newest_come_first(self, store: Store, clock: ManualClock) -> None:
         for label in "abc":

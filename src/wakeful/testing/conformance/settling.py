@@ -201,13 +201,13 @@ class TestSettling:
 
 class TestEditing:
     async def test_a_settlement_never_overwrites_what_an_owner_edited(self, store: Store, clock: ManualClock) -> None:
-        await added(store, an_alarm(clock, label="old", payload="1", wake_message="old"))
+        await added(store, an_alarm(clock, label="old", payload_json="1", wake_message="old"))
         leased = await one_claimed(store)
-        await settled(store, change(leased, label="new", payload="2", wake_message="new", version=2, edited=True))
+        await settled(store, change(leased, label="new", payload_json="2", wake_message="new", version=2, edited=True))
         # The worker read the version again, but still carries the old label.
         assert await settled(store, done(replace(leased, version=2))) == ["applied"]
         after = await stored(store, leased)
-        assert (after.status, after.label, after.payload, after.wake_message) == ("fired", "new", "2", "new")
+        assert (after.status, after.label, after.payload_json, after.wake_message) == ("fired", "new", "2", "new")
 
     async def test_an_edit_writes_intent_and_dispatch_columns(self, store: Store, clock: ManualClock) -> None:
         alarm = an_alarm(clock, due=60)
@@ -223,7 +223,7 @@ class TestEditing:
             occurrence_at=clock.now() + timedelta(days=1),
             conversation_id="room",
             wake_message="new message",
-            payload="[ 1]",
+            payload_json="[ 1]",
             max_failures=1,
             target="elsewhere",
             policy=Policy(jitter=4.0),

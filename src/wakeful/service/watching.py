@@ -1,0 +1,116 @@
+"""The verbs of whoever watches: which targets there are, how much is due and in flight, and what happened last."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.errors import InvalidRequest
+from wakeful.service.changes import ChangeVerbs
+from wakeful.service.history import History
+from wakeful.service.overview import RECENTLY, Overview, overview
+from wakeful.service.why import kind_of
+from wakeful.store import FireQuery, TargetState, Worker
+
+if TYPE_CHECKING:
+    from wakeful.service.subscription import LiveEvent
+
+LOOKED_AT: Final = 1000  # active alarms and fires that an overview counts; it says when there are more
+MOST_EVENTS: Final = 1000
+
+
+class TargetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A target that the caller may use, and how it is."""
+
+    target: str
+    state: str  # ok, paused, failing
+    workers: int  # running ones that serve it
+    since: datetime | None = None  # paused or failing
+    by: str = ""  # who paused it
+    reason: str = ""  # why it was paused, or what went wrong
+
+
+class WatchVerbs(ChangeVerbs):
+    """The verbs with which one caller watches."""
+
+    async def targets(self) -> list[TargetStatus]:
+        """Return the targets that this caller may use, who serves them, and how they are, by name.
+
+        >>> [(one.target, one.state) for one in await clock.targets()]
+        [('inbox', 'ok')]
+        """
+        served, states = await self._targets_known()
+        return [_status(name, workers, states.get(name)) for name, workers in sorted(served.items())]
+
+    async def overview(self) -> Overview:
+        """Return how much is due, in flight and next, and how each target did in the last hour.
+
+        >>> (await clock.overview()).ahead
+        1
+        """
+        store, now = self.service.store, await self.service.now()
+        alarms = await History(store).active(self.caller.owner, LOOKED_AT)
+        fires = await store.fires(FireQuery(owner=self.caller.owner, since=now - RECENTLY, limit=LOOKED_AT))
+        return overview(
+            alarms,
+            fires,
+            *await self._targets_known(),
+            more=len(alarms) >= LOOKED_AT or len(fires) >= LOOKED_AT,
+            lease=self.service.settings.lease,
+            now=now,
+        )
+
+    async def recent_events(self, *whats: str, alarm_id: str = "", limit: int = 20) -> list[LiveEvent]:
+        """Return the latest events, oldest first: what somebody would have been told who had listened.
+
+        >>> [event.what for event in await clock.recent_events("created", alarm_id=alarm.id)]
+        ['created']
+        """
+        from wakeful.service.live import recent  # few commands need it, and it takes a while to import
+
+        check_whats(*whats)
+        if not 1 <= limit <= MOST_EVENTS:
+            raise InvalidRequest(f"{limit} is not a number from 1 to {MOST_EVENTS}", field="limit")
+        id = (await self.get(alarm_id)).id if alarm_id else ""
+
+        def wanted(event: LiveEvent) -> bool:
+            return (not id or event.alarm_id == id) and (not whats or event.what in whats)
+
+        return await recent(self.service.store, self.caller.owner, limit=limit, wanted=wanted)
+
+    async def _targets_known(self) -> tuple[dict[str, list[Worker]], dict[str, TargetState]]:
+        """What this caller may know of targets: which there are, and the states of these.
+
+        Only the operator sees how a target answered other owners' wakes.
+        """
+        is_operator = not self.caller.limited
+        served = await self.service.targets.known_to(self.caller.owner, is_operator=is_operator)
+        states = await self.service.targets.states()
+        return served, {
+            name: state if is_operator else _without_answers(state) for name, state in states.items() if name in served
+        }
+
+
+def check_whats(*whats: str) -> None:
+    from wakeful.service.live import WHATS
+
+    if unknown := set(whats).difference(WHATS):
+        what, fix = f"{min(unknown)!r} is not the name of an event", f"Accepted are: {', '.join(WHATS)}."
+        raise InvalidRequest(what, field="events", fix=fix)
+
+
+def _without_answers(state: TargetState) -> TargetState:
+    return replace(state, last_error=kind_of(state.last_error))
+
+
+def _status(name: str, workers: list[Worker], state: TargetState | None) -> TargetStatus:
+    status = TargetStatus(target=name, state="ok", workers=len(workers))
+    if state is not None and state.paused_at is not None:
+        by, reason = state.paused_by, state.paused_reason
+        return replace(status, state="paused", since=state.paused_at, by=by, reason=reason)
+    if state is not None and state.breaker_opened_at is not None:
+        return replace(status, state="failing", since=state.breaker_opened_at, reason=state.last_error)
+    return status
