@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from wakeful.dashboard import actions, alarm, events, health, lists, new, now, signing_in, targets
+from wakeful.dashboard import actions, alarm, bulk, events, health, lists, new, now, signing_in, targets
 from wakeful.dashboard.page import Dashboard, static
 from wakeful.http.context import Context
 from wakeful.http.live.sse import LiveContext
@@ -29,6 +29,7 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/alarms": lists.alarms,
         "/alarms/{id}": alarm.page,
         "/fires": lists.fires,
+        "/bulk/{what}": bulk.page,
         "/targets": targets.page,
         "/health": health.page,
         "/live": events.follow,
@@ -37,7 +38,7 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/new": new.create,
         "/new/preview": new.preview,
         "/alarms/{id}/{verb}": actions.on_alarm,
-        "/alarms": actions.on_many,
+        "/bulk/{what}": bulk.act,
         "/fires/{id}/{verb}": actions.on_fire,
         "/targets/{id}/{verb}": actions.on_target,
         "/logout": signing_in.leave,

@@ -8,9 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from wakeful.dashboard.page import Visit
-from wakeful.errors import Conflict, NotFound, WakefulError
-
-MANY: Final = 10  # from here on the number is to be typed
+from wakeful.errors import NotFound
 
 Action = Callable[[Visit, str], Awaitable[str]]
 
@@ -55,25 +53,6 @@ async def on_alarm(visit: Visit) -> Response:
     if verb not in ON_ALARM:
         raise NotFound(f"there is no action {verb!r}", field="verb")
     return visit.back(visit.field("back") or f"/alarms/{id}", await ON_ALARM[verb](visit, id))
-
-
-async def on_many(visit: Visit) -> Response:
-    """One action on all that are marked; what cannot be done is counted and said, the rest is done."""
-    verb, ids = visit.field("verb"), visit.fields("id")
-    if verb not in ON_ALARM:
-        raise NotFound(f"there is no action {verb!r}", field="verb")
-    if len(ids) > MANY and visit.field("count") != str(len(ids)):
-        raise Conflict(
-            f"this is about {len(ids)} alarms", field="count", fix=f"Type {len(ids)} to say that you mean all of them."
-        )
-    refused = 0
-    for id in ids:
-        try:
-            await ON_ALARM[verb](visit, id)
-        except WakefulError:
-            refused += 1
-    done = f"{verb}: {len(ids) - refused} of {len(ids)} alarms" + (f"; {refused} could not be" if refused else "")
-    return visit.back(visit.field("back") or "/alarms", done)
 
 
 async def on_fire(visit: Visit) -> Response:
