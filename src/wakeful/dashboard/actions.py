@@ -8,6 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from wakeful.dashboard.page import Visit
+from wakeful.dashboard.reader_zone import reader_zone
 from wakeful.errors import NotFound
 
 Action = Callable[[Visit, str], Awaitable[str]]
@@ -24,7 +25,11 @@ async def _resume(visit: Visit, id: str) -> str:
 
 
 async def _snooze(visit: Visit, id: str) -> str:
-    await visit.alarms.snooze(id, visit.field("for") or "1h")
+    if said := visit.field("until"):
+        understood = await visit.alarms.parse(said, timezone=reader_zone(visit))
+        await visit.alarms.snooze(id, until=understood.next(1)[0])
+    else:
+        await visit.alarms.snooze(id, visit.field("for") or "1h")
     return "Snoozed."
 
 
@@ -41,15 +46,6 @@ async def on_alarm(visit: Visit) -> Response:
     if verb == "fire":
         made = await visit.alarms.fire(id)
         return visit.back(f"/alarms/{made.id}", "Fired: this is the copy that is due now.")
-    if verb == "edit":
-        changed = {name: visit.field(name) for name in ("when", "wake_message", "label", "target", "timezone")}
-        version = visit.field("version")
-        done = await visit.alarms.update(
-            id,
-            version=int(version) if version.isdigit() else None,
-            **{name: said for name, said in changed.items() if said},
-        )
-        return visit.back(f"/alarms/{done.id}", "Changed.")
     if verb not in ON_ALARM:
         raise NotFound(f"there is no action {verb!r}", field="verb")
     return visit.back(visit.field("back") or f"/alarms/{id}", await ON_ALARM[verb](visit, id))
