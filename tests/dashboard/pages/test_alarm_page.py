@@ -8,6 +8,7 @@ import re
 import shutil
 from datetime import timedelta
 from html import unescape
+from itertools import pairwise
 
 from tests.dashboard.pages.desk import Desk
 from wakeful.alarm.model import Alarm, Attempt, Fire
@@ -63,11 +64,9 @@ async def test_the_curl_of_an_attempt_is_signed_as_the_attempt_was() -> None:
     for secret in ("plain words", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"):
         shown = 'curl() { for one in "$@"; do printf "%s\\0" "$one"; done; }\n' + script
         env = {"SECRET": secret, "URL": "https://hooks.example/x", "PATH": "/usr/bin:/bin"}
-        process = await asyncio.create_subprocess_exec(
-            shell, "-c", shown, stdout=asyncio.subprocess.PIPE, env=env
-        )
+        process = await asyncio.create_subprocess_exec(shell, "-c", shown, stdout=asyncio.subprocess.PIPE, env=env)
         out = (await process.communicate())[0].decode().split("\0")
-        headers = dict(line.split(": ", 1) for flag, line in zip(out, out[1:], strict=False) if flag == "-H")
+        headers = dict(line.split(": ", 1) for flag, line in pairwise(out) if flag == "-H")
         body = out[out.index("--data-binary") + 1]
         assert json.loads(body)["message"] == "it's $HOME `x`"
         assert headers["wakeful-attempt"] == "2"
@@ -77,7 +76,7 @@ async def test_the_curl_of_an_attempt_is_signed_as_the_attempt_was() -> None:
 async def test_the_page_shows_the_wake_and_no_secret(desk: Desk) -> None:
     wake = await desk.visit.fired()
     page = unescape(await desk.get(f"/alarms/{wake.alarm_id}"))
-    told = json.loads(re.search(r'as it is sent.*?<pre>(.*?)</pre>', page, re.DOTALL)[1])  # type: ignore[index]
+    told = json.loads(re.search(r"as it is sent.*?<pre>(.*?)</pre>", page, re.DOTALL)[1])  # type: ignore[index]
     sent = json.loads(wake.body)
     assert told.pop("report") == {"url": sent.pop("report")["url"], "token": TOKEN}
     assert told == sent
@@ -105,7 +104,14 @@ async def test_an_edit_over_somebody_else_s_change_keeps_both(desk: Desk) -> Non
     found = await desk.alarms.set("every day at 9am", "old words", label="old")
     await desk.alarms.update(found.id, target="inbox", label="theirs")
     fields = [("version", "1"), ("wake_message", "mine"), ("label", "old"), ("target", "inbox"), ("timezone", "UTC")]
-    fields += [("payload", "{}"), ("conversation_id", ""), ("when", ""), ("was_label", "old"), ("was_wake_message", "old words"), ("step", "save")]
+    fields += [
+        ("payload", "{}"),
+        ("conversation_id", ""),
+        ("when", ""),
+        ("was_label", "old"),
+        ("was_wake_message", "old words"),
+        ("step", "save"),
+    ]
     answer = await desk.post(f"/alarms/{found.id}/edit", fields)
     assert answer.status == 412
     assert "Somebody changed this alarm meanwhile" in answer.text
