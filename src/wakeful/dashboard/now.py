@@ -82,7 +82,7 @@ async def _coming(visit: Visit) -> dict[str, Any]:
         "agenda": agenda[:LISTED],
         "more": len(agenda) - LISTED,
         "now": now,
-        "is_cut": agenda.further is not None,
+        "counted_until": agenda.further[0] if agenda.further else None,
     }
 
 

@@ -25,6 +25,12 @@ SIGNS: Final = {
     "timed_out": "⌛",
     "snoozed": "☾",
     "skipped": "↷",
+    "failing": "↻",
+    "unread": "✉",
+    "clock": "⏱",
+    "nobody": "✗",
+    "target_down": "✗",
+    "target_paused": "‖",
 }
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 

@@ -6,8 +6,11 @@ import re
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from tests.dashboard.pages.desk import Desk
 from wakeful.alarm.model import Alarm, Fire
+from wakeful.dashboard import now
 from wakeful.dashboard.now import bars
 from wakeful.service.attention import needs
 from wakeful.store import Worker
@@ -81,3 +84,12 @@ async def test_the_parts_of_now_are_asked_for_again_without_losing_one_s_place(d
     page = await desk.get("/")
     assert page.count('hx-swap="innerMorph"') == 3
     assert re.search(r'<tr id="t-[0-9a-f-]+@\d+"', page)
+
+
+async def test_hours_that_were_not_counted_do_not_look_empty(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(now, "AHEAD", 3)
+    await desk.alarms.set("every hour", "words")
+    page = await desk.get("/now/next")
+    assert "3+ fires" in page
+    assert "; counted until" in page
+    assert len(re.findall("<title>not counted from", page)) >= 19
