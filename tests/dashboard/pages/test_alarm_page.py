@@ -9,6 +9,7 @@ import shutil
 from datetime import timedelta
 from html import unescape
 from itertools import pairwise
+from typing import Any
 
 from tests.dashboard.pages.desk import Desk
 from wakeful.alarm.model import Alarm, Attempt, Fire
@@ -56,7 +57,7 @@ def test_a_fire_that_was_not_tried_has_no_steps() -> None:
 
 
 async def test_the_curl_of_an_attempt_is_signed_as_the_attempt_was() -> None:
-    moments = dict.fromkeys(("next_fire_at", "created_at", "updated_at", "occurrence_at"), NEW_YEAR)
+    moments: dict[str, Any] = dict.fromkeys(("next_fire_at", "created_at", "updated_at", "occurrence_at"), NEW_YEAR)
     found = Alarm(id="a", owner_did="me", user_id="me", wake_message="it's $HOME `x`", **moments)
     script = curl_of(found, tried(), report_url="https://x/{fire_id}", attempt=2)
     shell = shutil.which("sh")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,7 +17,7 @@ from wakeful.service.attention import needs
 from wakeful.store import Worker
 from wakeful.testing import NEW_YEAR
 
-MOMENTS = dict.fromkeys(("next_fire_at", "created_at", "updated_at", "occurrence_at"), NEW_YEAR)
+MOMENTS: dict[str, Any] = dict.fromkeys(("next_fire_at", "created_at", "updated_at", "occurrence_at"), NEW_YEAR)
 ALARM = Alarm(id="a", owner_did="me", user_id="me", wake_message="words", **MOMENTS)
 
 
