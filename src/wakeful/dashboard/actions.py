@@ -34,7 +34,7 @@ async def _snooze(visit: Visit, id: str) -> str:
 
 
 async def _cancel(visit: Visit, id: str) -> str:
-    done = await visit.alarms.cancel(id)
+    done = await visit.alarms.cancel(id, reason=visit.field("reason"))
     return "Cancelled; an attempt was under way and may still arrive." if done.in_flight else "Cancelled."
 
 

@@ -78,7 +78,7 @@ async def _form(
     error: WakefulError | None = None,
     preview: EditPreview | None = None,
 ) -> Response:
-    values: dict[str, Any] = {"alarm": alarm, "given": given, "version": version, "error": error, "preview": preview}
+    values: dict[str, Any] = {"alarm": alarm, "given": given, "at_version": version, "error": error, "preview": preview}
     values["was"] = _as_it_is(alarm)
     values["following"] = list(islice(coming(preview.after), NEXT)) if preview else []
     values["now"] = await visit.context.service.now()

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.dashboard.pages.desk import Desk
+from wakeful import __version__
 from wakeful.alarm.model import Alarm, Attempt, Fire
 from wakeful.clock import SystemClock
 from wakeful.dashboard.wake_shown import TOKEN, curl_of
@@ -88,7 +89,7 @@ async def test_the_page_shows_the_wake_and_no_secret(desk: Desk) -> None:
 
 async def test_an_edit_shows_what_would_change_before_it_is_saved(desk: Desk) -> None:
     found = await desk.alarms.set("every day at 9am", "old words", label="old")
-    await desk.get(f"/alarms/{found.id}/edit")
+    assert f"wakeful {__version__}</span>" in await desk.get(f"/alarms/{found.id}/edit")
     fields = [("version", "1"), ("wake_message", "new words"), ("label", ""), ("target", "inbox"), ("timezone", "UTC")]
     fields += [("payload", "{}"), ("conversation_id", ""), ("when", "every day at 8am")]
     shown = await desk.post(f"/alarms/{found.id}/edit", [*fields, ("step", "preview")])
