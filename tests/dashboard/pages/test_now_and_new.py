@@ -11,7 +11,7 @@ import pytest
 
 from tests.dashboard.pages.desk import Desk
 from wakeful.alarm.model import Alarm, Fire
-from wakeful.dashboard import now
+from wakeful.dashboard import new, now
 from wakeful.dashboard.now import bars
 from wakeful.service.attention import needs
 from wakeful.store import Worker
@@ -78,6 +78,14 @@ async def test_a_refused_time_offers_forms_that_work(desk: Desk) -> None:
     for text in offered:
         again = await desk.post("/new/preview", [("when", text), ("timezone", "Europe/Berlin")], fragment=True)
         assert 'class="error"' not in again.text, text
+
+
+async def test_what_a_refusal_quotes_but_does_not_work_is_no_button(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new, "_QUOTED", re.compile("(Try|in 30 minutes)"))
+    answer = await desk.post("/new/preview", [("when", "sometimes")], fragment=True)
+    assert re.findall('data-value="([^"]*)"', answer.text) == ["in 30 minutes"]
 
 
 async def test_the_parts_of_now_are_asked_for_again_without_losing_one_s_place(desk: Desk) -> None:

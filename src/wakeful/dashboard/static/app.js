@@ -38,11 +38,7 @@ document.body.addEventListener("htmx:after:swap", () => { tellTimes(); place(); 
 
 // A part that is asked for again is changed where it differs: what a reader has opened or marked stays so.
 
-document.body.addEventListener("htmx:before:morph:attr", (event) => {
-  const { attrName } = event.detail;
-  if (event.target.matches("details") && attrName === "open") event.preventDefault();
-  if (event.target.matches("tr") && attrName === "class") event.preventDefault();
-});
+htmx.config.morphIgnore.push("open");
 const seen = new Set($$("tr[id]").map((one) => one.id));
 function showFresh() {
   for (const one of $$("tr[id]")) {
