@@ -8,9 +8,8 @@ from typing import Final
 from starlette.responses import Response
 
 from wakeful.dashboard.page import Visit
-from wakeful.errors import Conflict, NotFound, WakefulError
-
-MANY: Final = 10  # from here on the number is to be typed
+from wakeful.dashboard.reader_zone import reader_zone
+from wakeful.errors import NotFound
 
 Action = Callable[[Visit, str], Awaitable[str]]
 
@@ -26,12 +25,16 @@ async def _resume(visit: Visit, id: str) -> str:
 
 
 async def _snooze(visit: Visit, id: str) -> str:
-    await visit.alarms.snooze(id, visit.field("for") or "1h")
+    if said := visit.field("until"):
+        understood = await visit.alarms.parse(said, timezone=reader_zone(visit))
+        await visit.alarms.snooze(id, until=understood.next(1)[0])
+    else:
+        await visit.alarms.snooze(id, visit.field("for") or "1h")
     return "Snoozed."
 
 
 async def _cancel(visit: Visit, id: str) -> str:
-    done = await visit.alarms.cancel(id)
+    done = await visit.alarms.cancel(id, reason=visit.field("reason"))
     return "Cancelled; an attempt was under way and may still arrive." if done.in_flight else "Cancelled."
 
 
@@ -43,37 +46,9 @@ async def on_alarm(visit: Visit) -> Response:
     if verb == "fire":
         made = await visit.alarms.fire(id)
         return visit.back(f"/alarms/{made.id}", "Fired: this is the copy that is due now.")
-    if verb == "edit":
-        changed = {name: visit.field(name) for name in ("when", "wake_message", "label", "target", "timezone")}
-        version = visit.field("version")
-        done = await visit.alarms.update(
-            id,
-            version=int(version) if version.isdigit() else None,
-            **{name: said for name, said in changed.items() if said},
-        )
-        return visit.back(f"/alarms/{done.id}", "Changed.")
     if verb not in ON_ALARM:
         raise NotFound(f"there is no action {verb!r}", field="verb")
     return visit.back(visit.field("back") or f"/alarms/{id}", await ON_ALARM[verb](visit, id))
-
-
-async def on_many(visit: Visit) -> Response:
-    """One action on all that are marked; what cannot be done is counted and said, the rest is done."""
-    verb, ids = visit.field("verb"), visit.fields("id")
-    if verb not in ON_ALARM:
-        raise NotFound(f"there is no action {verb!r}", field="verb")
-    if len(ids) > MANY and visit.field("count") != str(len(ids)):
-        raise Conflict(
-            f"this is about {len(ids)} alarms", field="count", fix=f"Type {len(ids)} to say that you mean all of them."
-        )
-    refused = 0
-    for id in ids:
-        try:
-            await ON_ALARM[verb](visit, id)
-        except WakefulError:
-            refused += 1
-    done = f"{verb}: {len(ids) - refused} of {len(ids)} alarms" + (f"; {refused} could not be" if refused else "")
-    return visit.back(visit.field("back") or "/alarms", done)
 
 
 async def on_fire(visit: Visit) -> Response:

@@ -3,52 +3,49 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
+from wakeful.dashboard import columns
+from wakeful.dashboard.choosing import KINDS, address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit
 from wakeful.http.operations import next_cursor
-from wakeful.moments import read_cursor
+from wakeful.service.bulk import alarms_of
 
 PAGE: Final = 50
 SIZE: Final = 400_000  # characters of rows on a page
-ALARM_FILTERS: Final = ("status", "kind", "target", "label", "conversation_id", "text")
 
 
 async def alarms(visit: Visit) -> Response:
-    asked = {name: visit.query(name) for name in ALARM_FILTERS}
-    cursor = visit.query("cursor")
-    found = await visit.alarms.find(
-        **{name: value for name, value in asked.items() if value},  # type: ignore[arg-type]
-        limit=PAGE,
-        cursor=read_cursor(cursor) if cursor else None,
-        most=SIZE,
-    )
-    values: dict[str, Any] = {"alarms": found, "asked": asked, "statuses": ALARM_STATUSES, "is_first": not cursor}
-    values |= {"next_page": _next(asked, found.further), "now": await visit.context.service.now(), "here": "alarms"}
-    return visit.show("alarms.html", **values)
+    values = await _asked(visit, "alarms")
+    found = await visit.alarms.find(**values.pop("found_by"), limit=PAGE, most=SIZE)
+    values |= {"alarms": found, "statuses": ALARM_STATUSES, "kinds": KINDS}
+    return _shown(visit, "alarms", values, found.further)
 
 
 async def fires(visit: Visit) -> Response:
-    asked = {name: visit.query(name) for name in ("status", "target")}
-    cursor = visit.query("cursor")
-    found = await visit.alarms.fires(
-        status=asked["status"],
-        target=asked["target"],
-        limit=PAGE,
-        cursor=read_cursor(cursor) if cursor else None,
-        most=SIZE,
-    )
-    values: dict[str, Any] = {"fires": found, "asked": asked, "statuses": FIRE_STATUSES, "is_first": not cursor}
-    values |= {"next_page": _next(asked, found.further), "now": await visit.context.service.now(), "here": "fires"}
-    return visit.show("fires.html", **values)
+    values = await _asked(visit, "fires")
+    found = await visit.alarms.fires(**values.pop("found_by"), limit=PAGE, most=SIZE)
+    values |= {"fires": found, "statuses": FIRE_STATUSES, "named": await alarms_of(visit.alarms, found)}
+    return _shown(visit, "fires", values, found.further)
 
 
-def _next(asked: dict[str, str], further: Any) -> str:
-    """The address of the next page; empty where this is the last."""
-    if further is None:
-        return ""
-    kept = {name: value for name, value in asked.items() if value}
-    return "?" + urlencode(kept | {"cursor": next_cursor(*further)})
+async def _asked(visit: Visit, what: str) -> dict[str, Any]:
+    asked = {name: visit.query(name) for name in names_of(what)}
+    now = await visit.context.service.now()
+    cursor = cursor_of(visit.query("cursor"))
+    found_by = filters(what, asked, now) | {"cursor": cursor}
+    return {"asked": asked, "found_by": found_by, "is_first": cursor is None, "now": now, "here": what}
+
+
+def _shown(visit: Visit, what: str, values: dict[str, Any], further: Any) -> Response:
+    asked = values["asked"]
+    values |= {
+        "is_filtered": any(asked.values()),
+        "newest": address(asked),
+        "older": address(asked, cursor=next_cursor(*further)) if further is not None else "",
+        "shown": columns.chosen(visit, what),
+        "known_columns": columns.COLUMNS[what],
+    }
+    return columns.keep(visit, what, visit.show(f"{what}.html", **values))

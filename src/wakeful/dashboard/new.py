@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from typing import Final
+
 from msgspec import DecodeError, Raw, json
 from starlette.responses import Response
 
@@ -9,7 +13,8 @@ from wakeful.alarm.request import CreateRequest, request_of
 from wakeful.dashboard.page import Visit
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
 
-FIELDS = ("when", "wake_message", "target", "timezone", "label", "conversation_id", "idempotency_key")
+_QUOTED: Final = re.compile(r'"([^"]{1,200})"')
+FIELDS: Final = ("when", "wake_message", "target", "timezone", "label", "conversation_id", "idempotency_key")
 
 
 async def page(visit: Visit) -> Response:
@@ -30,8 +35,19 @@ async def preview(visit: Visit) -> Response:
     try:
         understood = await visit.alarms.parse(when, timezone=visit.field("timezone"))
     except InvalidSchedule as error:
-        return visit.show("parts/preview.html", understood=None, error=error)
+        nearest = await _nearest(visit, error.fix)
+        return visit.show("parts/preview.html", understood=None, error=error, nearest=nearest)
     return visit.show("parts/preview.html", understood=understood, error=None)
+
+
+async def _nearest(visit: Visit, fix: str) -> list[str]:
+    """The forms that a refusal suggests, those that work: each becomes a button."""
+    found = []
+    for text in dict.fromkeys(_QUOTED.findall(fix)):
+        with suppress(InvalidSchedule):
+            await visit.alarms.parse(text, timezone=visit.field("timezone"))
+            found.append(text)
+    return found
 
 
 async def create(visit: Visit) -> Response:

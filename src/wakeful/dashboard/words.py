@@ -25,6 +25,12 @@ SIGNS: Final = {
     "timed_out": "⌛",
     "snoozed": "☾",
     "skipped": "↷",
+    "failing": "↻",
+    "unread": "✉",
+    "clock": "⏱",
+    "nobody": "✗",
+    "target_down": "✗",
+    "target_paused": "‖",
 }
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -57,7 +63,8 @@ def moment(at: datetime | None, now: datetime, form: str = "relative") -> Markup
         return Markup("–")
     at = at.astimezone(UTC)
     full = f"{at:%a %d %b %Y %H:%M:%S} UTC"
-    shown = relative(at, now) if form == "relative" else f"{at:%a %d %b %H:%M}"
+    forms = {"relative": relative(at, now), "exact": f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"}
+    shown = forms.get(form) or f"{at:%a %d %b %H:%M}"
     iso = at.isoformat().replace("+00:00", "Z")
     return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(iso, full, form, shown)
 

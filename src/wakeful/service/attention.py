@@ -8,19 +8,21 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm
+from wakeful.alarm import Alarm, Fire
 from wakeful.service.history import HistoryEntry
 from wakeful.service.why import is_alive
 from wakeful.store import TargetState, Worker
 
 LATELY: Final = timedelta(days=3)  # what failed longer ago than this was seen, or does not matter any more
-Repair = Literal["retry", "resume", "resume_target", "serve", ""]
+UNREAD_AFTER: Final = timedelta(hours=1)  # that a wake waits in the inbox before somebody is told
+AHEAD: Final = timedelta(seconds=5)  # a worker seen so far in the future was seen by another clock
+Repair = Literal["retry", "resume", "resume_target", "pause", "serve", "look", ""]
 
 
 class Need(Struct, frozen=True, kw_only=True):
     """Something that waits for a person. `repair`: what would mend it, and `id` what that is done to."""
 
-    what: str  # failed, timed_out, paused, target_paused, target_down, nobody
+    what: str  # failed, timed_out, failing, unread, paused, target_paused, target_down, nobody, clock
     title: str
     said: str
     at: datetime | None = None
@@ -35,28 +37,44 @@ def needs(
     served: Mapping[str, Sequence[Worker]],
     states: Mapping[str, TargetState],
     *,
-    pending: int,
+    is_pending: bool,
     now: datetime,
+    retrying: Sequence[tuple[Fire, Alarm]] = (),
+    unread: Sequence[Fire] = (),
 ) -> list[Need]:
-    """The most pressing first. Of one alarm only its latest failure is shown: those before have the same cause."""
-    found = [*_nobody(served, pending, now), *_targets(states)]
+    """The most pressing first. Of one alarm only its latest failure is shown: those before have the same cause.
+
+    `unread`: wakes that wait in the inbox for longer than UNREAD_AFTER.
+    """
+    found = [*_nobody(served, is_pending, now), *_clock(served, now), *_targets(states)]
     seen: set[str] = set()
     for fire in failed:
         if fire.alarm_id in seen or now - fire.scheduled_for > LATELY:
             continue
         seen.add(fire.alarm_id)
         found.append(_failure(fire))
+    found += [_failing(fire, alarm) for fire, alarm in retrying if fire.attempts and alarm.id not in seen]
+    if unread:
+        found.append(_unread(unread))
     found += [_paused(alarm) for alarm in paused if alarm.paused_reason and alarm.failed_in_a_row]
     return found
 
 
-def _nobody(served: Mapping[str, Sequence[Worker]], pending: int, now: datetime) -> list[Need]:
+def _nobody(served: Mapping[str, Sequence[Worker]], is_pending: bool, now: datetime) -> list[Need]:
     workers = [worker for each in served.values() for worker in each]
     if any(is_alive(worker, now) for worker in workers):
         return []
-    waiting = f"; {pending} alarms wait" if pending else ""
+    waiting = "; what is set waits" if is_pending else ""
     said = f"no dispatcher is running on this database{waiting}"
     return [Need(what="nobody", title="Nothing fires", said=said, repair="serve")]
+
+
+def _clock(served: Mapping[str, Sequence[Worker]], now: datetime) -> list[Need]:
+    seen = max((worker.seen_at for each in served.values() for worker in each), default=now)
+    if seen - now <= AHEAD:
+        return []
+    said = f"a dispatcher was seen {int((seen - now).total_seconds())} s in the future: the clock was set back"
+    return [Need(what="clock", title="The clock jumped", said=said, at=seen, repair="look", id="/health")]
 
 
 def _targets(states: Mapping[str, TargetState]) -> list[Need]:
@@ -86,6 +104,30 @@ def _failure(fire: HistoryEntry) -> Need:
         alarm_id=fire.alarm_id,
         repair="retry",
         id=fire.id,
+    )
+
+
+def _failing(fire: Fire, alarm: Alarm) -> Need:
+    return Need(
+        what="failing",
+        title=alarm.label or alarm.wake_message,
+        said=f"attempt {fire.attempts} failed, it is tried again: {fire.last_error or 'no reason was given'}",
+        at=alarm.next_fire_at,
+        alarm_id=alarm.id,
+        repair="pause",
+        id=alarm.id,
+    )
+
+
+def _unread(waiting: Sequence[Fire]) -> Need:
+    count = len(waiting)
+    return Need(
+        what="unread",
+        title=f"{count} {'wake waits' if count == 1 else 'wakes wait'} in the inbox",
+        said="nobody took them: is their reader running?" if count > 1 else "nobody took it: is its reader running?",
+        at=min(fire.scheduled_for for fire in waiting),
+        repair="look",
+        id="/fires?status=waiting",
     )
 
 

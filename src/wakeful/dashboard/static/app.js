@@ -21,10 +21,11 @@ function span(seconds) {
   return parts.join(" ");
 }
 const clock = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit" });
+const exact = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 const full = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
 function tellTime(time) {
   const at = new Date(time.dateTime), seconds = Math.round((at - Date.now()) / 1000);
-  const said = time.dataset.form === "clock" ? clock.format(at) : seconds > 0 ? `in ${span(seconds)}` : seconds > -1 ? "now" : `${span(-seconds)} ago`;
+  const said = time.dataset.form === "clock" ? clock.format(at) : time.dataset.form === "exact" ? exact.format(at) : seconds > 0 ? `in ${span(seconds)}` : seconds > -1 ? "now" : `${span(-seconds)} ago`;
   if (time.textContent !== said) time.textContent = said;
   if (!time.dataset.local) {
     time.dataset.local = "1";
@@ -33,7 +34,18 @@ function tellTime(time) {
 }
 const tellTimes = () => $$("time").forEach(tellTime);
 setInterval(tellTimes, 1000);
-document.body.addEventListener("htmx:after:swap", () => { tellTimes(); place(); });
+document.body.addEventListener("htmx:after:swap", () => { tellTimes(); place(); count(); showFresh(); });
+
+// A part that is asked for again is changed where it differs: what a reader has opened or marked stays so.
+
+htmx.config.morphIgnore.push("open");
+const seen = new Set($$("tr[id]").map((one) => one.id));
+function showFresh() {
+  for (const one of $$("tr[id]")) {
+    if (!seen.has(one.id)) one.classList.add("fresh");
+    seen.add(one.id);
+  }
+}
 
 // Live
 
@@ -101,41 +113,88 @@ document.addEventListener("input", (event) => {
   event.target.setAttribute("aria-invalid", wrong ? "true" : "false");
 });
 
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-fill], [data-copy]");
+  if (!button) return;
+  if (button.dataset.copy) { navigator.clipboard.writeText($(`#${button.dataset.copy}`).textContent); button.textContent = "Copied"; return; }
+  const field = $(`[name="${button.dataset.fill}"]`, button.closest("form"));
+  field.value = button.dataset.value;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
+
+// What cannot be taken back is asked about first
+
+const sure = $("#sure");
+let agreed = null;
+document.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  if (!button || !button.dataset.confirm || agreed === button) { agreed = null; return; }
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  $("#sure-said").textContent = button.dataset.confirm;
+  sure.onclose = () => {
+    if (sure.returnValue !== "yes") return;
+    agreed = button;
+    button.form.requestSubmit(button);
+  };
+  sure.returnValue = "";
+  sure.showModal();
+}, true);
+
 // Keyboard
 
-let row = -1, going = false;
+let at = "", going = false;
 const rows = () => $$("tr[data-href]");
-function place(to = row) {
-  const all = rows();
-  row = Math.max(-1, Math.min(to, all.length - 1));
-  all.forEach((one, at) => one.classList.toggle("at-cursor", at === row));
-  if (row >= 0) all[row].scrollIntoView({ block: "nearest" });
+function place() {
+  rows().forEach((one) => one.classList.toggle("at-cursor", one.id !== "" && one.id === at));
+}
+function step(by) {
+  const all = rows(), here = all.findIndex((one) => one.id === at);
+  const next = all[Math.max(0, Math.min(here + by, all.length - 1))];
+  if (!next) return;
+  at = next.id;
+  place();
+  const link = $("a", next);
+  if (link) link.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+function press(button) {
+  if (button.matches("input")) button.focus();
+  else { button.click(); const first = button.matches("summary") && $("input:not([type=hidden]), button", button.parentElement); if (first) first.focus(); }
+}
+function actOnRow(key, here) {
+  const button = $(`[data-row-key="${CSS.escape(key)}"]`);
+  if (!button) return false;
+  const box = here && $("input[name=id]", here);
+  if (box && !$("input[name=id]:checked")) { box.checked = true; count(); }
+  if ($("input[name=id]:checked")) button.click();
+  return true;
 }
 const help = $("#help");
 $("#keys").addEventListener("click", () => help.showModal());
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.matches("input, textarea, select");
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
+  const typing = event.target.matches("input:not([type=checkbox]), textarea, select");
   if (typing) { if (event.key === "Escape") event.target.blur(); return; }
   if (going) {
     going = false;
-    const link = $(`[data-go="${event.key}"]`);
+    const link = $(`[data-go="${CSS.escape(event.key)}"]`);
     if (link) { event.preventDefault(); location.href = link.href; }
     return;
   }
-  const here = rows()[row];
+  const here = rows().find((one) => one.id !== "" && one.id === at);
   switch (event.key) {
-    case "g": going = true; break;
-    case "j": place(row + 1); break;
-    case "k": place(Math.max(0, row - 1)); break;
-    case "Enter": if (here) location.href = here.dataset.href; break;
+    case "g": going = true; setTimeout(() => { going = false; }, 1500); break;
+    case "j": step(1); break;
+    case "k": step(-1); break;
+    case "Enter": if (here && !event.target.closest("a, button, summary")) location.href = here.dataset.href; break;
     case "x": { const box = here && $("input[name=id]", here); if (box) { box.checked = !box.checked; count(); } break; }
     case "?": help.showModal(); break;
+    case "Escape": $$("details.menu[open]").forEach((one) => { one.open = false; }); break;
     default: {
       const button = $(`[data-key="${CSS.escape(event.key)}"]`);
-      if (!button) return;
-      event.preventDefault();
-      if (button.matches("input")) button.focus(); else button.click();
+      if (button) { event.preventDefault(); press(button); } else if (actOnRow(event.key, here)) event.preventDefault();
     }
   }
 });
