@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from wakeful.dashboard import actions, alarm, events, health, lists, new, now, signing_in, targets
+from wakeful.dashboard import actions, alarm, events, health, lists, new, now, signing_in, targets, timeline
 from wakeful.dashboard.page import Dashboard, static
 from wakeful.http.context import Context
 from wakeful.http.live.sse import LiveContext
@@ -29,6 +29,8 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/alarms": lists.alarms,
         "/alarms/{id}": alarm.page,
         "/fires": lists.fires,
+        "/timeline": timeline.page,
+        "/timeline/coming": timeline.coming,
         "/targets": targets.page,
         "/health": health.page,
         "/live": events.follow,
