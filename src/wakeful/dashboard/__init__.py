@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from wakeful.dashboard import actions, alarm, events, health, lists, new, now, signing_in, targets, timeline
+from wakeful.dashboard import actions, alarm, events, health, lists, new, now, owners, signing_in, targets, timeline
 from wakeful.dashboard.page import Dashboard, static
 from wakeful.http.context import Context
 from wakeful.http.live.sse import LiveContext
@@ -33,6 +33,7 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/timeline/coming": timeline.coming,
         "/targets": targets.page,
         "/health": health.page,
+        "/owners": owners.page,
         "/live": events.follow,
     }
     post = {
@@ -42,6 +43,8 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/alarms": actions.on_many,
         "/fires/{id}/{verb}": actions.on_fire,
         "/targets/{id}/{verb}": actions.on_target,
+        "/owners/tokens": owners.make_token,
+        "/owners/tokens/{id}/revoke": owners.revoke_token,
         "/logout": signing_in.leave,
     }
     return [

@@ -11,13 +11,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from wakeful.service import Service
 from wakeful.service.timeline import Cell, cells
 from wakeful.service.verbs import Alarms
-from wakeful.store.figures import Step
+from wakeful.store.figures import OwnerUse, Step
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar
 AHEAD: Final = 2000  # coming fires that are looked at
 AHEAD_SIZE: Final = 4_000_000  # characters of the alarms among them
+OWNER_ALARMS: Final = 10_000  # looked at per owner
 _HOUR: Final = 3600
 
 
@@ -40,3 +42,8 @@ async def timeline(alarms: Alarms, steps: Sequence[Step], *, now: datetime) -> T
         coming = [at for at, _ in agenda]
         known_until = coming[-1] if agenda.further is not None and coming else None
     return Timeline(cells(steps, counts, coming, most=COUNTED), known_until)
+
+
+async def owners(service: Service, *, after: str, limit: int, since: datetime) -> list[OwnerUse]:
+    """Who has alarms here, by name, going by the newest OWNER_ALARMS of each. For the operator."""
+    return await service.store.figures.owners(after=after, limit=limit, most=OWNER_ALARMS, since=since)
