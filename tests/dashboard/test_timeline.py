@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ class TestHours:
         tz = zone(name)
         dates = [date(2026, 1, 1) + timedelta(days=number) for number in range(366)]
         steps = [step for day in dates for step in hours_of(day, tz) if step is not None]
-        assert all(earlier[1] == later[0] for earlier, later in zip(steps, steps[1:], strict=False))
+        assert all(earlier[1] == later[0] for earlier, later in pairwise(steps))
         assert sum((until - since for since, until in steps), timedelta()) >= timedelta(days=366) - HOUR
 
 
@@ -71,24 +72,25 @@ class TestNames:
             first_of(text)
 
 
-class TestCells:
-    steps = [step for step in hours_of(date(2026, 11, 16), BERLIN) if step is not None]
+STEPS = [step for step in hours_of(date(2026, 11, 16), BERLIN) if step is not None]
 
+
+class TestCells:
     def test_the_worst_outcome_colours_a_step(self) -> None:
         kinds = ({"completed": 5}, {"completed": 5, "waiting": 1}, {"waiting": 9, "skipped": 1}, {"retrying": 1})
         counts = [*map(StepCount, kinds), StepCount({"completed": 3}, failed=1), StepCount({})]
-        found = cells(self.steps[:6], counts, [], most=100)
+        found = cells(STEPS[:6], counts, [], most=100)
         assert [cell.outcome for cell in found] == ["good", "open", "warn", "warn", "bad", ""]
 
     def test_coming_fires_fall_into_their_steps_and_others_into_none(self) -> None:
-        since, until = self.steps[2]
+        since, until = STEPS[2]
         coming = [since - timedelta(days=9), since, until - timedelta(seconds=1), until, since + timedelta(days=9)]
-        found = cells(self.steps, none(24), coming, most=100)
+        found = cells(STEPS, none(24), coming, most=100)
         assert {hour: cell.coming for hour, cell in enumerate(found) if cell.coming} == {2: 2, 3: 1}
         assert (found[2].level, found[3].level, found[4].level) == (4, 2, 0)
 
     def test_a_full_look_says_that_there_may_be_more(self) -> None:
-        [full, rest] = cells(self.steps[:2], [StepCount({"completed": 7}), StepCount({"completed": 6})], [], most=7)
+        [full, rest] = cells(STEPS[:2], [StepCount({"completed": 7}), StepCount({"completed": 6})], [], most=7)
         assert (full.more, rest.more) == (True, False)
 
     def test_cells_stand_in_the_column_of_their_hour(self) -> None:

@@ -33,6 +33,7 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/timeline/coming": timeline.coming,
         "/targets": targets.page,
         "/health": health.page,
+        "/health.json": health.figures,
         "/owners": owners.page,
         "/live": events.follow,
     }
@@ -42,6 +43,7 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/alarms/{id}/{verb}": actions.on_alarm,
         "/alarms": actions.on_many,
         "/fires/{id}/{verb}": actions.on_fire,
+        "/targets/{id}/test": targets.test,
         "/targets/{id}/{verb}": actions.on_target,
         "/owners/tokens": owners.make_token,
         "/owners/tokens/{id}/revoke": owners.revoke_token,

@@ -12,14 +12,18 @@ from typing import Final
 from msgspec import Struct
 
 from wakeful.service import Service
+from wakeful.service.hours import Spread, TargetHours, by_target, last_hours, lateness
 from wakeful.service.timeline import Cell, cells
 from wakeful.service.verbs import Alarms
-from wakeful.store.figures import OwnerUse, Step
+from wakeful.store.figures import DueOfOwner, OwnerUse, Step
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar
 AHEAD: Final = 2000  # coming fires that are looked at
 AHEAD_SIZE: Final = 4_000_000  # characters of the alarms among them
 OWNER_ALARMS: Final = 10_000  # looked at per owner
+CHANGED: Final = 5000  # fires counted in one hour
+SAMPLED: Final = 200  # fires of one hour whose lateness and outcome are looked at
+DUE: Final = 1000  # due alarms looked at per target
 _HOUR: Final = 3600
 
 
@@ -47,3 +51,36 @@ async def timeline(alarms: Alarms, steps: Sequence[Step], *, now: datetime) -> T
 async def owners(service: Service, *, after: str, limit: int, since: datetime) -> list[OwnerUse]:
     """Who has alarms here, by name, going by the newest OWNER_ALARMS of each. For the operator."""
     return await service.store.figures.owners(after=after, limit=limit, most=OWNER_ALARMS, since=since)
+
+
+class HourFigures(Struct, frozen=True):
+    """One hour of all owners. `more`: fires changed in it than were counted."""
+
+    since: datetime
+    fires: int
+    more: bool
+    lateness: Spread
+
+
+async def health(service: Service, *, now: datetime) -> list[HourFigures]:
+    """How much went through and how late it was, hour by hour of the last day, of all owners. For the operator."""
+    steps = last_hours(now)
+    counts = await service.store.figures.changed(steps, most=CHANGED)
+    fires = await service.store.figures.latest("", steps, each=SAMPLED)
+    late = lateness(steps, fires, lambda fire: fire.updated_at)
+    return [
+        HourFigures(since, count, count >= CHANGED, spread)
+        for (since, _), count, spread in zip(steps, counts, late, strict=True)
+    ]
+
+
+async def targets(alarms: Alarms, *, everyone: bool, now: datetime) -> dict[str, TargetHours]:
+    """How each target did in the last day, by the fires of this owner or of everyone."""
+    steps = last_hours(now)
+    fires = await alarms.service.store.figures.latest("" if everyone else alarms.caller.owner, steps, each=SAMPLED)
+    return by_target(steps, fires, (lambda fire: fire.updated_at) if everyone else (lambda fire: fire.scheduled_for))
+
+
+async def waiting(service: Service) -> list[DueOfOwner]:
+    """Whose alarms are due and in nobody's hands, going by the first DUE at each target. For the operator."""
+    return await service.store.figures.due(lease=service.settings.lease, most=DUE)

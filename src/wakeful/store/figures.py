@@ -62,7 +62,19 @@ class DueOfOwner(Struct, frozen=True):
     since: datetime
 
 
+class Storage(Struct, frozen=True):
+    """`log`: bytes of the write-ahead log beside a SQLite file; PostgreSQL counts its own elsewhere."""
+
+    engine: str
+    size: int  # bytes
+    log: int = 0
+
+
 class Figures(Protocol):
+    async def storage(self) -> Storage:
+        """What the database is and how large. Nothing is checked: that is what `inspect` is for, and it takes time."""
+        ...
+
     async def counts(self, owner: str, steps: Sequence[Step], *, most: int) -> list[StepCount]:
         """An owner's fires due in each step, one answer per step. At most `most` are looked at in a step."""
         ...

@@ -26,9 +26,10 @@ from wakeful.http.security.connection_limiter import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import Outgoing, Rate
 from wakeful.service.caller import Caller
-from wakeful.service.tokens import PREFIX, secret_hash
+from wakeful.service.tokens import PREFIX as PREFIX
 from wakeful.service.tokens import SCOPES as SCOPES
 from wakeful.service.tokens import mint as mint
+from wakeful.service.tokens import secret_hash
 from wakeful.store import Store, Token
 
 log = logging.getLogger("wakeful.auth")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from wakeful.store.figures import DueOfOwner, FireSummary, OwnerUse, Step, StepCount, figure_sql
+from wakeful.store.figures import DueOfOwner, FireSummary, OwnerUse, Step, StepCount, Storage, figure_sql
 from wakeful.store.pages import ReadTurns
 from wakeful.store.queries import Naming
 
@@ -21,6 +21,10 @@ class PostgresFigures:
         self._turns = turns
         self._moment = moment
         self._sql = figure_sql("postgres", naming)
+
+    async def storage(self) -> Storage:
+        [(engine, size)] = await self._rows("storage", "")
+        return Storage(engine, size)
 
     async def counts(self, owner: str, steps: Sequence[Step], *, most: int) -> list[StepCount]:
         rows = await self._rows("fires_by_step", owner, *_columns(steps), owner, most)

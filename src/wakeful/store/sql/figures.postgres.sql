@@ -4,6 +4,10 @@
 -- Pairs of moments, in their order.
 unnest($1::timestamptz[], $2::timestamptz[]) with ordinality;
 
+-- name: storage
+select 'PostgreSQL ' || current_setting('server_version') as engine,
+       pg_database_size(current_database()) as size;
+
 -- name: fires_by_step
 -- What failed has an index of its own: a busy hour does not hide it behind the bound.
 select (select coalesce(json_object_agg(counted.status, counted.number), '{}'::json)

@@ -7,6 +7,10 @@
         value ->> 1 as until
    from json_each(:steps));
 
+-- name: storage
+select 'SQLite ' || sqlite_version(), pages.page_count * page.page_size
+  from pragma_page_count as pages, pragma_page_size as page;
+
 -- name: fires_by_step
 -- What failed has an index of its own: a busy hour does not hide it behind the bound.
 select (select json_group_object(status, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from wakeful.clock import Clock
 from wakeful.moments import MS, from_unix_ms, unix_ms
-from wakeful.store.figures import DueOfOwner, FireSummary, OwnerUse, Step, StepCount, figure_sql
+from wakeful.store.figures import DueOfOwner, FireSummary, OwnerUse, Step, StepCount, Storage, figure_sql
 from wakeful.store.queries import Naming
 from wakeful.store.rows import Row
 
@@ -24,6 +25,15 @@ class SqliteFigures:
         self._clock = clock
         self._sql = figure_sql("sqlite", naming)
 
+    async def storage(self) -> Storage:
+        def work(db: apsw.Connection) -> list[Row]:
+            log = db.filename_wal
+            size = os.path.getsize(log) if log and os.path.exists(log) else 0
+            return [(*row, size) for row in db.execute(self._sql["storage"])]
+
+        [(engine, size, log)] = await self._look(work, "")
+        return Storage(engine, size, log)
+
     async def counts(self, owner: str, steps: Sequence[Step], *, most: int) -> list[StepCount]:
         rows = await self._rows("fires_by_step", owner, steps=_pairs(steps), owner=owner, most=most)
         return [StepCount(msgspec.json.decode(statuses), failed) for statuses, failed in rows]
@@ -33,7 +43,7 @@ class SqliteFigures:
             rows = await self._rows("latest_of_owner", owner, steps=_pairs(steps), owner=owner, each=each)
         else:
             rows = await self._rows("latest_of_all", "", steps=_pairs(steps), each=each)
-        return [FireSummary(*row[:3], *map(_moment, row[3:7]), row[7]) for row in rows]  # type: ignore[call-arg,arg-type]
+        return [FireSummary(*row[:3], *map(_moment, row[3:7]), row[7]) for row in rows]  # type: ignore[call-arg]
 
     async def changed(self, steps: Sequence[Step], *, most: int) -> list[int]:
         return [count for (count,) in await self._rows("changed_by_step", "", steps=_pairs(steps), most=most)]

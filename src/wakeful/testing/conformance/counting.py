@@ -25,6 +25,12 @@ async def with_fires(store: Store, alarm: Alarm, *fires: Fire) -> None:
 
 
 class TestFigures:
+    async def test_what_the_database_is_and_how_large(self, store: Store, clock: ManualClock) -> None:
+        before = await store.figures.storage()
+        assert before.engine.startswith(("SQLite 3.", "PostgreSQL "))
+        assert before.size > 10_000
+        assert before.log >= 0
+
     async def test_fires_are_counted_in_the_step_they_were_due_in(self, store: Store, clock: ManualClock) -> None:
         first = whole_ms(clock.now())
         alarm = an_alarm(clock)
