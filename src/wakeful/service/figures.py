@@ -22,7 +22,7 @@ AHEAD: Final = 2000  # coming fires that are looked at
 AHEAD_SIZE: Final = 4_000_000  # characters of the alarms among them
 OWNER_ALARMS: Final = 10_000  # looked at per owner
 CHANGED: Final = 5000  # fires counted in one hour
-SAMPLED: Final = 200  # fires of one hour whose lateness and outcome are looked at
+SAMPLED: Final = 100  # fires of one hour whose lateness and outcome are looked at
 DUE: Final = 1000  # due alarms looked at per target
 _HOUR: Final = 3600
 
@@ -82,5 +82,5 @@ async def targets(alarms: Alarms, *, everyone: bool, now: datetime) -> dict[str,
 
 
 async def waiting(service: Service) -> list[DueOfOwner]:
-    """Whose alarms are due and in nobody's hands, going by the first DUE at each target. For the operator."""
+    """Whose alarms are due and not leased, going by the first DUE at each target. For the operator."""
     return await service.store.figures.due(lease=service.settings.lease, most=DUE)

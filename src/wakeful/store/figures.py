@@ -54,7 +54,7 @@ class OwnerUse(Struct, frozen=True):
 
 
 class DueOfOwner(Struct, frozen=True):
-    """Alarms of one owner that are due at a target and in nobody's hands."""
+    """Alarms of one owner that are due at a target and not leased."""
 
     target: str
     owner: str

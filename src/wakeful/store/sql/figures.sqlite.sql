@@ -112,9 +112,12 @@ with recursive named (owner_did) as (
      where named.owner_did is not null
      limit :limit)
 select named.owner_did,
-       count(alarm.id),
-       count(alarm.id) filter (where alarm.status in ('active', 'paused')),
-       coalesce(sum(octet_length(alarm.wake_message) + octet_length(alarm.payload)), 0),
+       (select json_array(count(*), count(*) filter (where status in ('active', 'paused')), coalesce(sum(size), 0))
+          from (select status, octet_length(wake_message) + octet_length(payload) as size
+                  from {t}alarms indexed by {p}alarms_owner_idx
+                 where owner_did = named.owner_did
+                 order by created_at desc, id desc
+                 limit :most)),
        (select count(*)
           from (select 1
                   from {t}fires indexed by {p}fires_failed_idx
@@ -123,12 +126,5 @@ select named.owner_did,
                    and scheduled_for >= :since
                  limit :most))
   from named
-  join {t}alarms as alarm on alarm.rowid in (
-    select rowid
-      from {t}alarms indexed by {p}alarms_owner_idx
-     where owner_did = named.owner_did
-     order by created_at desc, id desc
-     limit :most)
  where named.owner_did is not null
- group by named.owner_did
  order by named.owner_did;
