@@ -54,7 +54,11 @@ class SqliteFigures:
 
     async def owners(self, *, after: str, limit: int, most: int, since: datetime) -> list[OwnerUse]:
         rows = await self._rows("owners", "", after=after, limit=limit, most=most, since=unix_ms(since))
-        return [OwnerUse(owner, *msgspec.json.decode(held), failed) for owner, held, failed in rows]
+        found = []
+        for owner, held, failed in rows:
+            alarms, active, size = msgspec.json.decode(held)
+            found.append(OwnerUse(owner, alarms, active, size, failed))
+        return found
 
     async def _rows(self, name: str, turn: str, **values: Any) -> list[Row]:
         return await self._look(lambda db: db.execute(self._sql[name], values).fetchall(), turn)
