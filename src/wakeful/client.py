@@ -78,6 +78,7 @@ class Wakeful(Alarms):
             targets=lambda: {*self._served, *self._declared},
             users=self._users,
             metrics=self.metrics,
+            delivering=lambda: {name: served.target for name, served in self._served.items()},
         )
         # Whoever is here holds the database: no limits.
         super().__init__(service, Caller(owner=settings.owner, via=via, by=via, limited=False, remote=False))

@@ -7,7 +7,21 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from wakeful.dashboard import actions, alarm, bulk, editing, events, health, lists, new, now, signing_in, targets
+from wakeful.dashboard import (
+    actions,
+    alarm,
+    bulk,
+    editing,
+    events,
+    health,
+    lists,
+    new,
+    now,
+    owners,
+    signing_in,
+    targets,
+    timeline,
+)
 from wakeful.dashboard.page import Dashboard, static
 from wakeful.http.context import Context
 from wakeful.http.live.sse import LiveContext
@@ -31,8 +45,12 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/alarms/{id}/edit": editing.page,
         "/fires": lists.fires,
         "/bulk/{what}": bulk.page,
+        "/timeline": timeline.page,
+        "/timeline/coming": timeline.coming,
         "/targets": targets.page,
         "/health": health.page,
+        "/health.json": health.figures,
+        "/owners": owners.page,
         "/live": events.follow,
     }
     post = {
@@ -42,7 +60,10 @@ def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
         "/alarms/{id}/{verb}": actions.on_alarm,
         "/bulk/{what}": bulk.act,
         "/fires/{id}/{verb}": actions.on_fire,
+        "/targets/{id}/test": targets.test,
         "/targets/{id}/{verb}": actions.on_target,
+        "/owners/tokens": owners.make_token,
+        "/owners/tokens/{id}/revoke": owners.revoke_token,
         "/logout": signing_in.leave,
     }
     return [

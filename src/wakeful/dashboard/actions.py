@@ -68,9 +68,9 @@ async def on_target(visit: Visit) -> Response:
     name, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
     service = visit.context.service
     if verb == "pause":
-        await service.pause_target(name, by=visit.principal.by, reason=visit.field("reason"))
+        await service.targets.pause(name, by=visit.principal.by, reason=visit.field("reason"))
     elif verb == "resume":
-        await service.resume_target(name, by=visit.principal.by)
+        await service.targets.resume(name, by=visit.principal.by)
     else:
         raise NotFound(f"there is no action {verb!r}", field="verb")
     return visit.back(visit.field("back") or "/targets", f"{name} is {verb}d.")

@@ -18,8 +18,7 @@ from wakeful.dashboard.actions import ON_ALARM, Action
 from wakeful.dashboard.choosing import address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit
 from wakeful.errors import Conflict, InvalidRequest, NotFound
-from wakeful.http.operations import next_cursor
-from wakeful.moments import whole_ms
+from wakeful.moments import cursor_text, whole_ms
 from wakeful.service import bulk
 
 MANY: Final = 10  # more than these, and the number is to be typed
@@ -172,7 +171,7 @@ async def _told(visit: Visit, before: Progress, acted: bulk.Acted, asked: dict[s
         ended=await _stamp(visit),
         done=before.done + acted.done,
         refused=dict(refused.most_common(REASONS)),
-        cursor=next_cursor(*acted.cursor) if acted.cursor else "",
+        cursor=cursor_text(*acted.cursor) if acted.cursor else "",
         stopped=acted.stopped,
     )
     kept = {name: visit.field(name) for name in KEPT}

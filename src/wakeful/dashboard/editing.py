@@ -26,7 +26,7 @@ async def page(visit: Visit) -> Response:
 
 
 def _as_it_is(alarm: Alarm) -> dict[str, str]:
-    return {name: getattr(alarm, name) for name in TEXTS} | {"when": "", "payload": alarm.payload}
+    return {name: getattr(alarm, name) for name in TEXTS} | {"when": "", "payload": alarm.payload_json}
 
 
 async def save(visit: Visit) -> Response:
@@ -60,7 +60,7 @@ def _request(alarm: Alarm, given: dict[str, str]) -> EditRequest:
     }
     if given["when"]:
         changed["when"] = given["when"]
-    if given["payload"] != alarm.payload:
+    if given["payload"] != alarm.payload_json:
         changed["payload"] = payload_of(given["payload"] or "{}")
     return request_of(EditRequest, changed)
 

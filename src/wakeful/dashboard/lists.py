@@ -10,7 +10,7 @@ from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.dashboard import columns
 from wakeful.dashboard.choosing import KINDS, address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit
-from wakeful.http.operations import next_cursor
+from wakeful.moments import cursor_text
 from wakeful.service.bulk import alarms_of
 
 PAGE: Final = 50
@@ -44,7 +44,7 @@ def _shown(visit: Visit, what: str, values: dict[str, Any], further: Any) -> Res
     values |= {
         "is_filtered": any(asked.values()),
         "newest": address(asked),
-        "older": address(asked, cursor=next_cursor(*further)) if further is not None else "",
+        "older": address(asked, cursor=cursor_text(*further)) if further is not None else "",
         "shown": columns.chosen(visit, what),
         "known_columns": columns.COLUMNS[what],
     }

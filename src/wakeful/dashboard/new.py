@@ -22,7 +22,7 @@ async def page(visit: Visit) -> Response:
 
 
 async def _form(visit: Visit, given: dict[str, str], error: WakefulError | None = None) -> Response:
-    targets = sorted(await visit.context.service.targets()) if visit.is_operator else ["inbox"]
+    targets = sorted(await visit.context.service.targets.served()) if visit.is_operator else ["inbox"]
     status = 200 if error is None else 422
     return visit.show("new.html", status, here="new", given=given, targets=targets, error=error)
 

@@ -59,8 +59,8 @@ async def _needs(visit: Visit) -> dict[str, Any]:
     found = needing(
         await alarms.failed(limit=FAILED),
         paused,
-        await service.targets(),
-        await service.target_states() if visit.is_operator else {},
+        await service.targets.served(),
+        await service.targets.states() if visit.is_operator else {},
         is_pending=bool(await alarms.active(limit=1)),
         now=now,
         retrying=[(fire, known[fire.alarm_id]) for fire in retrying if fire.alarm_id in known],

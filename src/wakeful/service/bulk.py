@@ -6,6 +6,7 @@ the slice where it is: going on from there later does the rest.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -117,6 +118,6 @@ def place(row: Alarm | Fire) -> Cursor:
 
 async def alarms_of(alarms: Alarms, fires: Sequence[Fire]) -> dict[str, Alarm]:
     """The alarms of these fires, by their id; what belongs to another owner is left out."""
-    found = await alarms.service.store.get_many({fire.alarm_id for fire in fires})
-    owner = alarms.caller.owner
-    return {id: alarm for id, alarm in found.items() if owner in ("", alarm.owner_did)}
+    store, owner = alarms.service.store, alarms.caller.owner
+    found = await asyncio.gather(*(store.get(id, owner=owner) for id in {fire.alarm_id for fire in fires}))
+    return {alarm.id: alarm for alarm in found if alarm is not None}
