@@ -13,6 +13,7 @@ FIELDS = ("when", "wake_message", "target", "timezone", "label", "conversation_i
 
 
 async def page(visit: Visit) -> Response:
+    visit.principal.need("write")
     return await _form(visit, {name: visit.query(name) for name in (*FIELDS, "payload")})
 
 
