@@ -102,6 +102,9 @@ async def test_on_a_phone_no_page_is_wider_than_the_screen(browser: Browser, ful
             page = await reader.open(alarm if view == "alarm" else view)
             width = await page.evaluate("document.documentElement.scrollWidth")
             assert width <= 360, (view, width, await page.evaluate(WIDE))
+            for title in await page.locator("td.title").all():  # a word in it is not broken into letters
+                box = await title.bounding_box()
+                assert box is None or box["width"] > 100, (view, await title.inner_text())
             await page.close()
 
 

@@ -140,6 +140,7 @@ async def test_the_link_is_good_for_ten_minutes(tmp_path: Path) -> None:
         assert await store.tokens() == []
         assert await link.take(good) is not None
         assert await link.take(good) is None
+        assert await link.take("") is None  # nothing is left to guess
 
 
 @pytest.mark.parametrize("settings", [{"public_url": "https://wakeful.example"}, {"dashboard": False}])
