@@ -19,8 +19,8 @@ from wakeful.store import FireQuery
 from wakeful.testing import store_of, targets_of
 
 LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
+    "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 680}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 680}},
     "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
 }
 EVERY = (

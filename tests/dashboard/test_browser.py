@@ -204,6 +204,7 @@ async def test_a_list_is_filtered_and_many_are_changed_at_once(browser: Browser,
         await press(page, "^Filter$")
         await expect(rows).to_have_count(12)
         assert "label=many" in page.url
+        await expect(page.locator("#bulk")).to_be_hidden()  # nothing is marked yet
         await page.get_by_label("Mark all").check()
         await expect(page.locator("#marked")).to_contain_text("12")
         await page.locator("#typed input").fill("12")
