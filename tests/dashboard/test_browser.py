@@ -69,8 +69,9 @@ async def status_of(visit: Visitor, id: str) -> str:
 
 async def press(page: Page, name: str) -> None:
     """Press a button and wait until the page that follows has come."""
-    async with page.expect_navigation():
-        await page.get_by_role("button", name=re.compile(name)).first.click()
+    await page.evaluate("document.body.dataset.before = 'yes'")
+    await page.get_by_role("button", name=re.compile(name)).first.click()
+    await page.locator("body:not([data-before]) footer").wait_for()
 
 
 async def is_live(page: Page) -> None:
