@@ -305,9 +305,11 @@ class Wakeful(Alarms):
         context = Context(self.service, self._store, self.settings)
         open_connections = OpenConnections(auth, self.service.inbox_signal, self._clock)
         followed = LiveContext(context, live, auth, open_connections)
-        pages = dashboard.routes(context, followed)
+        link = dashboard.SignInLink(self._store, self.settings.owner, self._clock)
+        pages = dashboard.routes(context, followed, link)
         extra += [*watching, *websocket.routes(followed), *pages]
         app = application(self.service, self._store, self.settings, auth=auth, extra=extra)
+        app.state.sign_in_link = link  # `serve` prints it
         if self.settings.chronos_envelope:
             app.add_middleware(Envelope)
         app.add_middleware(health.RequestMetrics, metrics=self.metrics)  # outermost: refusals count too

@@ -23,17 +23,18 @@ from wakeful.dashboard import (
     timeline,
 )
 from wakeful.dashboard.page import Dashboard, static
+from wakeful.dashboard.sign_in_link import SignInLink
 from wakeful.http.context import Context
 from wakeful.http.live.sse import LiveContext
 
-__all__ = ["routes"]
+__all__ = ["SignInLink", "routes"]
 
 
-def routes(context: Context, live: LiveContext) -> list[BaseRoute]:
+def routes(context: Context, live: LiveContext, link: SignInLink) -> list[BaseRoute]:
     """The pages, or none where the setting `dashboard` turns them off."""
     if not context.settings.dashboard:
         return []
-    dashboard = Dashboard(context, live)
+    dashboard = Dashboard(context, live, link)
     get = {
         "/": now.page,
         "/now/needs": now.needs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -20,10 +20,19 @@ _TOGETHER: Final = 0.25  # seconds: what happens meanwhile is one word, however 
 
 async def follow(visit: Visit) -> Response:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_changes(visit), headers=headers, media_type="text/event-stream")
+    changes = _changes(visit)
+    first = await anext(changes)  # a refusal is answered as one, before a stream has begun
+    return StreamingResponse(_from(first, changes), headers=headers, media_type="text/event-stream")
 
 
-async def _changes(visit: Visit) -> AsyncIterator[bytes]:
+async def _from(first: bytes, changes: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with contextlib.aclosing(changes):
+        yield first
+        async for change in changes:
+            yield change
+
+
+async def _changes(visit: Visit) -> AsyncGenerator[bytes]:
     live, principal = visit.dashboard.live, visit.principal
     with live.seat(principal), live.open_connections.watched(principal) as end:
         async with live.live.subscribed(principal.owner, (), "", after="") as subscription:

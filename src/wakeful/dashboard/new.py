@@ -18,6 +18,7 @@ FIELDS: Final = ("when", "wake_message", "target", "timezone", "label", "convers
 
 
 async def page(visit: Visit) -> Response:
+    visit.principal.need("write")
     return await _form(visit, {name: visit.query(name) for name in (*FIELDS, "payload")})
 
 

@@ -16,14 +16,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from wakeful import __version__
 from wakeful.dashboard import words
+from wakeful.dashboard.sign_in_link import SignInLink
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.context import Context
 from wakeful.http.endpoint import whole_body
 from wakeful.http.live.sse import LiveContext
 from wakeful.http.security.auth import SCOPES, Principal
-from wakeful.http.security.guard import refuse_pages
+from wakeful.http.security.guard import problem, refuse_pages
 from wakeful.service import Alarms
-from wakeful.views import DOORS
 
 COOKIE: Final = "wakeful_token"
 FIELDS: Final = 2000  # in one form: a selection of as many alarms
@@ -96,7 +96,9 @@ class Visit(Struct, frozen=True):
 
     def back(self, path: str, said: str = "") -> Response:
         """Go to a page, with a word on what was done. A script is told where to go; a browser is sent."""
-        place = self.root + path
+        # What a form says may have been written by anyone: it leads to a page of ours, or to the first one.
+        is_ours = path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path
+        place = self.root + (path if is_ours else "/")
         response = Response(status_code=204, headers={"hx-location": place}) if self.is_fragment else None
         response = response or RedirectResponse(place, 303)
         if said:
@@ -109,9 +111,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Dashboard:
-    def __init__(self, context: Context, live: LiveContext) -> None:
+    def __init__(self, context: Context, live: LiveContext, link: SignInLink) -> None:
         self.context = context
         self.live = live
+        self.link = link
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("wakeful.dashboard"),
             autoescape=True,
@@ -130,7 +133,10 @@ class Dashboard:
 
     def open(self, page: Callable[[Dashboard, Request], Awaitable[Response]]) -> Endpoint:
         async def answer(request: Request) -> Response:
-            return await page(self, request)
+            try:
+                return await page(self, request)
+            except WakefulError as error:
+                return self.refused(request, error)
 
         return answer
 
@@ -152,9 +158,13 @@ class Dashboard:
                     return Response(status_code=204, headers={"hx-redirect": place})
                 return RedirectResponse(place, 303)
             except WakefulError as error:
-                return self.show("error.html", DOORS[error.code][0], error=error, visit=None, root=root)
+                return self.refused(request, error)
 
         return answer
+
+    def refused(self, request: Request, error: WakefulError) -> Response:
+        root = str(request.scope.get("root_path", ""))
+        return self.show("error.html", problem(error).status, error=error, visit=None, root=root)
 
     async def visit(self, request: Request, scope: str) -> Visit:
         auth = self.live.auth

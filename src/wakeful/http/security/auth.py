@@ -159,6 +159,10 @@ class Auth:
             self._seen.popitem(last=False)
         return token
 
+    def forget(self, id: str) -> None:
+        """Look this token up again at its next use: it was revoked just now."""
+        self._seen.pop(id, None)
+
     async def _touch(self, token: Token, now: datetime) -> None:
         last = self._touched.get(token.id) or token.last_used_at
         if last is not None and timedelta(0) <= now - last < TOUCH_EVERY:
