@@ -1,5 +1,5 @@
-"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [--store sqlite|postgres]
-                [--alarms 100000]
+"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [dashboard]
+                [--store sqlite|postgres] [--alarms 100000]
 
 Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
 """
@@ -17,7 +17,7 @@ from bench.worlds import World, worlds
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when"]
+    names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when", "dashboard"]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
     parser.add_argument("--store", choices=["sqlite", "postgres"])
     parser.add_argument("--alarms", type=int, default=100_000, help="how many are drained")
@@ -43,6 +43,10 @@ def main() -> None:
         from bench.when import run as when
 
         show(when())
+    if "dashboard" in wanted:
+        from bench.dashboard import run as dashboard
+
+        show(dashboard(alarms=args.alarms, fires=10 * args.alarms))
     with worlds(args.store) as all_worlds:
         for world in all_worlds:
             for name, run in runs.items():

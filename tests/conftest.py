@@ -47,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "browser: drives a real Chromium; left out where there is none")
     config.addinivalue_line("markers", "long: takes long, and a short form of it is always run; only with --long")
     if config.getoption("--long"):
         for name, examples in LONG_SEARCHES.items():
@@ -54,12 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
-    long = [item for item in items if item.get_closest_marker("long") is not None]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in set(long)]
+    left_out = [] if config.getoption("--long") else ["long"]
+    if shutil.which("chromium") is None and "WAKEFUL_TEST_BROWSER" not in os.environ:
+        left_out.append("browser")  # where it must be there, they run and fail
+    deselected = {item for item in items for name in left_out if item.get_closest_marker(name) is not None}
+    if deselected:
+        config.hook.pytest_deselected(items=list(deselected))
+        items[:] = [item for item in items if item not in deselected]
 
 
 @pytest.fixture(autouse=True)

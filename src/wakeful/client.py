@@ -78,6 +78,7 @@ class Wakeful(Alarms):
             targets=lambda: {*self._served, *self._declared},
             users=self._users,
             metrics=self.metrics,
+            delivering=lambda: {name: served.target for name, served in self._served.items()},
         )
         # Whoever is here holds the database: no limits.
         super().__init__(service, Caller(owner=settings.owner, via=via, by=via, limited=False, remote=False))
@@ -284,10 +285,14 @@ class Wakeful(Alarms):
 
         >>> app = clock.asgi()
         """
+        from wakeful import dashboard
         from wakeful.http import did, health
         from wakeful.http.app import application
+        from wakeful.http.context import Context
         from wakeful.http.envelope import Envelope
         from wakeful.http.live import websocket
+        from wakeful.http.live.open_connections import OpenConnections
+        from wakeful.http.live.sse import LiveContext
         from wakeful.http.security.auth import Auth
         from wakeful.service.live import Live
 
@@ -297,8 +302,14 @@ class Wakeful(Alarms):
             self._store, self.metrics, lease=self.settings.lease, targets=self._served, heartbeat=self._pulse
         )
         live = Live(self._store, self._clock, self.settings.tick)
-        following = websocket.routes(self.service, self._store, live, auth, self.settings)
-        app = application(self.service, self._store, self.settings, auth=auth, extra=[*extra, *watching, *following])
+        context = Context(self.service, self._store, self.settings)
+        open_connections = OpenConnections(auth, self.service.inbox_signal, self._clock)
+        followed = LiveContext(context, live, auth, open_connections)
+        link = dashboard.SignInLink(self._store, self.settings.owner, self._clock)
+        pages = dashboard.routes(context, followed, link)
+        extra += [*watching, *websocket.routes(followed), *pages]
+        app = application(self.service, self._store, self.settings, auth=auth, extra=extra)
+        app.state.sign_in_link = link  # `serve` prints it
         if self.settings.chronos_envelope:
             app.add_middleware(Envelope)
         app.add_middleware(health.RequestMetrics, metrics=self.metrics)  # outermost: refusals count too

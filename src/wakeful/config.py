@@ -157,6 +157,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     chronos_envelope: Annotated[
         bool, _about("Whether `/v1/alarms` answers like Chronos and accepts a token in `X-Chronos-Agent`.")
     ] = False
+    dashboard: Annotated[bool, _about("Whether `serve` shows the dashboard at `/`.")] = True
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
     log_format: Annotated[str, _about("text, or json: one object per line.")] = "text"
     targets: Annotated[

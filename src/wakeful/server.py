@@ -21,7 +21,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import uvicorn
 from msgspec.structs import replace
@@ -40,6 +40,9 @@ from wakeful.http.security.connection_limiter import ConnectionLimiter, raise_li
 from wakeful.logs import log_to_stderr, shown
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.store.sqlite.original import begin_anew, expect
+
+if TYPE_CHECKING:  # a worker shows no pages, and loads nothing for them
+    from wakeful.dashboard import SignInLink
 
 __all__ = ["log_to_stderr", "serve", "shown", "stay", "tune_interpreter", "work"]
 
@@ -132,7 +135,9 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         # With port 0 the real one is known only now, and report URLs must name it.
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
         url = clock.settings.local_url
-        server = HttpServer(_config(clock, clock.asgi()))
+        app = clock.asgi()
+        place = await _dashboard(clock, app.state.sign_in_link)
+        server = HttpServer(_config(clock, app))
         tune_interpreter(clock)
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
@@ -142,6 +147,8 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
             clock.dispatcher.stop()
 
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
+        if place is not None:
+            _announce(place)
         for line in _places(url):
             log.info(line)
         systemd.notify(systemd.READY, f"STATUS=serving on {url}")
@@ -200,6 +207,19 @@ async def _tell_of_tokens(clock: Wakeful) -> None:
             "no valid token is left, and %s: every request is refused. To create one: `wakeful token new --owner NAME`",
             "public_url is set" if settings.public_url else "a server that once had a token keeps asking for one",
         )
+
+
+async def _dashboard(clock: Wakeful, link: SignInLink) -> str | None:
+    """Where the dashboard is, with a link that signs in where a token is needed and only this machine is served.
+
+    Not with `public_url`: there the output is likely kept where more people read it than may act.
+    """
+    settings = clock.settings
+    if not settings.dashboard:
+        return None
+    if settings.public_url or not is_loopback(settings.host) or not await clock.service.has_tokens():
+        return f"dashboard: {settings.public_url or settings.local_url}/"
+    return f"dashboard: {settings.local_url}/login?once={link.offer()} (signs you in once, within 10 minutes)"
 
 
 def _window(clock: Wakeful) -> Starlette:
@@ -388,7 +408,7 @@ def _url(host: str, port: int) -> str:
 
 
 def _places(url: str) -> list[str]:
-    """Where what is served is found. A dashboard at `/` would be named here first: there is none yet."""
+    """Where the API and MCP are; the dashboard is announced by itself, with its link to sign in."""
     mcp = f"MCP at {url}/mcp" if has_mcp() else 'no MCP; to add it: pip install "wakeful[mcp]"'
     return [f"API at {url}/v1, described at {url}/openapi.json", mcp]
 

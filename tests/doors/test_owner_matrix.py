@@ -11,18 +11,25 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
+from starlette.routing import Route
 
 from tests.acting import Draft, acting, keep
+from tests.dashboard.world import Person
 from tests.databases import database_of
 from wakeful.alarm import Alarm, users_of
+from wakeful.dashboard.actions import ON_ALARM
+from wakeful.dashboard.choosing import ALARM_FILTERS as LIST_FILTERS
+from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
 from wakeful.moments import cursor_text
 from wakeful.service.why import kind_of
@@ -59,6 +66,7 @@ BODIES: dict[tuple[str, str], Any] = {
         "signature": "00" * 64,
     },
 }
+APART = ("/live", "/login", "/logout")  # pages that show nothing, or go on for ever
 QUERIES = {("delete", "/v1/alarms"): "all=true", ("get", "/v1/inbox"): "wait=0.01"}
 
 
@@ -253,6 +261,77 @@ async def test_no_tool_reads_or_changes_what_is_another_owners(world: World) -> 
                         assert result.is_error, (tool.name, arguments, text)
                 assert reached, f"say in GOOD how to call {tool.name}"
     assert await world.state() == before
+
+
+# Pages
+
+
+def pages(world: World, method: str) -> Iterator[tuple[str, str]]:
+    """Every page and every form there is, with what is ada's in its path, its query and its fields."""
+    verbs = [*ON_ALARM, "fire", "edit", "retry", "done"]
+    names = [*LIST_FILTERS, "cursor", "back"]
+    adas = world.adas
+    for route in world.visit.clock.asgi().routes:
+        name = getattr(getattr(route, "endpoint", None), "__qualname__", "")
+        if not isinstance(route, Route) or not name.startswith(Dashboard.__name__):
+            continue
+        if method not in (route.methods or ()) or route.path in APART:
+            continue
+        for verb in verbs if "{verb}" in route.path else [""]:
+            id = adas["fire_id"] if route.path.startswith("/fires/") else adas["id"]
+            place = route.path.format(id=id, verb=verb)
+            yield route.path, place
+            if method == "GET":
+                yield from ((route.path, f"{place}?{name}={quote(adas.get(name, ''))}") for name in names)
+
+
+async def test_no_page_shows_or_changes_what_is_another_owners(world: World) -> None:
+    before, visit = await world.state(), world.visit
+    eve = Person(visit, world.eve["authorization"].removeprefix("Bearer "))
+    tried = set()
+    for path, place in pages(world, "GET"):
+        answer = await eve.get(place)
+        tried.add(path)
+        assert answer.status in ((404,) if "{id}" in path else (200,)), (place, answer.text)
+        world.check(answer.text, (place, answer.text), given=answer.status == 404 or "cursor=" in place)
+    for path, place in pages(world, "POST"):
+        for verb in ("pause", "cancel"):
+            fields = GOOD | world.adas | {"verb": verb, "version": "1", "target": "inbox", "count": "1"}
+            answer = await eve.post(place, fields | {"idempotency_key": f"{place} {verb}"})
+            tried.add(path)
+            assert answer.status in ((400, 404) if "{id}" in path else (200, 303)), (place, answer.status, answer.text)
+            world.check(answer.text, (place, answer.text), given=True)
+            if path == "/alarms":
+                said = SimpleCookie(answer.headers["set-cookie"])["wakeful_said"].value
+                assert bytes.fromhex(said).decode() == f"{verb}: 0 of 1 alarms; 1 could not be"
+    assert len(tried) >= 14
+    assert await world.state() == before
+
+
+async def test_no_page_opens_with_a_revoked_token_or_none(world: World) -> None:
+    before, visit = await world.state(), world.visit
+    revoked = Person(visit, world.revoked["authorization"].removeprefix("Bearer "))
+    for who in (revoked, Person(visit), Person(visit, "wk_0123456789abcdef_" + "x" * 43)):
+        for _, place in pages(world, "GET"):
+            answer = await who.get(place)
+            assert (answer.status, answer.headers["location"]) == (303, "/login"), place
+        for _, place in pages(world, "POST"):
+            answer = await who.post(place, GOOD | world.adas, csrf="")
+            assert (answer.status, answer.headers["location"]) == (303, "/login"), place
+    assert await world.state() == before
+
+
+async def test_no_open_page_hears_what_another_owner_does(world: World) -> None:
+    visit, service = world.visit, world.visit.clock.service
+    eve = Person(visit, world.eve["authorization"].removeprefix("Bearer "))
+    async with visit._session.get(visit.url + "/live", headers=eve.headers) as stream:
+        while await stream.content.readline() != b"event: hello\n":
+            pass
+        await acting(service, "ada", by="ada").pause(world.pending.id, reason=SECRET)
+        await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "in 1 hour"}, headers=world.eve)
+        while not (line := (await stream.content.readline()).decode()).startswith('data: ["'):
+            assert line, "the stream ended"
+        assert json.loads(line.removeprefix("data: ")) == ["created"]
 
 
 # Targets

@@ -88,7 +88,7 @@ def test_every_command_and_option_is_documented(name: str, command: click.Comman
 
 
 async def test_every_route_is_documented(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True)) as clock:
+    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True, dashboard=False)) as clock:
         for route in clock.asgi().routes:
             if isinstance(route, WebSocketRoute):  # its handshake is a GET, and has a route of its own
                 continue

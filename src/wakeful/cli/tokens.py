@@ -15,9 +15,9 @@ from wakeful.app import build_store
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
-from wakeful.errors import Conflict, InvalidRequest, NotFound
-from wakeful.http.security.auth import mint
+from wakeful.errors import Conflict, InvalidRequest
 from wakeful.schedule import duration
+from wakeful.service.tokens import TokenVerbs, token_state
 from wakeful.store import Store, Token
 
 T = TypeVar("T")
@@ -41,11 +41,8 @@ def token_new(scopes: str, expires: str | None, label: str) -> None:
     lasts = None if expires is None else duration(expires)
 
     async def do(store: Store) -> tuple[str, Token]:
-        text, token = mint(
-            owner, [scope.strip() for scope in scopes.split(",")], now=await store.now(), lasts=lasts, label=label
-        )
-        await store.add_token(token)
-        return text, token
+        given = [scope.strip() for scope in scopes.split(",")]
+        return await TokenVerbs(store).new(owner, given, lasts=lasts, label=label)
 
     text, token = _on_store(do, creates=True)
     asked().output.record(
@@ -69,7 +66,7 @@ def token_ls() -> None:
     """
 
     async def do(store: Store) -> tuple[list[Token], datetime]:
-        return await store.tokens(), await store.now()
+        return await TokenVerbs(store).all(), await store.now()
 
     tokens, now = _on_store(do)
     rows = [
@@ -99,15 +96,8 @@ def token_revoke(id: str) -> None:
 
     ID is the part between the first and the second underscore; the whole token is understood too.
     """
-    id = id.removeprefix("wk_").partition("_")[0]
-
-    async def do(store: Store) -> bool:
-        # Ids are letters and digits: what is not might be something a database does not even take.
-        return id.isascii() and id.isalnum() and await store.revoke_token(id, await store.now())
-
-    if not _on_store(do):
-        raise NotFound(f"there is no token {id!r}", field="id", fix="`wakeful token ls` lists them.")
-    asked().output.record({"id": id, "state": "revoked"}, {"id": id, "state": "revoked"})
+    revoked = _on_store(lambda store: TokenVerbs(store).revoke(id))
+    asked().output.record({"id": revoked, "state": "revoked"}, {"id": revoked, "state": "revoked"})
 
 
 @token_command.command("open", cls=Command)
@@ -177,11 +167,8 @@ def _on_store(verb: Callable[[Store], Awaitable[T]], *, creates: bool = False) -
 
 
 def _state(token: Token, now: datetime) -> str:
-    if token.revoked_at is not None:
-        return "revoked"
-    if not token.is_live(now):
-        return "expired"
-    return "live" if token.expires_at is None else f"until {utc(token.expires_at)}"
+    state = token_state(token, now)
+    return state if state != "live" or token.expires_at is None else f"until {utc(token.expires_at)}"
 
 
 def _moment(moment: datetime | None) -> str:

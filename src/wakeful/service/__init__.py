@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -21,11 +21,13 @@ from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.limits import Limits
 from wakeful.service.taken_wake import TakenWake
+from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
 from wakeful.service.targets import TargetRegistry
 from wakeful.service.tasks import Tasks
 from wakeful.service.verbs import Alarms, Created
 from wakeful.service.why import Why
 from wakeful.store import Store
+from wakeful.targets import Target
 
 __all__ = ["Alarms", "Caller", "Changed", "Created", "History", "HistoryEntry", "Service", "TakenWake", "Why"]
 
@@ -45,11 +47,13 @@ class Service:
         targets: Callable[[], Collection[str]] = lambda: (),
         users: Callable[[str], Users] = lambda _: Users(),
         metrics: Metrics | None = None,
+        delivering: Callable[[], Mapping[str, Target]] = dict,
     ) -> None:
         self.store = store
         self.clock = clock
         self.settings = settings
         self.metrics = metrics or Metrics()
+        self._delivering = delivering  # the targets that this process itself delivers to
         self.targets = TargetRegistry(store, targets, users, settings)
         self.limits = Limits(store, settings)
         self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
@@ -73,6 +77,11 @@ class Service:
         if since >= OFFSET_GOOD_FOR or abs(here - was_here - since) > OFFSET_DRIFT:
             self._offset, self._measured = await self.store.now() - here, (here, passed)
         return here + self._offset
+
+    async def test_target(self, name: str, *, via: str) -> Tested:
+        """Send one test wake through a target of this process. No alarm is set and nothing is kept."""
+        target = target_named(name, self._delivering())
+        return await send_test(target, wake_for_test(self.settings, name, now=await self.now(), via=via))
 
     # Keep house
 

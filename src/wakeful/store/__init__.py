@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
+from wakeful.store.figures import Figures
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
 from wakeful.store.following import NewAlarm as NewAlarm
@@ -169,6 +170,11 @@ class Store(Protocol):
     @property
     def tasks(self) -> TaskDoor:
         """The SQL door: another program's table of tasks."""
+        ...
+
+    @property
+    def figures(self) -> Figures:
+        """Counts over time and owners, for people who look."""
         ...
 
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks

@@ -18,11 +18,9 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from wakeful import views
-from wakeful.config import Settings
 from wakeful.errors import WakefulError
-from wakeful.http.context import Context
 from wakeful.http.endpoint import routed
-from wakeful.http.live.open_connections import End, OpenConnections
+from wakeful.http.live.open_connections import End
 from wakeful.http.live.rpc import (
     MESSAGE_LIMIT,
     AlarmMethods,
@@ -33,11 +31,9 @@ from wakeful.http.live.rpc import (
     params_of,
 )
 from wakeful.http.live.sse import OPERATIONS, LiveContext, principal_of
-from wakeful.http.security.auth import UNAUTHORIZED, Auth, Principal
+from wakeful.http.security.auth import UNAUTHORIZED, Principal
 from wakeful.http.security.guard import Guard, Refusal, refused
-from wakeful.service import Service
-from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
-from wakeful.store import Store
+from wakeful.service.live import WHATS, LiveEvent, Subscription
 
 TOO_SLOW: Final = 4408
 TOO_LONG: Final = 1009
@@ -46,9 +42,7 @@ MESSAGES_AT_ONCE: Final = 8  # events sent to one socket before others have thei
 CLOSE_WITHIN: Final = 5.0  # seconds for the last word to someone who may not be reading
 
 
-def routes(service: Service, store: Store, live: Live, auth: Auth, settings: Settings) -> list[BaseRoute]:
-    open_connections = OpenConnections(auth, service.inbox_signal, service.clock)
-    followed = LiveContext(Context(service, store, settings), live, auth, open_connections)
+def routes(followed: LiveContext) -> list[BaseRoute]:
     return [
         WebSocketRoute("/v1/ws", WebSocketDoor(followed)),
         Route("/v1/ws", _upgrade, methods=["GET"]),

@@ -7,14 +7,11 @@ As long as a database has never had a token, any caller on loopback acts as its 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
 import ipaddress
 import logging
 import re
-import secrets
 from collections import OrderedDict
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -22,21 +19,21 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.config import Settings
-from wakeful.errors import Forbidden, InvalidRequest, StoreUnavailable, Unauthorized, WakefulError
+from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.http.security.connection_limiter import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import Outgoing, Rate
-from wakeful.moments import whole_ms
 from wakeful.service.caller import Caller
+from wakeful.service.tokens import PREFIX as PREFIX
+from wakeful.service.tokens import SCOPES as SCOPES
+from wakeful.service.tokens import mint as mint
+from wakeful.service.tokens import secret_hash
 from wakeful.store import Store, Token
 
 log = logging.getLogger("wakeful.auth")
 
-SCOPES: Final = ("read", "write", "admin")  # each implies the ones before it
-PREFIX: Final = "wk_"
 PRINCIPAL: Final = "wakeful.principal"
 GOOD_FOR: Final = timedelta(seconds=2)  # how long a lookup is believed: a revocation takes effect within that
 TOUCH_EVERY: Final = timedelta(minutes=1)
@@ -76,47 +73,6 @@ class Principal(Struct, frozen=True):
             )
 
 
-def mint(
-    owner: str,
-    scopes: Iterable[str],
-    *,
-    now: datetime,
-    lasts: timedelta | None = None,
-    label: str = "",
-    id: str = "",
-) -> tuple[str, Token]:
-    """Create a token; return the secret text, which is shown once, and the record to store."""
-    now = whole_ms(now)
-    asked = list(scopes)
-    given = tuple(scope for scope in SCOPES if scope in asked)
-    if unknown := [scope for scope in asked if scope not in SCOPES] or ([] if given else [""]):
-        raise InvalidRequest(
-            f"{unknown[0]!r} is not a scope",
-            field="scopes",
-            fix=f"Accepted: {', '.join(SCOPES)}, separated by commas.",
-        )
-    for field, text in (("owner", owner), ("label", label)):
-        check_text(field, text, TEXT_LIMIT)
-    if not owner.strip():
-        raise InvalidRequest("it is empty", field="owner", fix="Name the owner whose alarms the token is for.")
-    secret = secrets.token_urlsafe(32)
-    token = Token(
-        id=id or secrets.token_hex(8),
-        owner_did=owner,
-        hash=_hash(secret),
-        scopes=given,
-        label=label,
-        created_at=now,
-        expires_at=None if lasts is None else now + lasts,
-    )
-    return f"{PREFIX}{token.id}_{secret}", token
-
-
-def _hash(secret: str) -> bytes:
-    # No slow hash: there is no guessing 256 random bits.
-    return hashlib.sha256(secret.encode()).digest()
-
-
 class Auth:
     """Finds the principal of a request. Lookups are cached for two seconds."""
 
@@ -146,7 +102,7 @@ class Auth:
             raise Unauthorized("this is not a wakeful token", field="Authorization", fix=_HOW)
         token = await self._token(found[1])
         # Compared also where there is none: how long this takes says nothing.
-        same = hmac.compare_digest(_hash(found[2]), token.hash if token is not None else bytes(32))
+        same = hmac.compare_digest(secret_hash(found[2]), token.hash if token is not None else bytes(32))
         if token is None or not same:
             raise Unauthorized("this token is not known here", field="Authorization", fix=_HOW)
         now = self._clock.now()
@@ -202,6 +158,10 @@ class Auth:
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         return token
+
+    def forget(self, id: str) -> None:
+        """Look this token up again at its next use: it was revoked just now."""
+        self._seen.pop(id, None)
 
     async def _touch(self, token: Token, now: datetime) -> None:
         last = self._touched.get(token.id) or token.last_used_at

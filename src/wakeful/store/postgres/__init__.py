@@ -46,6 +46,7 @@ from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
+from wakeful.store.postgres.figures import PostgresFigures
 from wakeful.store.postgres.hints import Hints
 from wakeful.store.postgres.inspection import inspected
 from wakeful.store.postgres.migrate import Migrator
@@ -119,6 +120,7 @@ class PostgresStore:
         self.tasks = self._writes.tasks = PostgresTasks(
             self._database, self._writes, naming=naming, moment=self._moment
         )
+        self.figures = PostgresFigures(self._database.look, self._turns, naming=naming, moment=self._moment)
         self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
         self._adding = GroupCommit(self._add, room=room)

@@ -63,6 +63,7 @@ from wakeful.store.rows import (
     to_worker,
 )
 from wakeful.store.sqlite import writes
+from wakeful.store.sqlite.figures import SqliteFigures
 from wakeful.store.sqlite.file import check_path, describe, make
 from wakeful.store.sqlite.inspection import inspected
 from wakeful.store.sqlite.original import Original, check_expected
@@ -107,6 +108,7 @@ class SqliteStore(SqliteTokens):
         self._within = read_within.total_seconds()
         self._turns = ReadTurns(reads_per_owner)
         self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
+        self.figures = SqliteFigures(self._look, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
         self._make()

@@ -29,6 +29,7 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
 from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
+from wakeful.testing.conformance.counting import TestFigures
 from wakeful.testing.conformance.finding import (
     TestFinding,
     TestFires,
@@ -72,6 +73,7 @@ __all__ = [
     "TestDoor",
     "TestEditing",
     "TestEvents",
+    "TestFigures",
     "TestFinding",
     "TestFires",
     "TestFollowing",

@@ -1,0 +1,76 @@
+"""What the buttons do: the same verbs as everywhere, then back to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.responses import Response
+
+from wakeful.dashboard.page import Visit
+from wakeful.dashboard.reader_zone import reader_zone
+from wakeful.errors import NotFound
+
+Action = Callable[[Visit, str], Awaitable[str]]
+
+
+async def _pause(visit: Visit, id: str) -> str:
+    await visit.alarms.pause(id, reason=visit.field("reason"))
+    return "Paused."
+
+
+async def _resume(visit: Visit, id: str) -> str:
+    await visit.alarms.resume(id)
+    return "Resumed."
+
+
+async def _snooze(visit: Visit, id: str) -> str:
+    if said := visit.field("until"):
+        understood = await visit.alarms.parse(said, timezone=reader_zone(visit))
+        await visit.alarms.snooze(id, until=understood.next(1)[0])
+    else:
+        await visit.alarms.snooze(id, visit.field("for") or "1h")
+    return "Snoozed."
+
+
+async def _cancel(visit: Visit, id: str) -> str:
+    done = await visit.alarms.cancel(id, reason=visit.field("reason"))
+    return "Cancelled; an attempt was under way and may still arrive." if done.in_flight else "Cancelled."
+
+
+ON_ALARM: Final[dict[str, Action]] = {"pause": _pause, "resume": _resume, "snooze": _snooze, "cancel": _cancel}
+
+
+async def on_alarm(visit: Visit) -> Response:
+    id, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
+    if verb == "fire":
+        made = await visit.alarms.fire(id)
+        return visit.back(f"/alarms/{made.id}", "Fired: this is the copy that is due now.")
+    if verb not in ON_ALARM:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    return visit.back(visit.field("back") or f"/alarms/{id}", await ON_ALARM[verb](visit, id))
+
+
+async def on_fire(visit: Visit) -> Response:
+    id, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
+    if verb == "retry":
+        await visit.alarms.retry(id)
+    elif verb == "done":
+        await visit.alarms.completed(id, visit.field("result"))
+    else:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    said = "It is tried again." if verb == "retry" else "Reported as done."
+    return visit.back(visit.field("back") or f"/alarms/{id.partition('@')[0]}", said)
+
+
+async def on_target(visit: Visit) -> Response:
+    visit.principal.need("admin")
+    name, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
+    service = visit.context.service
+    if verb == "pause":
+        await service.targets.pause(name, by=visit.principal.by, reason=visit.field("reason"))
+    elif verb == "resume":
+        await service.targets.resume(name, by=visit.principal.by)
+    else:
+        raise NotFound(f"there is no action {verb!r}", field="verb")
+    return visit.back(visit.field("back") or "/targets", f"{name} is {verb}d.")

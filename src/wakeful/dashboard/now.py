@@ -1,0 +1,107 @@
+"""`/`: what needs you, what comes next, what just happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from wakeful.alarm import Alarm
+from wakeful.dashboard.page import Visit
+from wakeful.dashboard.reader_zone import reader_zone
+from wakeful.schedule import zone
+from wakeful.service.attention import UNREAD_AFTER, Need
+from wakeful.service.attention import needs as needing
+from wakeful.service.bulk import alarms_of
+
+HOURS: Final = 24
+AHEAD: Final = 500  # fires that are looked at for the bars
+LISTED: Final = 12
+TAIL: Final = 30
+FAILED: Final = 50
+
+
+class Bar(Struct, frozen=True):
+    """An hour of the day ahead: how many fires, and how tall that is, of 100."""
+
+    at: datetime
+    count: int
+    height: int
+
+
+async def page(visit: Visit) -> Response:
+    values = await _needs(visit) | await _coming(visit) | await _tail(visit)
+    return visit.show("now.html", here="now", **values)
+
+
+async def needs(visit: Visit) -> Response:
+    return visit.show("parts/needs.html", **await _needs(visit))
+
+
+async def coming(visit: Visit) -> Response:
+    return visit.show("parts/next.html", **await _coming(visit))
+
+
+async def tail(visit: Visit) -> Response:
+    return visit.show("parts/tail.html", **await _tail(visit))
+
+
+async def _needs(visit: Visit) -> dict[str, Any]:
+    alarms, service = visit.alarms, visit.context.service
+    now = await service.now()
+    paused = await alarms.find(status="paused", limit=FAILED)
+    retrying = await alarms.fires(status="retrying", limit=FAILED)
+    known = await alarms_of(alarms, retrying)
+    found = needing(
+        await alarms.failed(limit=FAILED),
+        paused,
+        await service.targets.served(),
+        await service.targets.states() if visit.is_operator else {},
+        is_pending=bool(await alarms.active(limit=1)),
+        now=now,
+        retrying=[(fire, known[fire.alarm_id]) for fire in retrying if fire.alarm_id in known],
+        unread=await alarms.fires(status="waiting", until=now - UNREAD_AFTER, limit=FAILED),
+    )
+    return {"needs": _known_here(visit, found), "now": now}
+
+
+def _known_here(visit: Visit, found: Sequence[Need]) -> list[Need]:
+    return [need for need in found if visit.is_operator or need.what not in ("nobody", "clock")]
+
+
+async def _coming(visit: Visit) -> dict[str, Any]:
+    now = await visit.context.service.now()
+    agenda = await visit.alarms.agenda(hours=HOURS, limit=AHEAD)
+    return {
+        "bars": bars(agenda, now.astimezone(zone(reader_zone(visit)))),
+        "total": len(agenda),
+        "agenda": agenda[:LISTED],
+        "more": len(agenda) - LISTED,
+        "now": now,
+        "counted_until": agenda.further[0] if agenda.further else None,
+    }
+
+
+def bars(agenda: Sequence[tuple[datetime, Alarm]], now: datetime) -> list[Bar]:
+    """The hours that begin with the one `now` is in, as the clocks of its zone have them."""
+    first = now.replace(minute=0, second=0, microsecond=0)
+    counts = Counter(int((at - first).total_seconds() // 3600) for at, _ in agenda)
+    most = max(counts.values(), default=0)
+    return [
+        Bar(
+            (first.astimezone(UTC) + timedelta(hours=hour)).astimezone(now.tzinfo),
+            counts[hour],
+            100 * counts[hour] // most if most else 0,
+        )
+        for hour in range(HOURS)
+    ]
+
+
+async def _tail(visit: Visit) -> dict[str, Any]:
+    found = await visit.alarms.history(limit=2 * TAIL)
+    fires = [line for line in found if "@" in line.id][:TAIL]
+    return {"fires": fires, "now": await visit.context.service.now()}

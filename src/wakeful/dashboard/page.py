@@ -1,0 +1,231 @@
+"""What every page stands in: who visits, what they may do, and how a template becomes an answer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import jinja2
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from wakeful import __version__
+from wakeful.dashboard import words
+from wakeful.dashboard.sign_in_link import SignInLink
+from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
+from wakeful.http.context import Context
+from wakeful.http.endpoint import whole_body
+from wakeful.http.live.sse import LiveContext
+from wakeful.http.security.auth import SCOPES, Principal
+from wakeful.http.security.guard import problem, refuse_pages
+from wakeful.service import Alarms
+
+COOKIE: Final = "wakeful_token"
+FIELDS: Final = 2000  # in one form: a selection of as many alarms
+Form = dict[str, list[str]]
+_KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_STATIC: Final = files("wakeful.dashboard") / "static"
+# Nothing but what this server sends itself: no inline script, no inline style, no frame around it.
+_CSP: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "content-security-policy": _CSP,
+    "cache-control": "no-store",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Visit(Struct, frozen=True):
+    """One request of one person: whose alarms, and with which rights."""
+
+    dashboard: Dashboard
+    request: Request
+    principal: Principal
+    csrf: str
+    form: Form = {}
+
+    @property
+    def alarms(self) -> Alarms:
+        return self.dashboard.context.service.of(self.principal.caller("dashboard"))
+
+    @property
+    def context(self) -> Context:
+        return self.dashboard.context
+
+    @property
+    def may_write(self) -> bool:
+        return self._has("write")
+
+    @property
+    def is_operator(self) -> bool:
+        """Whoever runs this server: targets, workers and other owners are theirs to see."""
+        return self._has("admin")
+
+    def _has(self, scope: str) -> bool:
+        return bool(self.principal.scopes.intersection(SCOPES[SCOPES.index(scope) :]))
+
+    @property
+    def root(self) -> str:
+        return str(self.request.scope.get("root_path", ""))
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether a script asked, for a part of the page that is there."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def query(self, name: str) -> str:
+        return self.request.query_params.get(name, "").strip()
+
+    def field(self, name: str) -> str:
+        return self.form.get(name, [""])[0].strip()
+
+    def fields(self, name: str) -> list[str]:
+        return self.form.get(name, [])
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+        return self.dashboard.show(template, status, visit=self, root=self.root, **values)
+
+    def back(self, path: str, said: str = "") -> Response:
+        """Go to a page, with a word on what was done. A script is told where to go; a browser is sent."""
+        # What a form says may have been written by anyone: it leads to a page of ours, or to the first one.
+        is_ours = path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path
+        place = self.root + (path if is_ours else "/")
+        response = Response(status_code=204, headers={"hx-location": place}) if self.is_fragment else None
+        response = response or RedirectResponse(place, 303)
+        if said:
+            response.set_cookie("wakeful_said", said[:300].encode().hex(), max_age=10, path="/", samesite="strict")
+        return response
+
+
+Page = Callable[[Visit], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Dashboard:
+    def __init__(self, context: Context, live: LiveContext, link: SignInLink) -> None:
+        self.context = context
+        self.live = live
+        self.link = link
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("wakeful.dashboard"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= words.FILTERS
+        self._templates.globals |= {"version": __version__, "asset": asset}
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+        text = self._templates.get_template(template).render(**values)
+        return HTMLResponse(text, status, headers=HEADERS)
+
+    # Who may come in
+
+    def open(self, page: Callable[[Dashboard, Request], Awaitable[Response]]) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            try:
+                return await page(self, request)
+            except WakefulError as error:
+                return self.refused(request, error)
+
+        return answer
+
+    def reading(self, page: Page) -> Endpoint:
+        return self._answering(page, "read")
+
+    def changing(self, action: Page) -> Endpoint:
+        return self._answering(action, "write")
+
+    def _answering(self, page: Page, scope: str) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            root = str(request.scope.get("root_path", ""))
+            try:
+                visit = await self.visit(request, scope)
+                return await page(visit)
+            except Unauthorized:
+                place = f"{root}/login"
+                if request.headers.get("hx-request") == "true":
+                    return Response(status_code=204, headers={"hx-redirect": place})
+                return RedirectResponse(place, 303)
+            except WakefulError as error:
+                return self.refused(request, error)
+
+        return answer
+
+    def refused(self, request: Request, error: WakefulError) -> Response:
+        root = str(request.scope.get("root_path", ""))
+        return self.show("error.html", problem(error).status, error=error, visit=None, root=root)
+
+    async def visit(self, request: Request, scope: str) -> Visit:
+        auth = self.live.auth
+        token = request.cookies.get(COOKIE, "")
+        principal = await auth.principal(f"Bearer {token}" if token else None)
+        if principal.local:
+            refuse_pages(request.scope)
+        auth.admit(principal)
+        principal.need(scope)
+        csrf = await self._csrf(principal)
+        if scope == "read":
+            return Visit(self, request, principal, csrf)
+        form = await form_of(request)
+        if not hmac.compare_digest(form.get("csrf", [""])[0].encode(), csrf.encode()):
+            raise Forbidden(
+                "this form is not from a page of this server", field="csrf", fix="Reload the page and try again."
+            )
+        return Visit(self, request, principal, csrf, form)
+
+    async def _csrf(self, principal: Principal) -> str:
+        """A word that only our own pages know. It outlives a restart: whoever has a form open can still send it."""
+        keys = await self.context.store.report_keys()
+        who = f"dashboard form\0{principal.owner}\0{principal.token_id}"
+        return hmac.new(keys.current, who.encode(), hashlib.sha256).hexdigest()
+
+
+async def form_of(request: Request) -> Form:
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Forbidden("a page of another site may not change anything here", field="Sec-Fetch-Site")
+    found: Form = {}
+    try:
+        pairs = parse_qsl(
+            (await whole_body(request)).decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"
+        )
+    except ValueError as error:
+        raise InvalidRequest(f"the form cannot be read ({error})", field="form") from None
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _hashed() -> dict[str, str]:
+    return {
+        found.name: hashlib.sha256(found.read_bytes()).hexdigest()[:12]
+        for found in _STATIC.iterdir()
+        if found.name.endswith(tuple(_KINDS))
+    }
+
+
+_HASHES: Final = _hashed()
+
+
+def asset(name: str) -> str:
+    """A file of ours under a name that changes with it, so that browsers may keep it for good."""
+    return f"/static/{name}?{_HASHES[name]}"
+
+
+async def static(request: Request) -> Response:
+    name = request.path_params.get("name", "favicon.svg")
+    if name not in _HASHES:
+        return Response("not found", 404, media_type="text/plain")
+    kind = _KINDS[name[name.rindex(".") :]]
+    headers = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+    return Response((_STATIC / name).read_bytes(), headers=headers, media_type=kind)

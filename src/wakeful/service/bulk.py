@@ -1,0 +1,123 @@
+"""One verb on many alarms or fires, a slice at a time, so that each answer comes soon and says how far it is.
+
+What cannot be done to one of them is counted by its reason, and the others are done. A limit that is reached stops
+the slice where it is: going on from there later does the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from wakeful.alarm import Alarm, Fire
+from wakeful.alarm.model import PENDING, UNSUCCESSFUL
+from wakeful.errors import TooMany, WakefulError
+from wakeful.service.verbs import Alarms, Cursor
+from wakeful.store import Matches
+
+SLICE: Final = 100
+COUNTED: Final = 10_000  # further than this nobody counts
+_PAGE: Final = 500
+_WEIGHT: Final = 2_000_000  # characters of rows that are read at once
+# What a verb can be done to. The others that a filter fits are left out, and not counted as done.
+ON_ALARMS: Final[dict[str, tuple[str, ...]]] = {
+    "pause": ("active",),
+    "resume": ("paused",),
+    "snooze": ("active",),
+    "cancel": PENDING,
+}
+ON_FIRES: Final[dict[str, tuple[str, ...]]] = {"retry": UNSUCCESSFUL}
+
+Row = TypeVar("Row", Alarm, Fire)
+Page = Callable[[Cursor | None, int], Awaitable[Matches[Row]]]
+Act = Callable[[str], Awaitable[object]]
+
+
+class Acted(Struct, frozen=True):
+    """What one slice did. `cursor`: where the next begins, None at the end. `stopped`: the limit that was reached."""
+
+    done: int
+    refused: dict[str, int]  # by reason
+    cursor: Cursor | None = None
+    stopped: str = ""
+
+
+def alarms_that_fit(alarms: Alarms, verb: str, filters: dict[str, Any]) -> Page[Alarm]:
+    """Pages of the alarms that a filter fits and a verb can be done to, newest first."""
+    statuses = _both(filters.get("status", ()), ON_ALARMS[verb])
+
+    async def page(cursor: Cursor | None, limit: int) -> Matches[Alarm]:
+        if not statuses:
+            return Matches([])
+        return await alarms.find(**{**filters, "status": statuses}, cursor=cursor, limit=limit, most=_WEIGHT)
+
+    return page
+
+
+def fires_that_fit(alarms: Alarms, verb: str, filters: dict[str, Any]) -> Page[Fire]:
+    statuses = _both(filters.get("status", ()), ON_FIRES[verb])
+
+    async def page(cursor: Cursor | None, limit: int) -> Matches[Fire]:
+        if not statuses:
+            return Matches([])
+        return await alarms.fires(**{**filters, "status": statuses}, cursor=cursor, limit=limit, most=_WEIGHT)
+
+    return page
+
+
+def _both(asked: str | Sequence[str], possible: Sequence[str]) -> tuple[str, ...]:
+    wanted = (asked,) if isinstance(asked, str) and asked else tuple(asked)
+    return tuple(status for status in possible if not wanted or status in wanted)
+
+
+async def count(page: Page[Row], *, most: int = COUNTED) -> int:
+    """How many there are, counted no further than `most`."""
+    found, cursor = 0, None
+    while found < most:
+        some = await page(cursor, min(_PAGE, most - found))
+        found += len(some)
+        if some.further is None:
+            break
+        cursor = some.further
+    return min(found, most)
+
+
+async def act_on_slice(
+    page: Page[Row], act: Act, cursor: Cursor | None, *, fits: Callable[[Row], bool] = lambda _: True
+) -> Acted:
+    """Do it to the next of them. What is made meanwhile is newer than the first of them, and is left alone."""
+    some = await page(cursor, SLICE)
+    acted = await act_on([row.id for row in some if fits(row)], act)
+    if not acted.stopped:
+        return Acted(acted.done, acted.refused, some.further)
+    reached = [row for row in some if fits(row)][: acted.done + sum(acted.refused.values())]
+    return Acted(acted.done, acted.refused, place(reached[-1]) if reached else cursor, acted.stopped)
+
+
+async def act_on(ids: Sequence[str], act: Act) -> Acted:
+    done, refused = 0, Counter[str]()
+    for id in ids:
+        try:
+            await act(id)
+            done += 1
+        except TooMany as error:
+            return Acted(done, dict(refused), stopped=f"{error.message}. {error.fix}".strip())
+        except WakefulError as error:
+            refused[error.message.replace(id, "…")] += 1
+    return Acted(done, dict(refused))
+
+
+def place(row: Alarm | Fire) -> Cursor:
+    """Where a row stands in its list."""
+    return (row.created_at, row.id) if isinstance(row, Alarm) else (row.scheduled_for, row.alarm_id)
+
+
+async def alarms_of(alarms: Alarms, fires: Sequence[Fire]) -> dict[str, Alarm]:
+    """The alarms of these fires, by their id; what belongs to another owner is left out."""
+    store, owner = alarms.service.store, alarms.caller.owner
+    found = await asyncio.gather(*(store.get(id, owner=owner) for id in {fire.alarm_id for fire in fires}))
+    return {alarm.id: alarm for alarm in found if alarm is not None}

@@ -1,0 +1,76 @@
+"""`/alarms` and `/fires`: found by what stands in the address, in pages, with the columns one chose."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from tests.dashboard.pages.desk import Desk, rows
+
+
+async def test_every_filter_stands_in_the_address(desk: Desk) -> None:
+    await desk.alarms.set("in 1 hour", "one", label="red", conversation_id="c1")
+    await desk.alarms.set("every day at 9am", "two", label="blue")
+    paused = await desk.alarms.set("in 1 hour", "three")
+    await desk.alarms.pause(paused.id)
+    for query, found in {
+        "": ["three", "blue", "red"],
+        "?status=paused": ["three"],
+        "?status=active,paused&kind=once": ["three", "red"],
+        "?kind=cron": ["blue"],
+        "?label=red": ["red"],
+        "?conversation_id=c1": ["red"],
+        "?text=tw": ["blue"],
+        "?target=nowhere": [],
+        "?since=1h": ["three", "blue", "red"],
+        "?until=1h": [],
+    }.items():
+        assert rows(await desk.get("/alarms" + query)) == found, query
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("status=gone", "gone"), ("kind=x", "x"), ("since=yesterdayish", "since"), ("cursor=x", "cursor")],
+)
+async def test_a_filter_that_is_not_understood_is_refused_in_words(desk: Desk, query: str, field: str) -> None:
+    answer = await desk.visit("GET", f"/alarms?{query}")
+    assert answer.status == 400
+    assert field in answer.text
+    assert "Traceback" not in answer.text
+
+
+async def test_pages_keep_the_filter_both_ways(desk: Desk) -> None:
+    for number in range(53):
+        await desk.alarms.set("in 1 hour", f"n{number}", label="many")
+    await desk.alarms.set("in 1 hour", "other")
+    first = await desk.get("/alarms?label=many")
+    assert len(rows(first)) == 50
+    [older] = re.findall(r'rel="next" href="([^"]*)"', first)
+    second = await desk.get(older.replace("&amp;", "&"))
+    assert len(rows(second)) == 3
+    assert 'href="/alarms?label=many">← newest' in second
+
+
+async def test_columns_are_chosen_in_the_address_and_kept(desk: Desk) -> None:
+    await desk.alarms.set("in 1 hour", "one", conversation_id="the-talk", key="my-key")
+    usual = await desk.get("/alarms")
+    assert "the-talk" not in usual
+    answer = await desk.visit("GET", "/alarms?columns=key&columns=conversation")
+    assert "the-talk" in answer.text
+    assert "my-key" in answer.text
+    assert "<th>Status</th>" not in answer.text
+    kept = answer.headers["set-cookie"].partition(";")[0]
+    assert kept == "wakeful_columns_alarms=conversation.key"
+    assert "the-talk" in await desk.get("/alarms", cookie=kept)
+
+
+async def test_fires_say_which_alarm_they_are_of(desk: Desk) -> None:
+    wake = await desk.visit.fired()
+    page = await desk.get("/fires")
+    assert rows(page) == ["work"]
+    assert wake.fire_id in page
+    at = (wake.scheduled_for + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert rows(await desk.get(f"/fires?since={at}")) == []
+    assert rows(await desk.get(f"/fires?until={at}&status=delivered")) == ["work"]

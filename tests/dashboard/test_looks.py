@@ -1,0 +1,122 @@
+"""For everyone: enough contrast, names for what is pressed, both themes, the width of a phone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from tests.dashboard.browser import browsing, reading
+from tests.dashboard.test_browser import door, is_live
+from tests.doors.world import Visitor, serving
+from wakeful.store import FireQuery
+from wakeful.testing import store_of
+
+pytestmark = pytest.mark.browser
+AXE = (Path(__file__).parent / "axe.min.js").read_text()
+LONG = "a_long_word_that_nobody_can_break_" * 6
+# What reaches beyond the screen and is not in a part that scrolls by itself.
+WIDE = """[...document.querySelectorAll("main *")].filter(
+    (one) => one.getBoundingClientRect().right > 360 && !one.closest(".scroll, pre")
+).map((one) => one.outerHTML.slice(0, 200))"""
+VIEWS = (
+    "/",
+    "/alarms",
+    "/alarms?text=nothing-like-it",
+    "/fires",
+    "/targets",
+    "/health",
+    "/new",
+    "alarm",
+    "empty",
+    "login",
+)
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+async def full(tmp_path: Path) -> AsyncIterator[tuple[Visitor, str]]:
+    """A server where every view has something to show."""
+    async with serving(str(tmp_path / "w.db"), tick=timedelta(milliseconds=50)) as visit:
+        door(visit)
+        failed = await visit.clock.set(delay=0.01, wake_message=LONG, target="door", label=LONG)
+        await visit.clock.set("every day at 9am", "Morning brief", payload={"page": 3}, conversation_id="c1")
+        paused = await visit.clock.set("in 2 hours", "later")
+        await visit.clock.pause(paused.id, reason="holidays")
+        await visit.fired()
+        while len(await store_of(visit.clock).fires(FireQuery(limit=10))) < 2:
+            pass
+        yield visit, f"/alarms/{failed.id}"
+
+
+async def violations(page: Page) -> list[str]:
+    await page.evaluate(AXE)
+    found = await page.evaluate("axe.run().then(result => result.violations)")
+    return [
+        f"{one['id']} ({one['impact']}): {[node['html'][:160] for node in one['nodes'][:3]]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_view_can_be_read_and_used_by_everyone(
+    browser: Browser, full: tuple[Visitor, str], tmp_path: Path, scheme: str
+) -> None:
+    visit, alarm = full
+    async with reading(browser, visit.url, color_scheme=scheme) as reader:
+        for view in VIEWS[:-2]:
+            page = await reader.open(alarm if view == "alarm" else view)
+            await is_live(page)
+            assert await violations(page) == [], view
+            await page.close()
+        page = await reader.open("/")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        before = await page.evaluate(ground)
+        await page.locator("#theme").click()
+        after = await page.evaluate(ground)
+        assert {before, after} == {"rgb(255, 255, 255)", "rgb(15, 19, 24)"}
+        await page.reload()
+        assert await page.evaluate(ground) == after  # it is remembered
+    async with serving(str(tmp_path / "empty.db")) as empty:
+        async with reading(browser, empty.url, color_scheme=scheme) as reader:
+            for view in ("/", "/alarms", "/fires", "/targets"):
+                assert await violations(await reader.open(view)) == [], view
+        await empty.token("ada")
+        async with reading(browser, empty.url, color_scheme=scheme) as reader:
+            assert await violations(await reader.open("/login")) == []
+
+
+async def test_on_a_phone_no_page_is_wider_than_the_screen(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, alarm = full
+    async with reading(browser, visit.url, viewport={"width": 360, "height": 740}) as reader:
+        for view in VIEWS[:-2]:
+            page = await reader.open(alarm if view == "alarm" else view)
+            width = await page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 360, (view, width, await page.evaluate(WIDE))
+            for title in await page.locator("td.title").all():  # a word in it is not broken into letters
+                box = await title.bounding_box()
+                assert box is None or box["width"] > 100, (view, await title.inner_text())
+            await page.close()
+
+
+async def test_pages_are_read_without_scripts(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, alarm = full
+    async with reading(browser, visit.url, java_script_enabled=False) as reader:
+        for view in VIEWS[:-2]:
+            page = await reader.open(alarm if view == "alarm" else view)
+            assert await page.locator("h1").count() == 1, view
+        page = await reader.open("/new")
+        await page.get_by_label("When").fill("in 1 hour")
+        await page.get_by_label("Message").fill("without a script")
+        async with page.expect_navigation():
+            await page.get_by_role("button", name="Set the alarm").click()
+        assert await page.get_by_role("heading", name="without a script").count() == 1
