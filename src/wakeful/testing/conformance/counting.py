@@ -103,9 +103,9 @@ class TestFigures:
 
     async def test_owners_by_name_with_what_they_have(self, store: Store, clock: ManualClock) -> None:
         now = whole_ms(clock.now())
-        alarm = an_alarm(clock, owner_did="bob", wake_message="x" * 10, payload="{}")
+        alarm = an_alarm(clock, owner_did="bob", wake_message="x" * 10, payload_json="{}")
         await with_fires(store, alarm, a_fire(alarm, status="failed"))
-        over = an_alarm(clock, owner_did="bob", status="cancelled", wake_message="x" * 10, payload="{}")
+        over = an_alarm(clock, owner_did="bob", status="cancelled", wake_message="x" * 10, payload_json="{}")
         await added(store, an_alarm(clock, owner_did="cyd"), over, an_alarm(clock, owner_did="ada"))
         found = await store.figures.owners(after="", limit=10, most=100, since=now - HOUR)
         assert [use.owner for use in found] == ["ada", "bob", "cyd"]
