@@ -79,15 +79,15 @@ async def test_digits_in_cron_are_an_interval_in_milliseconds(gateway: Gateway) 
 
 
 NO_TIMES = [
-    ("", "nothing says when"),
+    ("", "no time was given"),
     ("61 * * * *", "out of range"),
     ("0 0 30 2 *", "never"),
     ("tomorrow at 9", ""),
-    ("0", "no interval"),
+    ("0", "not an interval"),
     ("-5", ""),
     ("9" * 50, ""),
-    ("2030-01-31T09:00:00", "no moment with an offset"),
-    ("2030-02-31T09:00:00Z", "no moment"),
+    ("2030-01-31T09:00:00", "not a moment with an offset"),
+    ("2030-02-31T09:00:00Z", "not a moment"),
 ]
 
 
@@ -229,7 +229,7 @@ async def test_a_list_of_many_comes_in_pages_that_miss_none(gateway: Gateway) ->
             seen += [task["ID"][:4] for task in page["tasks"]]
             cursor = page.get("nextCursor", "")
         assert sorted(seen) == [f"t{number:03}" for number in range(130)]
-        assert "no cursor" in await ana.refused("list_tasks", cursor="gone")
+        assert "not a cursor" in await ana.refused("list_tasks", cursor="gone")
 
 
 async def test_the_newest_task_is_first(gateway: Gateway) -> None:
@@ -289,7 +289,7 @@ async def test_update_without_a_change_and_with_two_moments_is_refused(gateway: 
         before = await rows(gateway)
         assert "Give one of: prompt" in await ana.refused("update_task", taskId=id)
         at = {"cron": "2030-01-31T09:00:00Z", "nextRun": "2031-01-31T09:00:00Z"}
-        assert "names another moment" in await ana.refused("update_task", taskId=id, **at)
+        assert "it is a different moment" in await ana.refused("update_task", taskId=id, **at)
         assert "nextRun: " in await ana.refused("update_task", taskId=id, nextRun="soon")
         assert (await ana("update_task", taskId=id, prompt=BRIEF["prompt"]))["ok"] is True
         assert await rows(gateway) == before
@@ -355,7 +355,7 @@ async def test_another_owner_neither_lists_nor_repeats_one_s_tasks(gateway: Gate
     async with tools(gateway.wakeful) as ana, tools(gateway.wakeful, "eve") as eve:
         mine = (await ana("schedule_task", **BRIEF))["taskId"]
         assert (await eve("list_tasks"))["tasks"] == []
-        assert "no cursor" in await eve.refused("list_tasks", cursor=mine)
+        assert "not a cursor" in await eve.refused("list_tasks", cursor=mine)
         theirs = (await eve("schedule_task", **BRIEF))["taskId"]
         assert theirs != mine
         assert [task["ID"] for task in (await eve("list_tasks"))["tasks"]] == [theirs]

@@ -73,7 +73,7 @@ class TestPages:
     async def test_a_page_of_described_fires_weighs_what_it_tells(self, store: Store, clock: ManualClock) -> None:
         for number in range(4):
             payload = json.dumps("x" * 50_000)  # not a part of it
-            alarm = an_alarm(clock, label=str(number), wake_message="x" * 10_000, payload=payload)
+            alarm = an_alarm(clock, label=str(number), wake_message="x" * 10_000, payload_json=payload)
             await with_fires(store, alarm, a_fire(alarm))
             await clock.advance(1)
         page = await store.described_fires(FireQuery(most=15_000))
