@@ -69,14 +69,19 @@ def environ(**more: str) -> dict[str, str]:
 
 
 def on_a_terminal(
-    *args: str, cwd: Path, typed: Sequence[str] = (), env: Mapping[str, str] | None = None, until: str = ""
+    *args: str,
+    cwd: Path,
+    typed: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    until: str = "",
+    columns: int = COLUMNS,
 ) -> Screen:
     """Run a command to its end; `typed` are lines that are entered, each when the program falls silent.
 
     `until`: it goes on by itself, and is interrupted as by Ctrl-C once it has said this.
     """
     mine, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen(
         [*WAKEFUL, *args],
         stdin=theirs,

@@ -159,7 +159,7 @@ def test_a_key_that_is_taken_follows_on_conflict(run: Run) -> None:
     assert "deduped" in fields(run("at", "1h", "x", "--key", " k "))
     assert "differs in when, wake_message" in run("at", "2h", "y", "--key", "k", code=4).stderr
     assert told(run("at", "2h", "y", "--key", "k", "--on-conflict", "replace", "--json"))["wake_message"] == "y"
-    assert "error: idempotency_key" in run("at", "2h", "y", "--key", "k", "--on-conflict", "error", code=4).stderr
+    assert "error: --key" in run("at", "2h", "y", "--key", "k", "--on-conflict", "error", code=4).stderr
 
 
 def test_ls_in_a_pipe_is_tsv_without_a_heading(run: Run) -> None:

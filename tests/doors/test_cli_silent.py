@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -45,6 +46,11 @@ def wakeful(tmp_path: Path) -> Wakeful:
 
 def fields(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return dict(line.split("\t", 1) for line in done.stdout.splitlines())
+
+
+def plain(text: str) -> str:
+    """Without its colours."""
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
 class TestWordsWithoutQuotes:
@@ -310,10 +316,11 @@ class TestTerminal:
 
     def test_lists_fit_80_columns_with_short_ids_in_the_reader_s_zone(self, wakeful: Wakeful, tmp_path: Path) -> None:
         id = fields(wakeful("at", "2099-07-01T09:00:00Z", "a message that is far too long for a line " * 3))["id"]
-        assert self.shown(tmp_path, "ls") == [
-            "ID             STATUS  NEXT                 SCHEDULE  TARGET  MESSAGE",
-            f"{id[:13]}  active  2099-07-01 11:00:00  once      inbox   a message that is…",
-        ]
-        assert max(map(len, self.shown(tmp_path, "history"))) <= 80
-        assert self.shown(tmp_path, "ls", "--status", "failed")[0].startswith("There are no such alarms.")
+        heading, line = (plain(text) for text in self.shown(tmp_path, "ls"))
+        assert heading.split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "MESSAGE"]
+        assert line.startswith(f"{id[:13]}  active  in ")
+        assert "2099-07-01" in line
+        assert len(line) <= 80
+        assert max(len(plain(text)) for text in self.shown(tmp_path, "history")) <= 80
+        assert plain(self.shown(tmp_path, "ls", "--status", "failed")[0]).startswith("There are no such alarms.")
         assert "--hours 168" in self.shown(tmp_path, "agenda")[0]

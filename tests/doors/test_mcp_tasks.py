@@ -116,7 +116,7 @@ async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) ->
     async with tools(clock, scopes=frozenset({"read"}), local=False) as agent:
         result = await agent.client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
-    assert ("write is needed" in text) == (TASK_TOOLS[tool].scope == "write")
+    assert ("this request needs write" in text) == (TASK_TOOLS[tool].scope == "write")
     assert await store_of(clock).tasks.find() == []
 
 

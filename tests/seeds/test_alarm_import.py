@@ -345,7 +345,7 @@ def test_what_cannot_come_is_listed_and_everything_else_comes(file: AlarmsFile, 
         file.add(process=" "): "process: it is empty",
         file.add(set_at=1.5): "set_at: it is real, not a whole number.",
         file.add(set_at=-1): "set_at: -1 is out of range.",
-        file.add(max_retries=5000): "max_failures: 5000 is not a number of retries.",
+        file.add(max_retries=5000): "max_failures: 5000 retries are not possible.",
         file.add(backoff_ms="soon"): "backoff_ms: it is text, not a whole number.",
     }
     file.sql("update alarm set process = cast(x'ff' as text) where id = ?", [(odd := file.add())])

@@ -348,6 +348,7 @@ async def test_tasks_are_planned_and_targets_looked_at_before_the_first_claim(
     await gateway.connect()
     # It plans too, beside the loop, and could come first by chance.
     monkeypatch.setattr(gateway.wakeful.dispatcher._upkeep, "run", idle)
+    monkeypatch.setattr(gateway.wakeful.dispatcher._upkeep, "resting", True)  # what the clock waits for
     for run in (gateway.wakeful.dispatcher.run, gateway.wakeful.run_due):
         asked: list[str] = []
         dispatcher = gateway.wakeful.dispatcher

@@ -86,7 +86,7 @@ async def test_a_row_that_names_another_s_chat_is_in_error_and_says_nothing(gate
     assert await gateway.messages() == ["do t2", "do t3"]
     assert (await gateway.task("t1"))[0] == "error"
     notes = await store_of(gateway.wakeful).tasks.notes(limit=9)
-    assert notes["t1"] == f"chat_jid: this owner may not write to the chat {OTHERS!r}"
+    assert notes["t1"] == f"chat_jid: this owner is not allowed to write to the chat {OTHERS!r}"
 
 
 async def test_owners_of_the_target_hold_for_tasks_too(gateway: Gateway) -> None:

@@ -164,7 +164,7 @@ async def test_a_standby_is_passed_over(world: World, servers: tuple[Server, Ser
     try:
         store = world.store(dsn=dsn_of(*servers).replace("postgres:@", f"{role}:@"))
         async with asyncio.timeout(30):
-            with pytest.raises(StoreUnavailable, match=r"127.0.0.1:\d+: it does not take writes.*; 127.0.0.1:\d+: it"):
+            with pytest.raises(StoreUnavailable, match=r"127.0.0.1:\d+: it is read-only.*; 127.0.0.1:\d+: it"):
                 await store.now()
         await store.close()
     finally:

@@ -351,7 +351,9 @@ class TestPlans:
     ) -> None:
         with other_program(path) as db:
             sql = queries("sqlite", Naming())[name]
-            plan = db.execute(f"explain query plan {sql}", {"now": 1, "owner": "x", "limit": 1}).fetchall()
+            plan = db.execute(
+                f"explain query plan {sql}", {"now": 1, "owner": "x", "target": "inbox", "limit": 1}
+            ).fetchall()
         assert any(index in str(step[3]) for step in plan)
 
     async def test_text_is_found_in_any_case_of_any_language(self, file: SqliteStore, clock: ManualClock) -> None:

@@ -202,7 +202,7 @@ def _read(text: bytes) -> Line:
 def _check(alarm: Alarm) -> None:
     """Refuse what nobody could have set: it would trouble whoever has to deliver it."""
     check_texts(alarm)
-    check_payload(alarm.payload)
+    check_payload(alarm.payload_json)
     if not _ID.fullmatch(alarm.id):
         raise InvalidRequest(f"{alarm.id[:60]!r} is not the id of an alarm", field="id")
     if alarm.status not in FINISHED and alarm.kind == "cron":
