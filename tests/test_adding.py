@@ -27,8 +27,8 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
     "policy": ("grace", {"config.py"}),  # a setting too
     "fire status": (
         "snoozed",
-        # An alarm can be snoozed as well as a fire: an event of that name, and an outcome.
-        {"alarm/edit.py", "alarm/settle.py", "service/live.py", "dispatcher/observability.py"},
+        # An alarm can be snoozed as well as a fire: an event of that name, and an outcome. And it has a colour.
+        {"alarm/edit.py", "alarm/settle.py", "service/live.py", "dispatcher/observability.py", "cli/colours.py"},
     ),
     # A word of PostgreSQL, and of systemd.
     "target": (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 
 class Clock(Protocol):
@@ -20,11 +20,17 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+BUSY: Final = "busy"
+
+
 @runtime_checkable
 class SteppedClock(Protocol):
-    """A clock that a test moves, and that waits before each step until those who work by it have nothing left to do."""
+    """A clock that a test moves, and that waits before each step for those who work by it.
 
-    def working(self, is_idle: Callable[[], bool]) -> AbstractContextManager[None]: ...
+    `work` says what is under way: None, BUSY, or the deliveries that are out and may themselves wait for something.
+    """
+
+    def working(self, work: Callable[[], object]) -> AbstractContextManager[None]: ...
 
 
 class SystemClock:

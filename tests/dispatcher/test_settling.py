@@ -80,7 +80,7 @@ async def test_the_one_that_cannot_be_written_is_set_aside_and_its_neighbours_se
         assert (await world.read(alarm)).status == ("failed" if alarm is bad else "fired")
         assert fire.status == ("failed" if alarm is bad else "delivered")
     [fire] = await world.fires(bad)
-    assert fire.last_error.startswith("what came of it could not be written down: ")
+    assert fire.last_error.startswith("the outcome could not be written: ")
     assert "broken" not in fire.last_error
     assert len(world.desk.wakes) == 40
 
@@ -102,7 +102,7 @@ async def test_an_alarm_that_is_set_aside_since_it_cannot_be_written_says_so(wor
         await until_settled(world, added.alarm)
     after = await world.read(added.alarm)
     assert after.status == "failed"
-    assert after.last_error.startswith("set aside: what came of it could not be written down: ")
+    assert after.last_error.startswith("set aside: the outcome could not be written: ")
     assert "planned" not in (await acting(world.service, after.owner_did, limited=True).why(after.id)).summary
 
 

@@ -123,7 +123,7 @@ CALLS: Final = (
     _house("doctor", code=1),
     _house("serve", "--port", "0", until=" on http"),
     _house("worker", until=" worker, "),
-    _house("mcp", until="MCP on stdio", code=130),
+    _house("mcp", until="MCP on stdio"),
     _house("init", "new.toml", server="apart"),
     _house("completion", "bash", server="apart"),
     Call(

@@ -112,7 +112,7 @@ def test_on_a_terminal_it_fits_and_is_as_it_was_read(call: Call, house: House, t
     assert text == file.read_text()
 
 
-@named([call for call in CALLS if call.name in LISTS and call.name != "wait"])
+@named(tuple(call for call in CALLS if call.name in LISTS and call.name != "wait"))
 def test_a_list_fits_a_terminal_of_80_columns(call: Call, house: House, tmp_path: Path) -> None:
     cwd = house.cwd(call, tmp_path)
     shown = on_a_terminal(*house.args(call, "a"), cwd=cwd, env={"XDG_CONFIG_HOME": str(cwd / "config")}).text

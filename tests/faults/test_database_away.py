@@ -28,7 +28,7 @@ async def test_a_worker_outlives_its_database_and_fires_what_fell_due_meanwhile(
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
                 await scene.add("refused")
-        await until(lambda: "the store is away" in worker.log, "the worker notices")
+        await until(lambda: "the store cannot be reached" in worker.log, "the worker notices")
         await until(lambda: SystemClock().now() > waiting[0].next_fire_at, "they are due")
         assert worker.running
         await asyncio.to_thread(pg_cluster.start)

@@ -134,9 +134,9 @@ async def test_the_commands_refuse_in_plain_words_and_tell_what_they_did(tmp_pat
     await wakeful(settings, "at", "2099-01-01T00:00:00Z", "x", cwd=tmp_path)
     made = await wakeful(settings, "backup", "b.db", cwd=tmp_path)
     assert made["rows"]["alarms"] == 1
-    assert "b.db exists. Name another file, or give --overwrite." in await wakeful(
-        settings, "backup", "b.db", cwd=tmp_path, code=4
-    )
+    there = await wakeful(settings, "backup", "b.db", cwd=tmp_path, code=4)
+    assert '"b.db exists"' in there
+    assert "Name another file, or give --overwrite." in there
     await wakeful(settings, "backup", "b.db", "--overwrite", cwd=tmp_path)
     assert "is not empty (alarms: 1)" in await wakeful(settings, "restore", "b.db", cwd=tmp_path, code=4)
     unasked = await wakeful(settings, "restore", "b.db", "--replace", cwd=tmp_path, code=4)

@@ -175,7 +175,7 @@ class TestAtTheNextStart:
     ) -> None:
         await added(file, an_alarm(clock))
         deleted(path)
-        with pytest.raises(StoreUnavailable, match=r"is gone, and wakeful\.db-wal .*-wal and .*-shm first.*--create"):
+        with pytest.raises(StoreUnavailable, match=r"the note wakeful\.db-wal .*-wal and .*-shm first.*--create"):
             await migrated(path)
         with pytest.raises(StoreUnavailable):
             await file.stats()
@@ -189,7 +189,7 @@ class TestAtTheNextStart:
         await migrated(path)
         expect(path)
         deleted(path)
-        with pytest.raises(StoreUnavailable, match=r"is gone, and \.wakeful\.db\.expected beside it") as refusal:
+        with pytest.raises(StoreUnavailable, match=r"the note \.wakeful\.db\.expected beside it") as refusal:
             await migrated(path)
         assert not refusal.value.passing
         begin_anew(path)

@@ -43,9 +43,9 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
         from wakeful.mcp import stdio
 
         async with _asking(clock.settings) as principal_of:
-            log.info("MCP on stdio, store %s", shown(clock.settings.db))
             await principal_of(None)  # a wrong token ends it here, where its owner sees why
             async with _dispatching(clock, wanted=dispatch):
+                log.info("MCP on stdio, store %s", shown(clock.settings.db))
                 await stdio(clock.service, clock.settings, principal_of)
 
     asked().run(answer, creates=True, delivers=True, **flags)

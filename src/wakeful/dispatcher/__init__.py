@@ -33,7 +33,7 @@ from wakeful.alarm import (
     release,
     settle,
 )
-from wakeful.clock import Clock, SteppedClock, SystemClock, stopwatch, within
+from wakeful.clock import BUSY, Clock, SteppedClock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
@@ -101,7 +101,7 @@ class Dispatcher:
         self._event_loop = asyncio.get_running_loop()
         self._state, self._looked, self._awake_at = "running", stopwatch(), self._clock.monotonic()
         self._upkeep.heard = self._looked
-        by_hand = self._clock.working(self._is_idle) if isinstance(self._clock, SteppedClock) else nullcontext()
+        by_hand = self._clock.working(self._work) if isinstance(self._clock, SteppedClock) else nullcontext()
         try:
             with by_hand:
                 await self._run()
@@ -109,10 +109,13 @@ class Dispatcher:
             self._state = "ended"
             self._teller.wakes.sum_up()
 
-    def _is_idle(self) -> bool:
-        """Whether it only waits for time to pass, or for somebody else."""
-        is_asleep = self._napping and not self._woken.is_set() and self._upkeep.resting
-        return is_asleep and len(self._flights) == 0
+    def _work(self) -> object:
+        """What is under way, for a clock that is moved by hand."""
+        if not self._napping or self._woken.is_set() or not self._upkeep.resting:
+            return BUSY
+        if any(flight.task is None for flight in self._flights):
+            return BUSY  # it came back, and is being written
+        return frozenset((flight.alarm.id, flight.alarm.claim) for flight in self._flights) or None
 
     @property
     def health(self) -> DispatcherHealth:

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from wakeful.clock import stopwatch
+from wakeful.clock import BUSY, stopwatch
 
 NEW_YEAR: Final = datetime(2030, 1, 1, tzinfo=UTC)
 _TURNS: Final = 25  # of the loop, after each sleeper that woke: enough for a chain of awaits
 
 
 OWN: Final = 2  # sleepers of a dispatcher that is idle: its loop and its upkeep
-PATIENCE: Final = 0.25  # real seconds for a delivery that may itself be waiting for this clock
+PATIENCE: Final = 0.5  # real seconds for deliveries, which may themselves wait for this clock or for the test
 LONGEST: Final = 10.0  # real seconds for any other
 
 
@@ -25,7 +25,7 @@ class ManualClock:
     """Time as a test wants it. Sleepers wake in the order of their moments while the clock is moved past them.
 
     A dispatcher that runs by it (`clock.run()`) is waited for: when `advance` returns, what fell due has been delivered
-    and written. A handler that itself sleeps by this clock is given a moment, and then left to it.
+    and written. A handler that waits for something else is given a moment, once, and then left to it.
     """
 
     def __init__(self, now: datetime = NEW_YEAR) -> None:
@@ -33,7 +33,8 @@ class ManualClock:
         self._passed = timedelta(0)  # what sleepers go by: setting the clock back makes nobody sleep longer
         self._sleepers: list[tuple[timedelta, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
-        self._working: list[Callable[[], bool]] = []
+        self._working: list[Callable[[], object]] = []
+        self._left_alone: object = None  # deliveries that were waited for in vain
 
     def now(self) -> datetime:
         return self._now
@@ -51,21 +52,22 @@ class ManualClock:
         await woken
 
     @contextmanager
-    def working(self, is_idle: Callable[[], bool]) -> Iterator[None]:
-        """Wait for whoever works by this clock, before each step, until it is idle."""
-        self._working.append(is_idle)
+    def working(self, work: Callable[[], object]) -> Iterator[None]:
+        """Wait for whoever works by this clock, before each step, until nothing is under way."""
+        self._working.append(work)
         try:
             yield
         finally:
-            self._working.remove(is_idle)
+            self._working.remove(work)
 
     async def _all_idle(self) -> None:
-        """Until nobody has anything left to do; whoever sleeps by this clock in the middle of it is not waited for."""
+        """Until nobody has anything left to do. Deliveries that wait for something else are waited for once."""
         await _let_run(_TURNS)
         began = stopwatch()
-        while not all(is_idle() for is_idle in self._working):
-            waited = stopwatch() - began
-            if waited > (PATIENCE if self.sleepers > OWN * len(self._working) else LONGEST):
+        while under_way := [found for work in self._working if (found := work()) not in (None, self._left_alone)]:
+            others_sleep = self.sleepers > OWN * len(self._working)
+            if stopwatch() - began > (LONGEST if BUSY in under_way and not others_sleep else PATIENCE):
+                self._left_alone = next((found for found in under_way if found != BUSY), self._left_alone)
                 return
             await _let_threads_run()
 
