@@ -42,7 +42,7 @@ def worker(directory: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory, env=environ)
     try:
         assert process.stderr is not None
-        assert "worker, store wakeful.db" in process.stderr.readline()
+        assert "worker, store" in process.stderr.readline()
         yield process
     finally:
         process.kill()
