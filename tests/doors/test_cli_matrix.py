@@ -236,7 +236,15 @@ def test_following_through_a_server_tells_what_happens_as_it_happens(house: Hous
     env = environ(WAKEFUL_URL=house.url, WAKEFUL_TOKEN=prepared.token)
     # By the beginning of its id: what the server tells has the whole one.
     follow = [*WAKEFUL, "tail", prepared.year[:18], "-f", "--json"]
-    process = subprocess.Popen(follow, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+    # A shell that starts the tests in the background has SIGINT ignored, and its children with it; Ctrl-C has not.
+    process = subprocess.Popen(
+        follow,
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["what"] == "created"
