@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,9 @@ def test_the_brief_is_sent(wakeful_clock):
 
 def test_the_fixture_works_without_a_plugin_for_asyncio(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(PLUGGED)
-    plain = ["-p", "no:asyncio", "-p", "no:xdist", "-p", "wakeful.testing.plugin", "-p", "no:cacheprovider"]
+    plain = ["-p", "no:asyncio", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    if not entry_points(group="pytest11", name="wakeful"):  # pytest finds it by itself where wakeful is installed
+        plain += ["-p", "wakeful.testing.plugin"]
     command = [
         sys.executable,
         "-m",

@@ -205,7 +205,7 @@ def test_a_terminal_sees_an_aligned_table(start: Start) -> None:
     process = start("ls", stdout=theirs)
     os.close(theirs)
     assert process.wait(20) == 0
-    shown = os.read(mine, 10_000).decode().splitlines()
+    shown = re.sub("\x1b\\[[0-9;]*m", "", os.read(mine, 10_000).decode()).splitlines()
     os.close(mine)
     assert shown[0].split() == ["ID", "STATUS", "NEXT", "SCHEDULE", "TARGET", "MESSAGE"]
     assert shown[1].index("active") == shown[0].index("STATUS")

@@ -30,7 +30,7 @@ EVERY_FIELD: dict[str, Any] = {
     "cron_expr": "@every 90m",
     "timezone": "Europe/Berlin",
     "conversation_id": "c",
-    "payload": '{"b": 1,  "a": "é"}',
+    "payload_json": '{"b": 1,  "a": "é"}',
     "status": "paused",
     "idempotency_key": "k",
     "max_failures": 3,

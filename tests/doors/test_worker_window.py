@@ -38,7 +38,7 @@ def free_port() -> int:
 def worker(directory: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
     """A real `wakeful worker`, from the line that says it is up."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
-    command = [*WAKEFUL, "worker", *args]
+    command = [*WAKEFUL, "worker", "--db", "wakeful.db", *args]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory, env=environ)
     try:
         assert process.stderr is not None

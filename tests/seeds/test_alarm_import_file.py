@@ -33,6 +33,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Import a file, and see that nothing in its folder has changed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAKEFUL_DB", str(tmp_path / "wakeful.db"))
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))

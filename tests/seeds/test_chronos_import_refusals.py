@@ -26,6 +26,7 @@ def chronos(pg_dsn: str) -> Iterator[Chronos]:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """In an empty directory, with the router set up; what is refused leaves it empty."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAKEFUL_DB", str(tmp_path / "wakeful.db"))
     monkeypatch.setenv("WAKEFUL_WAKE_URL", "http://127.0.0.1:9/internal/wake")
 
     def run(*args: str, code: int) -> Result:
@@ -89,7 +90,7 @@ def test_a_target_that_is_not_configured_is_refused_with_those_that_are(
     run: Run, chronos: Chronos, dry: list[str]
 ) -> None:
     said = run(chronos.dsn, "--table", chronos.table, "--target", "deck", *dry, code=2).stderr
-    assert "error: target: there is no target 'deck'. Known are: inbox, router." in said
+    assert "error: --target: there is no target 'deck'. Known are: inbox, router." in said
     said = run(chronos.dsn, "--table", chronos.table, "--target-for", "workforced=deck", *dry, code=2).stderr
     assert "there is no target 'deck'" in said
     assert "Give WORD=NAME." in run(chronos.dsn, "--target-for", "workforced", code=2).stderr

@@ -112,7 +112,9 @@ def _remark(status: TargetStatus) -> str:
 def target_pause(name: str, reason: str) -> None:
     """Deliver nothing to a target until it is resumed."""
     asked().settings()  # whoever asks a server is told that this needs the database
-    state = asked().run(lambda clock: clock.service.targets.pause(name, by=clock.settings.owner, reason=reason))
+    state = asked().run(
+        lambda clock: clock.service.targets.pause(name, by=clock.settings.owner, reason=reason), creates=True
+    )
     _state(state, "paused")
 
 

@@ -50,7 +50,7 @@ def import_crontab(file: str, target: str, tz: str | None, system: bool | None, 
         click.echo(f"note: line {line}: {clean(name)}={clean(value)} is not taken along", err=True)
     done: dict[int, Created] = {}
     if yes and not dry_run:
-        answers = asked().run(lambda clock: _set(clock, found.taken, target))
+        answers = asked().run(lambda clock: _set(clock, found.taken, target), creates=True)
         done = {job.line: answer for job, answer in zip(found.taken, answers, strict=True)}
     _tell(found, done, asked().output)
     return 1 if len(found.taken) < len(found.jobs) else 0

@@ -88,14 +88,13 @@ async def _import(
     source: Source, take: Take, settings: Settings, *, must: Collection[str] = (), dry_run: bool
 ) -> Findings:
     """`must`: targets that have to be configured. Any other may be a handler that some process will register."""
-    if not dry_run:
-        check_database(settings, creates=True)
     store = None if dry_run else build_store(settings)
     try:
         configured = await _configured(settings)
         _check_targets(configured, must)
         await source.check()
         if store is not None:
+            check_database(settings, creates=True)
             await store.migrate()  # before the long look: it may be refused
         found = await _through(source, take, settings, label="looking")
         _remark(source, found, settings)

@@ -81,7 +81,7 @@ async def _events(
                 yield event
     finally:
         coming.cancel()
-        await asyncio.wait((coming,))
+        await asyncio.wait((coming,), timeout=2)  # whoever pressed Ctrl-C does not wait for a server
 
 
 async def _next(coming: asyncio.Future[LiveEvent]) -> LiveEvent:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from wakeful import views
@@ -149,12 +151,32 @@ async def inbox(context: Context, call: OperationRequest) -> Response:
 
 
 async def take(context: Context, call: OperationRequest) -> Response:
-    handed = await context.of(call).inbox(limit=call["limit"], wait=call["wait"], target=call["target"] or INBOX)
+    handed = await _unless_they_leave(
+        call.request, context.of(call).inbox(limit=call["limit"], wait=call["wait"], target=call["target"] or INBOX)
+    )
     secret = (await context.store.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     wakes = [_wake(taken, url, secret) for taken in handed]
     return answer(shape.InboxAnswer(wakes=wakes, now=await context.now()))
+
+
+async def _unless_they_leave(request: Request, taking: Coroutine[Any, Any, list[TakenWake]]) -> list[TakenWake]:
+    """Nothing is handed out to a caller who has gone: it would be leased to nobody."""
+    waiting, leaving = asyncio.ensure_future(taking), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise ClientDisconnect
+        return waiting.result()
+    finally:
+        leaving.cancel()
+        waiting.cancel()
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _wake(taken: TakenWake, url: str, secret: bytes) -> shape.InboxWake:
