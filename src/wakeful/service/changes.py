@@ -29,6 +29,7 @@ from wakeful.alarm import (
     resume,
     retry,
     retry_at,
+    skip_next,
     snooze,
     update,
 )
@@ -121,7 +122,7 @@ class ChangeVerbs:
         >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
         '0 8 * * *'
 
-        Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze and cancel it
+        Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze, skip and cancel it
         returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged; and with
         `connection` it happens inside your own transaction, as in `set`.
         """
@@ -210,6 +211,31 @@ class ChangeVerbs:
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
             put_off = ending - now if ending is not None else length or timedelta(0)
             return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
+
+        return await self._change(id, decide)
+
+    async def skip(
+        self, id: str, *, at: datetime | float | str | None = None, connection: Any = None
+    ) -> Changed:
+        """Skip the next fire of a series; the series continues with the one after it.
+
+        >>> str((await clock.skip(alarm.id, at=alarm.next_fire_at)).next_fire_at)
+        '2030-01-02 09:00:00+00:00'
+
+        `at`: the fire that is meant. If that is not the next one, Conflict names the one that is and nothing changes,
+        so that a call with it may be repeated. A one-shot, a paused alarm and a fire that is being delivered are
+        refused too.
+        """
+        if connection is not None:
+            return await (await self._within(connection)).skip(id, at=at)
+        meant = None if at is None else moment(at, "at")
+
+        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
+            nonlocal meant
+            lease = self.service.settings.lease
+            change = skip_next(alarm, fire, now=now, lease=lease, at=meant, by=self.caller.name)
+            meant = alarm.occurrence_at  # if somebody else is faster, never the one after the one that was next
+            return change
 
         return await self._change(id, decide)
 
