@@ -102,8 +102,9 @@ def skip_next(
 ) -> Change:
     """Pass over the next fire of a series, which continues with the occurrence after it.
 
-    `at`: the occurrence that is meant, by its nominal or its due time; another one is not skipped. As when a policy
-    skips, it uses up none of `max_fires`. A fire that was tried already ends as `failed`, and counts like any other.
+    `at`: the occurrence that is meant, by its nominal or its due time (whole seconds are enough, as people are told
+    them); another one is not skipped. As when a policy skips, it uses up none of `max_fires`. A fire that was tried
+    already ends as `failed`, and counts like any other.
     """
     now = whole_ms(now)
     _check_skippable(alarm, fire, at=at, now=now, lease=lease)
@@ -138,7 +139,7 @@ def _check_skippable(alarm: Alarm, fire: Fire | None, *, at: datetime | None, no
         )
     due = alarm.next_fire_at
     upcoming = alarm.occurrence_at.isoformat() + (f" (due at {due.isoformat()})" if due != alarm.occurrence_at else "")
-    if at is not None and whole_ms(at) not in (alarm.occurrence_at, due):
+    if at is not None and whole_ms(at) not in (alarm.occurrence_at, due, due.replace(microsecond=0)):
         gone = ", and that one has been or was skipped already" if at < alarm.occurrence_at else ""
         raise Conflict(
             f"the next fire is the one of {upcoming}, not of {at.isoformat()}{gone}",
