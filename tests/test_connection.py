@@ -78,6 +78,7 @@ async def change_all(clock: wakeful.Wakeful, ids: dict[str, str], connection: An
     await clock.pause(ids["pause"], reason="holiday", connection=connection)
     await clock.resume(ids["resume"], connection=connection)
     await clock.snooze(ids["snooze"], "3h", connection=connection)
+    await clock.skip(ids["skip"], connection=connection)
     await clock.set("in 1 hour", "new", key="set", connection=connection)
 
 
@@ -91,6 +92,7 @@ async def state(clock: wakeful.Wakeful) -> dict[str, Any]:
 async def some(clock: wakeful.Wakeful) -> dict[str, str]:
     verbs = ("cancel", "update", "pause", "resume", "snooze")
     ids = {verb: (await clock.set("in 1 hour", "old", key=verb)).id for verb in verbs}
+    ids["skip"] = (await clock.set("@every 1h", "old", key="skip")).id
     await clock.pause(ids["resume"])
     return ids
 
@@ -108,6 +110,7 @@ async def test_every_change_counts_once_the_caller_commits(clock: wakeful.Wakefu
         "pause": ("paused", "", 1),
         "resume": ("active", "", 1),
         "snooze": ("active", "", 3),
+        "skip": ("active", "", 2),
         "set": ("active", "", 1),
     }
     assert await own.execute("select id from orders") == [(1,)]

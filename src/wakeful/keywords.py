@@ -95,6 +95,7 @@ class OpenKeywords(TypedDict, total=False):
     tasks_target: str | None
     mcp_tasks: bool | None
     chronos_envelope: bool | None
+    dashboard: bool | None
     log_level: Literal["debug", "info", "warning", "error"] | None
     log_format: Literal["text", "json"] | None
     targets: dict[str, dict[str, Any]] | None

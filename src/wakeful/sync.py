@@ -124,6 +124,7 @@ class SyncWakeful:
     pause = _waited(Wakeful.pause)
     resume = _waited(Wakeful.resume)
     snooze = _waited(Wakeful.snooze)
+    skip = _waited(Wakeful.skip)
     fire = _waited(Wakeful.fire)
     cancel = _waited(Wakeful.cancel)
     reset = _waited(Wakeful.reset)

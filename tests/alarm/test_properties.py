@@ -35,10 +35,9 @@ from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.retry import backoff, fraction, spread
 from wakeful.schedule import schedule
 
-from .world import MINUTE, MONDAY, SECOND, World, alarm
+from .world import LEASE, MINUTE, MONDAY, SECOND, World, alarm
 
 CRONS = ["@every 10m", "*/15 * * * *", "0 * * * *", "@every 45s"]
-LEASE = 2 * MINUTE
 
 WAITS = [timedelta(seconds=s) for s in (1, 10, 35, 90, 130, 400, 900, 1800, 4000, 9000)]
 SPELLS = [timedelta(seconds=s) for s in (0, 0, 0, 1, 50, 700, 4000)]
@@ -202,6 +201,10 @@ class Life(RuleBasedStateMachine):
     @rule(wait=waits)
     def snoozed(self, wait: timedelta) -> None:
         self.tried(lambda: self.world.snooze(wait, self.now))
+
+    @rule()
+    def skipped(self) -> None:
+        self.tried(lambda: self.world.skip(self.now))
 
     @rule(which=st.integers(0, 5))
     def retried(self, which: int) -> None:

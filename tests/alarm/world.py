@@ -30,6 +30,7 @@ from wakeful.alarm import (
     resume,
     retry,
     settle,
+    skip_next,
     snooze,
     sweep,
     update,
@@ -37,6 +38,7 @@ from wakeful.alarm import (
 
 MONDAY = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+LEASE = 2 * MINUTE
 DONE, ARRIVED, BROKEN = Completed("ok"), Delivered("HTTP 200"), Failed("HTTP 503")
 AWAITED = Delivered("HTTP 202", awaits_report=True)
 
@@ -131,6 +133,9 @@ class World:
 
     def snooze(self, wait: timedelta, now: datetime) -> None:
         assert self.write(snooze(self.alarm, self.fire, wait, now=now, by="ada"))
+
+    def skip(self, now: datetime, *, at: datetime | None = None) -> None:
+        assert self.write(skip_next(self.alarm, self.fire, now=now, lease=LEASE, at=at, by="ada"))
 
     def update(self, now: datetime, *, version: int | None = None, **fields: Any) -> None:
         wanted, inbox = edit(**fields), tuple(self.fires.values())

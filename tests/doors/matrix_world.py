@@ -94,6 +94,7 @@ CALLS: Final = (
     Call("resume", lambda o: [o.brief]),
     Call("edit", lambda o: [o.tea, "--message", "Drink the tea", "--label", "table"]),
     Call("snooze", lambda o: [o.year, "400 days"]),
+    Call("skip", lambda o: [o.year]),
     Call("fire", lambda o: [o.tea]),
     Call("retry", lambda _: ["--failed", "--dry-run"]),
     Call("done", lambda o: [o.taken, "paid"]),

@@ -93,6 +93,10 @@ async def the_whole_round(agent: Agent) -> None:
     paused = await agent("alarm_update", id=id, action="pause", reason="holiday")
     assert (paused["alarm"]["status"], paused["alarm"]["paused_reason"]) == ("paused", "holiday")
     assert (await agent("alarm_update", id=id, action="resume"))["alarm"]["status"] == "active"
+    skipped = await agent("alarm_update", id=id, action="skip", at=changed["alarm"]["next_fire_at"])
+    assert skipped["alarm"]["next_fire_at"] > changed["alarm"]["next_fire_at"]
+    again = await agent.refused("alarm_update", id=id, action="skip", at=changed["alarm"]["next_fire_at"])
+    assert "was skipped already" in again
     snoozed = await agent("alarm_update", id=id, action="snooze", **{"for": "100d"})
     assert snoozed["alarm"]["next_fire_at"] > changed["alarm"]["next_fire_at"]
     assert (await agent("alarm_cancel", id=id))["alarm"]["status"] == "cancelled"

@@ -166,7 +166,7 @@ async def test_a_bad_edit_changes_nothing(visit: Visitor, body: dict[str, Any], 
     assert (await visit("GET", path)).json["version"] == 1
 
 
-# Pause, resume, snooze, fire
+# Pause, resume, snooze, skip, fire
 
 
 async def test_a_paused_alarm_says_why_and_goes_on_when_resumed(visit: Visitor) -> None:
@@ -198,6 +198,33 @@ async def test_a_snooze_is_a_length_or_a_moment(visit: Visitor) -> None:
     assert (await visit("POST", path, {"for": "1h"})).told == (409, "conflict", "id")
 
 
+async def test_the_next_fire_of_a_series_is_skipped(visit: Visitor) -> None:
+    alarm = await visit.set(when="every day at 9am")
+    path, first = f"/v1/alarms/{alarm['id']}", at(alarm["next_fire_at"])
+    skipped = await visit("POST", f"{path}/skip", {"at": alarm["next_fire_at"]})
+    assert (skipped.status, skipped.json["in_flight"]) == (200, False)
+    assert at(skipped.json["next_fire_at"]) == first + timedelta(days=1)
+    again = await visit("POST", f"{path}/skip", {"at": alarm["next_fire_at"]})
+    assert again.told == (409, "conflict", "at")
+    assert (first + timedelta(days=1)).isoformat() in again.json["detail"]
+    for empty in (None, b"", {}):
+        before = at((await visit("GET", path)).json["next_fire_at"])
+        after = await visit("POST", f"{path}/skip", empty)
+        assert at(after.json["next_fire_at"]) == before + timedelta(days=1), empty
+    assert (await visit("POST", f"{path}/skip", {"at": "whenever"})).told == (400, "invalid_request", "at")
+    assert (await visit("POST", f"{path}/skip", {"to": "x"})).told == (400, "invalid_request", "to")
+    fires = (await visit("GET", f"{path}/fires")).json["fires"]
+    assert [(fire["status"], fire["reason"]) for fire in fires] == [("skipped", "requested")] * 4
+    assert all(fire["result"].startswith("skipped on request by ") for fire in fires)
+
+
+async def test_a_one_shot_is_not_skipped(visit: Visitor) -> None:
+    alarm = await visit.set()
+    answer = await visit("POST", f"/v1/alarms/{alarm['id']}/skip")
+    assert answer.told == (409, "conflict", "id")
+    assert answer.json["fix"] == "Cancel it, or snooze it."
+
+
 async def test_firing_now_sends_a_copy_and_moves_nothing(visit: Visitor) -> None:
     alarm = await visit.set(target="agent")
     answer = await visit("POST", f"/v1/alarms/{alarm['id']}/fire")
@@ -219,7 +246,7 @@ async def test_a_chain_is_cancelled_and_nothing_else(visit: Visitor) -> None:
     assert (await visit("DELETE", "/v1/alarms?root_id=nope")).told == (404, "not_found", "root_id")
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "snooze", "fire", "why", "fires"])
+@pytest.mark.parametrize("verb", ["pause", "resume", "snooze", "skip", "fire", "why", "fires"])
 async def test_verbs_of_what_is_not_there_are_not_found(visit: Visitor, verb: str) -> None:
     method = "GET" if verb in ("why", "fires") else "POST"
     body = {"for": "1h"} if verb == "snooze" else None

@@ -37,6 +37,7 @@ from wakeful.alarm import (
     report,
     resume,
     retry,
+    skip_next,
     snooze,
     sweep,
     update,
@@ -277,6 +278,11 @@ class Alarms(Acting):
     @rule(nr=which, wait=waits)
     def snoozed(self, nr: int, wait: timedelta) -> None:
         self.owned(self.pick(nr), lambda alarm, fire, now: snooze(alarm, fire, wait, now=now))
+
+    @precondition(lambda self: self.known)
+    @rule(nr=which)
+    def skipped(self, nr: int) -> None:
+        self.owned(self.pick(nr), lambda alarm, fire, now: skip_next(alarm, fire, now=now, lease=LEASE))
 
     @precondition(lambda self: self.known)
     @rule(nr=which)

@@ -98,6 +98,10 @@ FAULTS: Final[dict[str, Fault]] = {
         "        alarm,\n        claim=alarm.claim + 1,\n        version",
         "        alarm,\n        version",
     ),
+    "what is being delivered is skipped": Source("wakeful.alarm.edit", "if alarm.is_leased(now, lease) or (", "if ("),
+    "another fire is skipped than the one that was meant": Source(
+        "wakeful.service.changes", "meant = alarm.occurrence_at  # if", "pass  # if"
+    ),
     "a report that counts twice": Source(
         "wakeful.alarm.report",
         "    if fire.status not in _OPEN or fire.completed_at is not None:",

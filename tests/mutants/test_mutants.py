@@ -71,6 +71,13 @@ CAUGHT_BY: dict[str, list[str]] = {
     "cancel that does not raise the claim": [
         "tests/alarm/test_edit.py::test_whoever_moves_an_alarm_takes_it_from_its_worker"
     ],
+    "what is being delivered is skipped": [
+        "tests/alarm/test_skip.py::test_what_is_being_delivered_can_no_longer_be_skipped"
+    ],
+    "another fire is skipped than the one that was meant": [
+        "tests/service/test_skipping.py"
+        "::test_where_somebody_else_is_faster_the_one_after_is_not_skipped_in_its_place[sqlite-skip]"
+    ],
     "a report that counts twice": [
         "tests/alarm/test_report.py::test_a_report_counts_once",
         "tests/alarm/test_report.py::test_a_reported_failure_counts_once",

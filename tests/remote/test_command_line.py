@@ -22,6 +22,7 @@ VARIES = (
     (re.compile(r"\t1\t\d+\t0$", re.MULTILINE), "\t1\tLATE\t0"),
     (re.compile(r"created_via(\":\"|\t)(cli|http)"), r"created_via\1DOOR"),
     (re.compile(r"worker \S+:\d+"), "WORKER"),
+    (re.compile(r"on request by (cli|local)\b"), "on request by DOOR"),
 )
 
 
@@ -75,6 +76,9 @@ def story(ask: Ask) -> list[tuple[str, Said]]:
     do("pause", brief, "--reason", "lunch")
     do("resume", brief)
     do("resume", tea, "nobody")
+    do("skip", brief)
+    do("skip", brief, "--at", "2020-01-01T00:00:00Z")
+    do("skip", tea)
     do("snooze", brief, "200 days")
     do("snooze", brief, "soon")
     do("history")

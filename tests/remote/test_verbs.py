@@ -16,7 +16,7 @@ from tests.doors.world import Visitor
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
 from wakeful.client import Wakeful
-from wakeful.errors import InvalidRequest, NotFound, WakefulError
+from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms
 
@@ -101,6 +101,13 @@ async def test_alarms_are_changed(house: Visitor, clock: Wakeful) -> None:
     assert (await clock.edit(alarm.id, EditRequest(label=""))).label == ""
     assert (await clock.pause(alarm.id, reason="lunch")).paused_reason == "lunch"
     assert (await clock.resume(alarm.id)).status == "active"
+    series = await clock.set("every day at 9am", "y")
+    skipped = await clock.skip(series.id, at=series.next_fire_at)
+    assert skipped.next_fire_at == series.next_fire_at + timedelta(days=1)
+    with pytest.raises(Conflict) as refused:
+        await clock.skip(series.id, at=series.next_fire_at)
+    assert refused.value.field == "at"
+    assert (await clock.cancel(series.id)).status == "cancelled"
     assert (await clock.snooze(alarm.id, until=datetime(2091, 1, 1, tzinfo=UTC))).next_fire_at.year == 2091
     copy = await clock.fire(alarm.id)
     assert (copy.wake_message, copy.kind) == ("x", "once")
@@ -174,6 +181,7 @@ REFUSED: dict[str, Call] = {
     "nothing to change": lambda clock: clock.update("x"),
     "no such field": lambda clock: clock.update("x", colour="red"),  # type: ignore[call-arg]
     "no length to snooze": lambda clock: clock.snooze("x"),
+    "nothing to skip": lambda clock: clock.skip("x"),
     "no such chain": lambda clock: clock.cancel_chain("x"),
     "a bad zone": lambda clock: clock.parse("tomorrow at 9am", timezone="Mars/Olympus"),
     "no such inbox": lambda clock: clock.inbox(target="nowhere"),

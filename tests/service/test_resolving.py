@@ -75,6 +75,26 @@ async def test_a_fire_is_named_by_the_beginning_of_its_alarm(wake_me: Wakeful, c
     assert (await wake_me.delivery_failed(short, "no")).status == "failed"
     assert (await wake_me.retry(short)).status == "retrying"
     assert (await wake_me.completed("k", "done")).status == "completed"
+    for named in (alarm.id[:13], "k", alarm.id[:13].upper()):
+        assert [one.id for one in await wake_me.fires(named)] == [fire.id]
+    assert await wake_me.fires("nobody") == []
+    assert await wake_me.for_owner("eve").fires(alarm.id[:13]) == []
+
+
+async def test_a_chain_is_named_by_the_beginning_or_the_key_of_its_first_alarm(
+    wake_me: Wakeful, clock: ManualClock
+) -> None:
+    for n, name in enumerate((lambda id: id[:13], lambda _: "k1")):
+        await clock.advance(90_000)
+        root = await wake_me.set("in 1 hour", "root", key=f"k{n}")
+        assert await wake_me.cancel_chain(name(root.id)) == 1
+        assert (await wake_me.get(root.id)).status == "cancelled"
+    bystander = await wake_me.set("in 1 hour", "not of any chain")
+    for unknown in ("nobody", ""):
+        with pytest.raises(NotFound) as refused:
+            await wake_me.cancel_chain(unknown)
+        assert refused.value.field == "root_id"
+    assert (await wake_me.get(bystander.id)).status == "active"
 
 
 async def test_a_whole_id_costs_no_further_read(store: Store, wake_me: Wakeful) -> None:

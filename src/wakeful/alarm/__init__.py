@@ -3,7 +3,7 @@
 from wakeful.alarm.attempts import attempt_number
 from wakeful.alarm.create import GivenTime, Origin, Timing, Wanted, create, differences, understand, user_of
 from wakeful.alarm.defaults import Defaults, default_policy
-from wakeful.alarm.edit import cancel, fire_now, pause, replace_with, resume, snooze, update
+from wakeful.alarm.edit import cancel, fire_now, pause, replace_with, resume, skip_next, snooze, update
 from wakeful.alarm.inbox import in_hand
 from wakeful.alarm.model import (
     ALARM_STATUSES,
@@ -99,6 +99,7 @@ __all__ = [
     "settle",
     "shows",
     "skip",
+    "skip_next",
     "snooze",
     "speaks",
     "sweep",

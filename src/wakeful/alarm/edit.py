@@ -1,4 +1,4 @@
-"""Decide an owner's changes to an alarm: cancel, pause, resume, snooze, update, replace, fire now. Pure.
+"""Decide an owner's changes to an alarm: cancel, pause, resume, snooze, skip, update, replace, fire now. Pure.
 
 Every change of *when* an alarm fires also raises `claim`: a worker that holds it can no longer settle it.
 """
@@ -95,6 +95,63 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
     after = after if resumes else replace(after, next_fire_at=until)
     rows = (*_slept(alarm, fire, until, now), *_some(run))
     return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *rows)
+
+
+def skip_next(
+    alarm: Alarm, fire: Fire | None, *, now: datetime, lease: timedelta, at: datetime | None = None, by: str = ""
+) -> Change:
+    """Pass over the next fire of a series, which continues with the occurrence after it.
+
+    `at`: the occurrence that is meant, by its nominal or its due time (whole seconds are enough, as people are told
+    them); another one is not skipped. As when a policy skips, it uses up none of `max_fires`. A fire that was tried
+    already ends as `failed`, and counts like any other.
+    """
+    now = whole_ms(now)
+    _check_skippable(alarm, fire, at=at, now=now, lease=lease)
+    taken = _taken_back(alarm, now)
+    if fire is not None and fire.status == "retrying":
+        taken = replace(taken, fire_count=alarm.fire_count + 1)
+        rows = _closed(fire, "requested", now)
+    else:
+        said = f"skipped on request by {by}" if by else "skipped on request"
+        untried = _some(skipped_run(alarm, alarm.occurrence_at, alarm.occurrence_at, "requested", now=now))
+        rows = tuple(replace(row, result=said) for row in untried)
+    # What else is overdue would have gone with the wake that is skipped: it is missed, as if that had been delivered.
+    missed = skipped_run(taken, following(taken, alarm.next_fire_at), now, "missed", now=now)
+    after = advance(taken, max(now, alarm.next_fire_at))
+    return _change(alarm, after, "skipped", by, f"the fire of {alarm.occurrence_at.isoformat()}", *rows, *_some(missed))
+
+
+def _check_skippable(alarm: Alarm, fire: Fire | None, *, at: datetime | None, now: datetime, lease: timedelta) -> None:
+    """Refuse to skip what is not the next fire of an active series, or is on its way already."""
+    _refuse_finished(alarm)
+    if alarm.kind == "once":
+        raise Conflict(
+            "the alarm fires only once, so that nothing would be left of it",
+            field="id",
+            fix="Cancel it, or snooze it.",
+        )
+    if alarm.status != "active":
+        raise Conflict(
+            f"the alarm is {alarm.status}; only the next fire of an active one can be skipped",
+            field="id",
+            fix="Resume it first. What comes up while it is paused is skipped without asking.",
+        )
+    due = alarm.next_fire_at
+    upcoming = alarm.occurrence_at.isoformat() + (f" (due at {due.isoformat()})" if due != alarm.occurrence_at else "")
+    if at is not None and whole_ms(at) not in (alarm.occurrence_at, due, due.replace(microsecond=0)):
+        gone = ", and that one has been or was skipped already" if at < alarm.occurrence_at else ""
+        raise Conflict(
+            f"the next fire is the one of {upcoming}, not of {at.isoformat()}{gone}",
+            field="at",
+            fix="Nothing was changed. Give the time of the next fire, if that is to be skipped.",
+        )
+    if alarm.is_leased(now, lease) or (fire is not None and fire.status not in ("retrying", *STEPPED_OVER)):
+        raise Conflict(
+            f"the fire of {upcoming} is being delivered right now and can no longer be skipped",
+            field="id",
+            fix="To skip the one after it, ask again once this one is delivered.",
+        )
 
 
 def update(

@@ -21,7 +21,7 @@ EndedStatus = Literal["completed", "failed", "timed_out", "snoozed", "skipped"]
 FireStatus = Literal["retrying", "waiting", "delivered", EndedStatus]
 CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
-SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled"]
+SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested"]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 

@@ -40,7 +40,8 @@ RETRY_AFTER_LIMIT: Final = 86_400.0
 WORKER_DIED: Final = "worker died"
 REPORTED: Final = "reported"
 _MS: Final = timedelta(milliseconds=1)
-_BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused"})  # reasons of a fire that an owner's change ended
+# Reasons of a fire that an owner's change ended.
+_BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused", "requested"})
 
 
 def begin(alarm: Alarm, fire: Fire | None, *, now: datetime, refused: str = "") -> Change | None:

@@ -42,6 +42,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "resume": ("change", "Resume paused alarms."),
         "edit": ("edit", "Change an alarm: by flags, or in your editor."),
         "snooze": ("change", "Put an alarm off for a while."),
+        "skip": ("change", "Skip the next fire of a series, and keep the series."),
         "fire": ("change", "Fire an alarm now, once more; its own time stays."),
         "retry": ("change", "Open a failed or timed-out fire again."),
         "done": ("change", "Report that the work of a fire is done."),

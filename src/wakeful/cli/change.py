@@ -135,6 +135,22 @@ def snooze_command(words: tuple[str, ...], **given: Any) -> int:
     return 0 if chosen is None else _each(chosen, one)
 
 
+@click.command("skip", cls=Command)
+@click.argument("ids", nargs=-1, required=True, metavar="ID…")
+@click.option("--at", metavar="TIME", help="The fire that is meant; another one is not skipped.")
+def skip_command(ids: tuple[str, ...], at: str | None) -> int:
+    """Skip the next fire of a series, and keep the series.
+
+    With --at (such as "tomorrow at 9am" or 2026-12-24T09:00:00Z) it skips that one or none, and may be repeated. To
+    move a fire instead: wakeful snooze.
+    """
+
+    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await clock.skip(id, at=at))
+
+    return _each(ids, one)
+
+
 @click.command("fire", cls=Command)
 @click.argument("id")
 def fire_command(id: str) -> int:

@@ -33,12 +33,23 @@ async def _snooze(visit: Visit, id: str) -> str:
     return "Snoozed."
 
 
+async def _skip(visit: Visit, id: str) -> str:
+    done = await visit.alarms.skip(id, at=visit.field("at") or None)
+    return "Skipped." if done.status == "active" else "Skipped. It was the last one: the series is over."
+
+
 async def _cancel(visit: Visit, id: str) -> str:
     done = await visit.alarms.cancel(id, reason=visit.field("reason"))
     return "Cancelled; an attempt was under way and may still arrive." if done.in_flight else "Cancelled."
 
 
-ON_ALARM: Final[dict[str, Action]] = {"pause": _pause, "resume": _resume, "snooze": _snooze, "cancel": _cancel}
+ON_ALARM: Final[dict[str, Action]] = {
+    "pause": _pause,
+    "resume": _resume,
+    "snooze": _snooze,
+    "skip": _skip,
+    "cancel": _cancel,
+}
 
 
 async def on_alarm(visit: Visit) -> Response:

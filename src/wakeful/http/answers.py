@@ -43,6 +43,12 @@ class SnoozeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     until: Moment | None = None
 
 
+class SkipBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`at`: the fire that is meant, such as `next_fire_at` or "tomorrow at 9am"; another one is not skipped."""
+
+    at: Moment | None = None
+
+
 class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     when: Annotated[str, Meta(extra_json_schema={"minLength": 1, "examples": ["every weekday at 9am"]})]
     timezone: str | None = None

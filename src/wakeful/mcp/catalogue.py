@@ -117,7 +117,8 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_update",
         title="Change an alarm",
-        about="Change an alarm: its time, message, payload, target (action edit), or pause, resume or snooze it. "
+        about="Change an alarm: its time, message, payload, target (action edit), or pause, resume or snooze it, or "
+        "skip its next fire. "
         'Examples: {"id": "…", "when": "in 2 hours"}, {"id": "…", "action": "snooze", "for": "1h"}',
         takes=schemas.UpdateArguments,
         answers=schemas.AlarmResult,

@@ -77,8 +77,11 @@ class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     id: AlarmId
     action: Annotated[
-        Literal["edit", "pause", "resume", "snooze"],
-        _about("edit: change the fields given. snooze: put the next fire off, with `for`. pause, resume."),
+        Literal["edit", "pause", "resume", "snooze", "skip"],
+        _about(
+            "edit: change the fields given. snooze: put the next fire off, with `for`. skip: no next fire, the "
+            "series goes on. pause, resume."
+        ),
     ] = "edit"
     version: (
         Annotated[int, Meta(ge=1, le=2**31 - 1, description="With edit: only if the alarm is still at this version.")]
@@ -87,6 +90,7 @@ class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     wait: Annotated[Span, _about("With snooze: how long from now.", "1h")] | UnsetType = msgspec.field(
         default=UNSET, name="for"
     )
+    at: Annotated[str, _about("With skip: the `next_fire_at` meant; no other is skipped.")] | UnsetType = UNSET
     reason: Note | UnsetType = UNSET
 
 

@@ -44,6 +44,7 @@ _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "pause": ("reason",),
     "resume": (),
     "snooze": ("wait",),
+    "skip": ("at",),
 }
 
 
@@ -143,6 +144,9 @@ class Tools:
                 if asked.wait is UNSET:
                     raise InvalidRequest("a snooze needs a length", field="for", fix='Give "for", such as "1h".')
                 return await self._changed("Snoozed", await self._alarms.snooze(asked.id, asked.wait))
+            case "skip":
+                meant = asked.at if asked.at is not UNSET else None
+                return await self._changed("Skipped the next fire", await self._alarms.skip(asked.id, at=meant))
         version = asked.version if asked.version is not UNSET else None
         fields = {name: value for name, value in _said(asked).items() if name in EDITABLE}
         changed = await self._alarms.edit(asked.id, request_of(EditRequest, fields), version=version)

@@ -49,8 +49,8 @@ from wakeful.schedule import Understood
 from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
+from wakeful.service.looking import Cursor
 from wakeful.service.overview import Overview
-from wakeful.service.verbs import Cursor
 from wakeful.service.watching import TargetStatus
 from wakeful.store import Matches, Stats
 from wakeful.targets.handler import Handler, HandlerFunction
@@ -350,6 +350,10 @@ class RemoteWakeful(Wakeful):
     ) -> Changed:
         _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
+
+    async def skip(self, id: str, *, at: datetime | float | str | None = None, connection: Any = None) -> Changed:
+        _check_none(connection)
+        return await self._changed("POST", f"{alarm_path(id)}/skip", body={"at": at})
 
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         _check_none(connection)

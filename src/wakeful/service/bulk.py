@@ -16,7 +16,8 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.errors import TooMany, WakefulError
-from wakeful.service.verbs import Alarms, Cursor
+from wakeful.service.looking import Cursor
+from wakeful.service.verbs import Alarms
 from wakeful.store import Matches
 
 SLICE: Final = 100

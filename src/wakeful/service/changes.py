@@ -1,4 +1,4 @@
-"""The verbs that change alarms and report on fires: each reads, lets a pure function decide, and writes once.
+"""The verbs that change alarms: each reads, lets a pure function decide, and writes once.
 
 The alarm is read before its fires: every change of a fire raises its alarm's `version` or `claim`, so a decision made
 from fires newer than the alarm is not written.
@@ -7,6 +7,7 @@ from fires newer than the alarm is not written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -19,16 +20,13 @@ from wakeful.alarm import (
     Change,
     Fire,
     Policy,
-    Report,
     cancel,
     in_hand,
     parse_fire_id,
     pause,
     replace_with,
-    report,
     resume,
-    retry,
-    retry_at,
+    skip_next,
     snooze,
     update,
 )
@@ -36,13 +34,12 @@ from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.model import PENDING
-from wakeful.alarm.request import EditRequest, ReportRequest, moment, request_of, span, wanted_change
-from wakeful.alarm.request import report as report_of
-from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
+from wakeful.alarm.request import EditRequest, moment, request_of, span, wanted_change
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
+from wakeful.schedule import parse
 from wakeful.service.caller import Caller
 from wakeful.service.limits import check_backoff, check_edit
-from wakeful.service.reporting import reported_on
 from wakeful.service.resolving import is_id, resolve
 from wakeful.store import AlarmQuery, FireQuery
 
@@ -71,7 +68,7 @@ class Changed(Alarm, frozen=True, kw_only=True):
 
 
 class ChangeVerbs:
-    """The verbs with which one caller changes alarms and reports on fires."""
+    """The verbs with which one caller changes alarms."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
         self.service = service
@@ -121,9 +118,9 @@ class ChangeVerbs:
         >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
         '0 8 * * *'
 
-        Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze and cancel it
-        returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged; and with
-        `connection` it happens inside your own transaction, as in `set`.
+        Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze, skip and cancel
+        it returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged; and
+        with `connection` it happens inside your own transaction, as in `set`.
         """
         try:
             asked = request_of(EditRequest, request_fields(fields))
@@ -213,6 +210,49 @@ class ChangeVerbs:
 
         return await self._change(id, decide)
 
+    async def skip(self, id: str, *, at: datetime | float | str | None = None, connection: Any = None) -> Changed:
+        """Skip the next fire of a series; the series continues with the one after it.
+
+        >>> str((await clock.skip(alarm.id, at=alarm.next_fire_at)).next_fire_at)
+        '2030-01-02 09:00:00+00:00'
+
+        `at`: the fire that is meant, as a moment or as a phrase ("tomorrow at 9am") in the alarm's timezone. If that is
+        not the next one, Conflict names the one that is and nothing changes, so that a call with it may be repeated. A
+        one-shot, a paused alarm and a fire that is being delivered are refused too.
+        """
+        if connection is not None:
+            return await (await self._within(connection)).skip(id, at=at)
+        meant = None if at is None else await self._moment_of(id, at)
+
+        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
+            nonlocal meant
+            lease = self.service.settings.lease
+            change = skip_next(alarm, fire, now=now, lease=lease, at=meant, by=self.caller.name)
+            meant = alarm.occurrence_at  # if somebody else is faster, never the one after the one that was next
+            return change
+
+        return await self._change(id, decide)
+
+    async def _moment_of(self, id: str, at: datetime | float | str) -> datetime:
+        """Read a moment that may also be a phrase, as the alarm's own `when` would be read."""
+        try:
+            return moment(at, "at")
+        except InvalidRequest:
+            if not isinstance(at, str):
+                raise
+        alarm = await self.get(id)
+        try:
+            understood = parse(at, timezone=alarm.timezone, now=await self.service.store.now())
+        except InvalidSchedule:
+            understood = None
+        if understood is None or understood.fire_at is None:
+            raise InvalidRequest(
+                f"{at!r} is not a moment",
+                field="at",
+                fix='Give the time of the next fire: RFC 3339 with an offset, or such as "tomorrow at 9am".',
+            )
+        return understood.fire_at
+
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.
 
@@ -253,11 +293,17 @@ class ChangeVerbs:
         >>> next_alarm = await clock.set("in 1 hour", "Check again", parent_fire=wake.fire.id)
         >>> await clock.cancel_chain(wake.alarm.id)
         1
+
+        The alarm may be named as in `get`.
         """
         store, owner = self.service.store, self.caller.owner
+        if root_id and not is_id(root_id):
+            with suppress(NotFound):  # said below, where a chain can be known by other alarms of it
+                root_id = (await self.get(root_id)).id
         chain = AlarmQuery(owner=owner, root_id=root_id, statuses=PENDING, limit=PAGE)
         root = await store.get(root_id, owner=owner)
-        if root is None and not await store.find(replace(chain, statuses=(), limit=1)):
+        # Without a name the query would find every alarm there is.
+        if not root_id or (root is None and not await store.find(replace(chain, statuses=(), limit=1))):
             raise NotFound(
                 f"there is no chain {root_id!r}", field="root_id", fix="Give the root_id of one of its alarms."
             )
@@ -285,89 +331,6 @@ class ChangeVerbs:
                 await self.cancel(id, reason=reason)
                 count += 1
         return count
-
-    # Targets, and whoever fetches from the inbox
-
-    async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
-        """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
-
-        >>> from wakeful.alarm.request import ReportRequest
-        >>> (await clock.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).status
-        'completed'
-        """
-        return await self._reported(fire_id, report_of(asked))
-
-    async def completed(self, fire_id: str, result: str = "") -> Fire:
-        """Report that the work of a fire is done.
-
-        >>> (await clock.completed(wake.fire.id, "3 new grants")).result
-        '3 new grants'
-        """
-        return await self.report(fire_id, ReportRequest(outcome="completed", result=result))
-
-    async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
-        """Report that the work of a fire failed; it is retried as the alarm allows.
-
-        >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
-        'retrying'
-        """
-        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason))
-
-    async def working(self, fire_id: str, note: str = "") -> Fire:
-        """Report that the work of a fire is still going on; the time allowed for the report starts again.
-
-        >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
-        'delivered'
-        """
-        return await self.report(fire_id, ReportRequest(outcome="working", result=note))
-
-    async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
-        """Report that this wake should come again after a while.
-
-        >>> (await clock.snooze_fire(wake.fire.id, "15m")).status
-        'snoozed'
-        """
-        return await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))
-
-    async def _reported(self, fire_id: str, said: Report) -> Fire:
-        if "@" not in fire_id:
-            named = fire_id if is_id(fire_id) else (await self.get(fire_id)).id
-            fire_id = await reported_on(self.service.store, named, owner=self.caller.owner)
-        alarm_id, occurrence = await self._fire_key(fire_id)
-        await self._change(
-            alarm_id,
-            lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now),
-            occurrence=occurrence,
-        )
-        return await self.fire_of(fire_id)
-
-    async def retry_at(self, fire: Fire) -> datetime | None:
-        """Return when a fire that is being retried is tried next, or None if it is not.
-
-        >>> fire = await clock.delivery_failed(wake.fire.id, "HTTP 503")
-        >>> await clock.retry_at(fire) > fire.scheduled_for
-        True
-        """
-        return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
-
-    async def retry(self, fire_id: str) -> Fire:
-        """Retry a failed or timed-out fire. It counts against `creates_per_minute` like a new alarm.
-
-        >>> [failed] = await clock.failed(limit=1)
-        >>> (await clock.retry(failed.id)).status
-        'retrying'
-        """
-        alarm_id, occurrence = await self._fire_key(fire_id)
-
-        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
-            if fire is None:
-                raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
-            return retry(alarm, fire, now=now, by=self.caller.name)
-
-        if self.caller.limited:
-            self.service.limits.admit_retry(self.caller.owner, now=await self.service.store.now())
-        await self._change(alarm_id, decide, occurrence=occurrence)
-        return await self.fire_of(fire_id)
 
     # Read, decide, write
 

@@ -1,16 +1,109 @@
-"""Find the fire for a report that names only the alarm, as reports of the Alarm system do."""
+"""The verbs of targets and of whoever fetches from the inbox: how the work of a fire went.
+
+A report may name only the alarm, as reports of the Alarm system do.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.alarm import Alarm, Change, Fire, Report, report, retry, retry_at
+from wakeful.alarm.request import ReportRequest, span
+from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
+from wakeful.service.changes import ChangeVerbs
+from wakeful.service.resolving import is_id
 from wakeful.store import FireQuery, Store
 
 MOST: Final = 500
 NAMED: Final = 10  # in an error
 _OPEN: Final = ("delivered", "waiting", "retrying")
+
+
+class ReportVerbs(ChangeVerbs):
+    """The verbs with which one caller reports on fires and retries them."""
+
+    async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
+        """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
+
+        >>> from wakeful.alarm.request import ReportRequest
+        >>> (await clock.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).status
+        'completed'
+        """
+        return await self._reported(fire_id, report_of(asked))
+
+    async def completed(self, fire_id: str, result: str = "") -> Fire:
+        """Report that the work of a fire is done.
+
+        >>> (await clock.completed(wake.fire.id, "3 new grants")).result
+        '3 new grants'
+        """
+        return await self.report(fire_id, ReportRequest(outcome="completed", result=result))
+
+    async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
+        """Report that the work of a fire failed; it is retried as the alarm allows.
+
+        >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
+        'retrying'
+        """
+        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason))
+
+    async def working(self, fire_id: str, note: str = "") -> Fire:
+        """Report that the work of a fire is still going on; the time allowed for the report starts again.
+
+        >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
+        'delivered'
+        """
+        return await self.report(fire_id, ReportRequest(outcome="working", result=note))
+
+    async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
+        """Report that this wake should come again after a while.
+
+        >>> (await clock.snooze_fire(wake.fire.id, "15m")).status
+        'snoozed'
+        """
+        return await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))
+
+    async def _reported(self, fire_id: str, said: Report) -> Fire:
+        if "@" not in fire_id:
+            named = fire_id if is_id(fire_id) else (await self.get(fire_id)).id
+            fire_id = await reported_on(self.service.store, named, owner=self.caller.owner)
+        alarm_id, occurrence = await self._fire_key(fire_id)
+        await self._change(
+            alarm_id,
+            lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now),
+            occurrence=occurrence,
+        )
+        return await self.fire_of(fire_id)
+
+    async def retry_at(self, fire: Fire) -> datetime | None:
+        """Return when a fire that is being retried is tried next, or None if it is not.
+
+        >>> fire = await clock.delivery_failed(wake.fire.id, "HTTP 503")
+        >>> await clock.retry_at(fire) > fire.scheduled_for
+        True
+        """
+        return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
+
+    async def retry(self, fire_id: str) -> Fire:
+        """Retry a failed or timed-out fire. It counts against `creates_per_minute` like a new alarm.
+
+        >>> [failed] = await clock.failed(limit=1)
+        >>> (await clock.retry(failed.id)).status
+        'retrying'
+        """
+        alarm_id, occurrence = await self._fire_key(fire_id)
+
+        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
+            if fire is None:
+                raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
+            return retry(alarm, fire, now=now, by=self.caller.name)
+
+        if self.caller.limited:
+            self.service.limits.admit_retry(self.caller.owner, now=await self.service.store.now())
+        await self._change(alarm_id, decide, occurrence=occurrence)
+        return await self.fire_of(fire_id)
 
 
 async def reported_on(store: Store, alarm_id: str, *, owner: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import replace
 
@@ -24,28 +24,21 @@ from wakeful.alarm import (
     differences,
     fetch,
     fire_now,
-    parse_fire_id,
 )
-from wakeful.alarm.arguments import When, accepted, argument_named, request_fields
-from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.request import CreateRequest, OnConflict, json_of, moment, policy_of, wanted_alarm
+from wakeful.alarm.arguments import When, argument_named, request_fields
+from wakeful.alarm.request import CreateRequest, OnConflict, json_of, policy_of, wanted_alarm
 from wakeful.clock import stopwatch
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget, WakefulError
 from wakeful.keywords import PolicyKeywords
-from wakeful.schedule import Understood, parse
-from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.limits import chained
 from wakeful.service.taken_wake import TakenWake, may_have_missed, missed
 from wakeful.service.watching import WatchVerbs
-from wakeful.service.why import LATELY, Why, explain, is_put_back
-from wakeful.store import Added, AlarmQuery, FireQuery, Matches, Stats
+from wakeful.store import Added, FireQuery
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
 HANDED_OUT: Final = 4_000_000  # characters of wakes taken from an inbox at once, but always one wake
-EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
 _ON_CONFLICT: Final = (None, *get_args(OnConflict))
-Cursor = tuple[datetime, str]
 
 
 class Created(Added, frozen=True):
@@ -228,185 +221,6 @@ class Alarms(WatchVerbs):
         [added] = await self.service.store.add([copy])
         self.service.metrics.created(self.caller.via)
         return added.alarm
-
-    # Look
-
-    async def parse(self, when: str, *, timezone: str = "") -> Understood:
-        """Return what a time means as of now, without setting an alarm. Raises InvalidSchedule if it is not understood.
-
-        >>> (await clock.parse("every weekday at 9am")).cron_expr
-        '0 9 * * 1-5'
-        """
-        return parse(when, timezone=timezone or self.service.settings.timezone, now=await self.service.now())
-
-    async def find(
-        self,
-        *,
-        status: AlarmStatus | Sequence[AlarmStatus] = (),
-        kind: Kind | Literal[""] = "",
-        target: str = "",
-        label: str = "",
-        conversation_id: str = "",
-        root_id: str = "",
-        text: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-        cursor: Alarm | Cursor | None = None,
-        most: int = 0,
-    ) -> Matches[Alarm]:
-        """Return alarms, newest first; `cursor` is the last alarm of the previous page.
-
-        >>> [found.id == alarm.id for found in await clock.find(status="active", text="grant")]
-        [True]
-
-        `most`: the most characters of rows on a page, but always at least one row. With it, a search may also end
-        before everything was read: `further` then says where to continue.
-        """
-        query = AlarmQuery(
-            owner=self.caller.owner,
-            statuses=accepted("status", status, ALARM_STATUSES),
-            kind=next(iter(accepted("kind", kind, get_args(Kind))), ""),
-            target=target,
-            label=label,
-            conversation_id=conversation_id,
-            root_id=root_id,
-            text=text,
-            since=since,
-            until=until,
-            limit=limit,
-            cursor=(cursor.created_at, cursor.id) if isinstance(cursor, Alarm) else cursor,
-            most=most,
-        )
-        found = await self.service.store.find(query)
-        while not most and found.further is not None and len(found) < limit:
-            rest = replace(query, cursor=found.further, limit=limit - len(found))
-            more = await self.service.store.find(rest)
-            found = Matches([*found, *more], more.further)
-        return found
-
-    async def fires(
-        self,
-        id: str = "",
-        *,
-        status: FireStatus | Sequence[FireStatus] = (),
-        target: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-        cursor: Cursor | None = None,
-        most: int = 0,
-    ) -> Matches[Fire]:
-        """Return what happened: the fires of one alarm, or of all alarms, latest first.
-
-        >>> [fire.status for fire in await clock.fires(wake.alarm.id)]
-        ['delivered']
-        """
-        return await self.service.store.fires(
-            FireQuery(
-                owner=self.caller.owner,
-                alarm_id=id,
-                statuses=accepted("status", status, FIRE_STATUSES),
-                target=target,
-                since=since,
-                until=until,
-                limit=limit,
-                cursor=cursor,
-                most=most,
-            )
-        )
-
-    async def pending(self, *, limit: int | None = None) -> list[Pending]:
-        """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.
-
-        >>> [entry.id == alarm.id for entry in await clock.pending()]
-        [True]
-        """
-        return await History(self.service.store).pending(owner=self.caller.owner, limit=limit)
-
-    async def active(self, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
-        """Return every alarm that waits to fire, soonest first.
-
-        >>> [entry.id == alarm.id for entry in await clock.active()]
-        [True]
-        """
-        return await History(self.service.store, most=most).active(self.caller.owner, limit)
-
-    async def history(
-        self,
-        *,
-        status: HistoryStatus | Literal[""] = "",
-        target: str = "",
-        since: datetime | float | str | None = None,
-        limit: int = 50,
-        most: int = 0,
-    ) -> Matches[HistoryEntry]:
-        """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment.
-
-        >>> [entry.status for entry in await clock.history(limit=2)]
-        ['pending', 'delivered']
-
-        `most`: the most characters of the answer, but always at least one entry; `further` is set if there may be more.
-        """
-        return await History(self.service.store, most=most).entries(
-            owner=self.caller.owner,
-            status=status,
-            target=target,
-            since=None if since is None else moment(since, "since"),
-            limit=limit,
-        )
-
-    async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
-        """Return the latest fires that failed or were not reported in time.
-
-        >>> await clock.failed(limit=5)
-        []
-        """
-        return await History(self.service.store, most=most).failed(owner=self.caller.owner, limit=limit)
-
-    async def stats(self) -> Stats:
-        """Return how many alarms and fires there are in each status.
-
-        >>> (await clock.stats()).pending
-        1
-        """
-        return await self.service.store.stats(self.caller.owner)
-
-    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
-        """Return the next fires of all alarms, merged, soonest first, as (time, alarm) pairs.
-
-        >>> [str(at) for at, alarm in await clock.agenda(hours=24)]
-        ['2030-01-01 09:00:00+00:00']
-        """
-        return await History(self.service.store, most=most).agenda(owner=self.caller.owner, hours=hours, limit=limit)
-
-    async def why(self, id: str) -> Why:
-        """Explain why an alarm (or one of its fires) was late or did not fire, and when it will, in words and facts.
-
-        >>> (await clock.why(alarm.id)).summary
-        'It fires at 2030-01-01T09:00:00Z, in 8 h. After that at 2030-01-02T09:00:00Z.'
-
-        A caller without limits is the operator, who also sees how the target answered other owners' wakes and on
-        which machines workers run.
-        """
-        store = self.service.store
-        alarm = await self.get(parse_fire_id(id)[0] if "@" in id else id)
-        alarm_id = alarm.id
-        latest = FireQuery(alarm_id=alarm_id, limit=10, most=EVIDENCE)
-        fires = [await self.fire_of(id)] if "@" in id else await store.fires(latest)
-        now = await store.now()
-        theirs = FireQuery(owner=alarm.owner_did, target=alarm.target, since=now - LATELY, limit=100)
-        return explain(
-            alarm,
-            fires,
-            events=[event for _, event in await store.events(alarm_id=alarm_id, limit=100, most=EVIDENCE)],
-            workers=await store.workers(),
-            state=(await store.target_states()).get(alarm.target),
-            lease=self.service.settings.lease,
-            now=now,
-            operator=not self.caller.limited,
-            lately=await store.fires(theirs) if is_put_back(alarm, now) else (),
-        )
 
     # Fetch
 

@@ -23,6 +23,7 @@ _SKIPPED: Final = {
     "paused": "the alarm was paused",
     "superseded": "the alarm was given another time first",
     "cancelled": "the alarm was cancelled while the wake waited in the inbox",
+    "requested": "somebody asked for it",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
@@ -31,6 +32,7 @@ _FAILED: Final = {
     "expired": "a retry would have come later than the alarm's `expires` allows",
     "cancelled": "the alarm was cancelled while it was being retried or waited in the inbox",
     "paused": "the alarm was paused while it was being retried",
+    "requested": "its retries were skipped on request",
     "reported": "the target reported that the work failed",
     "unreported": "it was handed out as often as the alarm's `max_failures` allows, and nobody said how it went",
     "broken": "the whole alarm was set aside for it",
@@ -185,6 +187,8 @@ def _silence(alarm: Alarm, now: datetime) -> str:
 def _fire(fire: Fire) -> str:
     when = _at(fire.scheduled_for)
     match fire.status:
+        case "skipped" if fire.reason == "requested" and fire.result:
+            return f"The fire of {when} was {fire.result}."
         case "skipped":
             run = f" and {fire.count - 1} more through {_at(fire.through)}" if fire.count > 1 else ""
             return f"The fire of {when}{run} was skipped: {_SKIPPED.get(fire.reason, fire.reason)}."

@@ -132,6 +132,30 @@ async def test_a_wrong_time_is_said_beside_the_form(desk: Desk) -> None:
     assert (await desk.alarms.get(found.id)).version == 1
 
 
+async def test_the_next_fire_of_a_series_is_skipped_and_only_the_one_that_was_shown(desk: Desk) -> None:
+    found = await desk.alarms.set("every day at 9am", "words")
+    page = await desk.get(f"/alarms/{found.id}")
+    assert "Skip next" in page
+    shown = re.search(r'name="at" form="skip-next" value="([^"]+)"', page)
+    assert shown
+    fields = [("at", unescape(shown[1]))]
+    assert (await desk.post(f"/alarms/{found.id}/skip", fields)).status == 303
+    assert (await desk.alarms.get(found.id)).next_fire_at == found.next_fire_at + timedelta(days=1)
+    assert "skipped on request by" in await desk.get(f"/alarms/{found.id}")
+    assert (await desk.post(f"/alarms/{found.id}/skip", fields)).status == 409
+    assert (await desk.alarms.get(found.id)).next_fire_at == found.next_fire_at + timedelta(days=1)
+
+
+async def test_only_a_series_has_a_next_one_to_skip(desk: Desk) -> None:
+    once = await desk.alarms.set("in 1 hour", "words")
+    series = await desk.alarms.set("every day at 9am", "words")
+    await desk.alarms.pause(series.id)
+    for found in (once, series):
+        page = await desk.get(f"/alarms/{found.id}")
+        assert "Skip next" not in page
+        assert 'form="skip-next"' not in page
+
+
 async def test_snooze_until_a_phrase_and_pause_with_a_reason(desk: Desk) -> None:
     found = await desk.alarms.set("in 1 hour", "words")
     assert (await desk.post(f"/alarms/{found.id}/snooze", [("until", "in 3 hours")])).status == 303

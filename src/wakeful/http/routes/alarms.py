@@ -185,6 +185,11 @@ async def snooze(context: Context, call: OperationRequest) -> Response:
     return await context.changed(await context.of(call).snooze(call.id, given.wait, until=given.until))
 
 
+async def skip(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.SkipBody, optional=True)
+    return await context.changed(await context.of(call).skip(call.id, at=given.at))
+
+
 async def fire(context: Context, call: OperationRequest) -> Response:
     made = await context.of(call).fire(call.id)
     return tagged(shape.AlarmAnswer.of(made, now=await context.now()), 201, _place(call, made))
@@ -310,6 +315,17 @@ OPERATIONS: Final = (
         says="Postpone the next fire of an alarm",
         scope="write",
         body=shape.SnoozeBody,
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/skip",
+        run=skip,
+        says="Skip the next fire of a series, which continues with the one after it",
+        scope="write",
+        body=shape.SkipBody,
+        body_optional=True,
         answers=_CHANGED,
         refuses=(409,),
     ),

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Fire, Policy, Row
+from wakeful.alarm import Attempt, Fire, Policy, Row, skip_next
 from wakeful.moments import stamp
 from wakeful.store import FireQuery, Store
 from wakeful.testing.clock import ManualClock
@@ -150,6 +150,22 @@ class TestSettling:
         assert await settled(store, cancel) == ["applied"]
         assert await settled(store, done(leased)) == ["lost"]
         assert (await stored(store, leased)).status == "cancelled"
+
+    async def test_a_skip_is_written_with_its_record_and_counts_once(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock, due=60, kind="cron", cron_expr="* * * * *", fire_at=None)
+        await added(store, alarm)
+        skip = skip_next(alarm, None, now=clock.now(), lease=LEASE, by="ada")
+        assert await settled(store, skip) == ["applied"]
+        assert await stored(store, alarm) == skip.after
+        [record] = await store.fires(FireQuery(alarm_id=alarm.id, statuses=("skipped",)))
+        assert (record.scheduled_for, record.reason) == (alarm.occurrence_at, "requested")
+        assert [event.what for _, event in await store.events(alarm_id=alarm.id)] == ["skipped"]
+        assert await settled(store, skip) == ["lost"], "the same decision again"
+        assert await stored(store, alarm) == skip.after
+        await clock.advance(60)
+        assert await claimed(store) == [], "the fire that was skipped is not due"
+        await clock.advance(60)
+        assert (await one_claimed(store)).occurrence_at == alarm.occurrence_at + timedelta(seconds=60)
 
     async def test_of_two_who_change_the_same_version_one_is_told(self, store: Store, clock: ManualClock) -> None:
         alarm = an_alarm(clock, due=60)
