@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from wakeful.store.queries import Dialect, Naming, named
 
-_SQL: Final = files("wakeful.store") / "sql"
+_SQL: Final = Path(__file__).with_name("sql")
 Step = tuple[datetime, datetime]  # from a moment until just before another
 
 
