@@ -57,6 +57,7 @@ async def test_a_form_that_was_open_before_a_restart_is_still_good(browser: Brow
         async with reading(browser, server.url, cut=True) as reader:
             page = await reader.open("/new")
             await page.get_by_label("When").fill("in 1 hour")
+            await expect(page.locator("#preview li")).to_have_count(1)
             await page.get_by_label("Message").fill("begun before")
             server.kill()
             with serving_process(folder, port=server.port):
