@@ -27,8 +27,17 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
     "policy": ("grace", {"config.py"}),  # a setting too
     "fire status": (
         "snoozed",
-        # An alarm can be snoozed as well as a fire: an event of that name, and an outcome. And it has a colour.
-        {"alarm/edit.py", "alarm/settle.py", "service/live.py", "dispatcher/observability.py", "cli/colours.py"},
+        # An alarm can be snoozed as well as a fire: an event of that name, an outcome, what is said of many at once.
+        # And it has a colour, and a sign.
+        {
+            "alarm/edit.py",
+            "alarm/settle.py",
+            "service/live.py",
+            "dispatcher/observability.py",
+            "cli/colours.py",
+            "dashboard/bulk.py",
+            "dashboard/words.py",
+        },
     ),
     # A word of PostgreSQL, and of systemd.
     "target": (

@@ -61,6 +61,7 @@ async def reading(
     try:
         yield reader
         expected = CUT if cut else ()
-        assert [what for what in reader.wrong if not any(sign in what for sign in expected)] == []
+        wrong = [what for what in reader.wrong if not any(sign in what for sign in expected)]
+        assert wrong == [], wrong
     finally:
         await context.close()

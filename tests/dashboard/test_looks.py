@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from tests.dashboard.browser import browsing, reading
-from tests.dashboard.test_browser import door, is_live
+from tests.dashboard.driving import door, is_live
 from tests.doors.world import Visitor, serving
 from wakeful.store import FireQuery
 from wakeful.testing import store_of

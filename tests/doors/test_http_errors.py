@@ -117,7 +117,7 @@ async def test_a_bad_query_names_its_parameter(visit: Visitor, path: str, field:
         "/v1/fires/01a1dfba-b761-7000-8856-d5f2b52e48f7@-1",
         "/v1/nothing",
         "/v1/alarms/",
-        "/",
+        "/nothing",
     ],
 )
 async def test_what_is_not_there_is_a_404_problem(visit: Visitor, path: str) -> None:

@@ -44,9 +44,14 @@ def described(app: Starlette) -> dict[str, Any]:
     return found
 
 
-def test_every_route_and_method_is_in_the_document_or_named_here(app: Starlette) -> None:
+def test_every_route_and_method_is_in_the_document_or_named_here(app: Starlette, tmp_path: Path) -> None:
+    """The dashboard's pages are for people: they are what is gone when it is turned off, and none is under /v1."""
+    without = build(Settings(db=str(tmp_path / "w.db"), did_auth=True, dashboard=False)).asgi()
     shown = {(method.upper(), path) for path, methods in described(app)["paths"].items() for method in methods}
-    assert shown | set(ELSEWHERE) == set(served(app.routes))
+    assert shown | set(ELSEWHERE) == set(served(without.routes))
+    pages = set(served(app.routes)) - set(served(without.routes))
+    assert len(pages) > 20
+    assert not [path for _, path in pages if path.startswith(("/v1", "/mcp"))]
     assert not shown & set(ELSEWHERE)
 
 

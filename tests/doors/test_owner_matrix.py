@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,6 +31,7 @@ from wakeful.dashboard.choosing import ALARM_FILTERS as LIST_FILTERS
 from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
 from wakeful.moments import cursor_text
+from wakeful.service.bulk import ON_ALARMS, ON_FIRES
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 from wakeful.testing import store_of, targets_of
@@ -66,7 +66,13 @@ BODIES: dict[tuple[str, str], Any] = {
         "signature": "00" * 64,
     },
 }
+LOOKED_AFTER = ("/alarms", "/alarms/{id}", "/fires", "/bulk/{what}")  # pages where an operator may name an owner
 APART = ("/live", "/login", "/logout")  # pages that show nothing, or go on for ever
+MANY = {"alarms": ON_ALARMS, "fires": ON_FIRES}  # what can be done to many at once
+# What a page must be asked with: a span, or what is to be done to many.
+NEEDED = {"/timeline/coming": ("since=2000-01-01T00:00:00Z&until=2199-01-01T00:00:00Z",)} | {
+    f"/bulk/{what}": tuple(f"verb={verb}" for verb in verbs) for what, verbs in MANY.items()
+}
 QUERIES = {("delete", "/v1/alarms"): "all=true", ("get", "/v1/inbox"): "wait=0.01"}
 
 
@@ -277,12 +283,24 @@ def pages(world: World, method: str) -> Iterator[tuple[str, str]]:
             continue
         if method not in (route.methods or ()) or route.path in APART:
             continue
-        for verb in verbs if "{verb}" in route.path else [""]:
-            id = adas["fire_id"] if route.path.startswith("/fires/") else adas["id"]
-            place = route.path.format(id=id, verb=verb)
-            yield route.path, place
-            if method == "GET":
-                yield from ((route.path, f"{place}?{name}={quote(adas.get(name, ''))}") for name in names)
+        id = adas["fire_id"] if route.path.startswith("/fires/") else adas["id"]
+        if "{what}" in route.path:
+            places = [route.path.format(what=what) for what in MANY]
+        else:
+            found = verbs if "{verb}" in route.path else [""]
+            places = [route.path.format(id=id, verb=verb) for verb in found]
+        for place in places:
+            if method == "POST":
+                yield route.path, place
+            else:
+                yield from ((route.path, f"{place}?{query}") for query in page_queries(place, names, adas))
+
+
+def page_queries(place: str, names: Sequence[str], adas: dict[str, str]) -> Iterator[str]:
+    """What a page cannot do without, and with it each filter there may be."""
+    for usual in NEEDED.get(place, ("",)):
+        yield usual
+        yield from (f"{usual}&{name}={quote(adas.get(name, ''))}" for name in names if f"{name}=" not in usual)
 
 
 async def test_no_page_shows_or_changes_what_is_another_owners(world: World) -> None:
@@ -295,16 +313,20 @@ async def test_no_page_shows_or_changes_what_is_another_owners(world: World) -> 
         assert answer.status in ((404,) if "{id}" in path else (200,)), (place, answer.text)
         world.check(answer.text, (place, answer.text), given=answer.status == 404 or "cursor=" in place)
     for path, place in pages(world, "POST"):
-        for verb in ("pause", "cancel"):
+        for verb in MANY[place.rpartition("/")[2]] if "{what}" in path else ("pause", "cancel"):
             fields = GOOD | world.adas | {"verb": verb, "version": "1", "target": "inbox", "count": "1"}
+            fields |= {"id": world.fired} if place == "/bulk/fires" else {}
+            fields |= {"owner": "eve", "scope": "read", "typed": world.adas["id"]}  # of a token
             answer = await eve.post(place, fields | {"idempotency_key": f"{place} {verb}"})
             tried.add(path)
             assert answer.status in ((400, 404) if "{id}" in path else (200, 303)), (place, answer.status, answer.text)
             world.check(answer.text, (place, answer.text), given=True)
-            if path == "/alarms":
-                said = SimpleCookie(answer.headers["set-cookie"])["wakeful_said"].value
-                assert bytes.fromhex(said).decode() == f"{verb}: 0 of 1 alarms; 1 could not be"
-    assert len(tried) >= 14
+            if "{what}" in path:  # the one that was marked; then all that a filter fits
+                assert "1 could not be: there is no" in answer.text, answer.text
+                found = await eve.post(place, {"verb": verb, "label": NAMED} if "alarms" in place else {"verb": verb})
+                assert found.status == 200, found.text  # eve's own, as far as there are any
+                world.check(found.text, (place, found.text), given=False)
+    assert len(tried) >= 23
     assert await world.state() == before
 
 
@@ -321,6 +343,42 @@ async def test_no_page_opens_with_a_revoked_token_or_none(world: World) -> None:
     assert await world.state() == before
 
 
+async def test_only_an_operator_looks_after_another_owners_alarms(world: World) -> None:
+    """With `owner` in the address, where that is a filter; anywhere else it says nothing, and shows nothing."""
+    before, visit = await world.state(), world.visit
+    plain = (await visit.token("eve"))["authorization"].removeprefix("Bearer ")
+    eve, operator = Person(visit, plain), Person(visit, world.eve["authorization"].removeprefix("Bearer "))
+    shown = set()
+    for path, place in pages(world, "GET"):
+        if "owner=" in place:
+            continue
+        asked = f"{place}{'&' if '?' in place else '?'}owner=ada"
+        refused = await eve.get(asked)
+        world.check(refused.text, asked, given=True)
+        assert refused.status == 403 or path not in LOOKED_AFTER, (asked, refused.text)
+        answer = await operator.get(asked)
+        if path in LOOKED_AFTER:
+            assert answer.status in (200, 404 if "{id}" in path else 200), (asked, answer.text)
+            signs = (SECRET, NAMED, world.pending.id, world.fired)
+            shown |= {path} if any(sign in answer.text and sign not in asked for sign in signs) else set()
+        else:
+            world.check(answer.text, asked, given=answer.status == 404 or "cursor=" in asked)
+    assert shown == set(LOOKED_AFTER)
+    for path, place in pages(world, "POST"):
+        for person in (eve, operator) if path not in LOOKED_AFTER else (eve,):
+            fields = GOOD | world.adas | {"verb": "cancel", "target": "inbox", "count": "1", "owner": "ada"}
+            answer = await person.post(f"{place}?owner=ada", fields | {"idempotency_key": f"{place} of ada"})
+            world.check(answer.text, (place, answer.text), given=True)
+            assert answer.status == 403 or path not in LOOKED_AFTER, (place, answer.text)
+    assert await world.state() == before
+    place, mine = "/bulk/alarms", {"verb": "pause", "id": world.pending.id}
+    assert "1 could not be: there is no" in (await operator.post(place, mine)).text
+    done = (await operator.post(place, mine | {"owner": "ada"})).text
+    assert "<b>1 alarms</b> paused" in done
+    [event] = [event for _, event in await store_of(visit.clock).events(alarm_id=world.pending.id, limit=100)][-1:]
+    assert (event.what, event.by) == ("paused", f"eve (token {world.eve['authorization'].split('_')[1]})")
+
+
 async def test_no_open_page_hears_what_another_owner_does(world: World) -> None:
     visit, service = world.visit, world.visit.clock.service
     eve = Person(visit, world.eve["authorization"].removeprefix("Bearer "))
@@ -332,6 +390,15 @@ async def test_no_open_page_hears_what_another_owner_does(world: World) -> None:
         while not (line := (await stream.content.readline()).decode()).startswith('data: ["'):
             assert line, "the stream ended"
         assert json.loads(line.removeprefix("data: ")) == ["created"]
+    plain = Person(visit, (await visit.token("eve"))["authorization"].removeprefix("Bearer "))
+    assert (await plain.get("/live?owner=ada")).status == 403
+    async with visit._session.get(visit.url + "/live?owner=ada", headers=eve.headers) as stream:
+        while await stream.content.readline() != b"event: hello\n":
+            pass
+        await acting(service, "ada", by="ada").resume(world.pending.id)
+        while not (line := (await stream.content.readline()).decode()).startswith('data: ["'):
+            assert line, "the stream ended"
+        assert json.loads(line.removeprefix("data: ")) == ["resumed"]
 
 
 # Targets

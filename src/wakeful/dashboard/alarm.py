@@ -17,6 +17,7 @@ NEXT: Final = 5
 
 
 async def page(visit: Visit) -> Response:
+    visit = visit.on_behalf(visit.query("owner"))
     alarms = visit.alarms
     found = await alarms.get(visit.request.path_params["id"])
     fires = await alarms.fires(found.id, limit=FIRES)

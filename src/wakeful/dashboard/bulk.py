@@ -94,6 +94,7 @@ def _pages(visit: Visit, what: str, verb: str, asked: dict[str, str], now: datet
 async def page(visit: Visit) -> Response:
     """How many it would be, and what they are: nothing is done yet."""
     visit.principal.need("write")
+    visit = visit.on_behalf(visit.query("owner"))
     what, verb = visit.request.path_params["what"], visit.query("verb")
     _action(what, verb)
     return await _confirm(visit, what, verb, {name: visit.query(name) for name in names_of(what)})
@@ -121,6 +122,7 @@ def _fixed(what: str, asked: dict[str, str], now: datetime) -> dict[str, str]:
 
 async def act(visit: Visit) -> Response:
     """Do the next slice; the answer goes on by itself until all is done."""
+    visit = visit.on_behalf(visit.field("owner"))
     what, verb = visit.request.path_params["what"], visit.field("verb")
     action = _action(what, verb)
     if ids := visit.fields("id"):
@@ -177,7 +179,7 @@ async def _told(visit: Visit, before: Progress, acted: bulk.Acted, asked: dict[s
     kept = {name: visit.field(name) for name in KEPT}
     undo_asked = asked | {"status": {"pause": "paused", "resume": "active"}.get(before.verb, "")}
     values: dict[str, Any] = {"progress": progress, "asked": asked, "kept": kept, "undo_asked": undo_asked}
-    values |= {"here": before.what, "back": kept["back"] or f"/{before.what}"}
+    values |= {"here": before.what, "back": kept["back"] or f"/{before.what}{address({'owner': visit.owner})}"}
     return visit.show("parts/progress.html" if visit.is_fragment else "bulk.html", **values)
 
 

@@ -15,8 +15,8 @@ from wakeful.http import operations
 from wakeful.schedule import duration
 
 KINDS: Final = ("once", "cron")
-ALARM_FILTERS: Final = ("text", "status", "kind", "target", "label", "conversation_id", "since", "until")
-FIRE_FILTERS: Final = ("status", "target", "since", "until")
+ALARM_FILTERS: Final = ("text", "status", "kind", "target", "label", "conversation_id", "since", "until", "owner")
+FIRE_FILTERS: Final = ("status", "target", "since", "until", "owner")
 _ACCEPTED: Final = {"alarms": {"status": ALARM_STATUSES, "kind": KINDS}, "fires": {"status": FIRE_STATUSES}}
 _LENGTH: Final = re.compile(r"\d+(\.\d+)?\s*[a-z]+(\s*\d+(\.\d+)?\s*[a-z]+)*", re.IGNORECASE)
 
@@ -32,6 +32,8 @@ def filters(what: str, asked: Mapping[str, str], now: datetime) -> dict[str, Any
         if not (said := asked.get(name, "")):
             continue
         check_text(name, said, TEXT_LIMIT)
+        if name == "owner":  # whose they are is for the visit to say, by the rights it has
+            continue
         if name in ("since", "until"):
             found[name] = moment_of(name, said, now)
         elif name in _ACCEPTED[what]:

@@ -20,7 +20,7 @@ _TOGETHER: Final = 0.25  # seconds: what happens meanwhile is one word, however 
 
 async def follow(visit: Visit) -> Response:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    changes = _changes(visit)
+    changes = _changes(visit.on_behalf(visit.query("owner")))
     first = await anext(changes)  # a refusal is answered as one, before a stream has begun
     return StreamingResponse(_from(first, changes), headers=headers, media_type="text/event-stream")
 
@@ -35,7 +35,7 @@ async def _from(first: bytes, changes: AsyncGenerator[bytes]) -> AsyncIterator[b
 async def _changes(visit: Visit) -> AsyncGenerator[bytes]:
     live, principal = visit.dashboard.live, visit.principal
     with live.seat(principal), live.open_connections.watched(principal) as end:
-        async with live.live.subscribed(principal.owner, (), "", after="") as subscription:
+        async with live.live.subscribed(visit.owner or principal.owner, (), "", after="") as subscription:
             yield b"retry: 1000\nevent: hello\ndata: {}\n\n"
             while not end.done() and not subscription.dropped.is_set():
                 yield await _next(subscription, end)

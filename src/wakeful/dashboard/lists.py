@@ -18,6 +18,7 @@ SIZE: Final = 400_000  # characters of rows on a page
 
 
 async def alarms(visit: Visit) -> Response:
+    visit = visit.on_behalf(visit.query("owner"))
     values = await _asked(visit, "alarms")
     found = await visit.alarms.find(**values.pop("found_by"), limit=PAGE, most=SIZE)
     values |= {"alarms": found, "statuses": ALARM_STATUSES, "kinds": KINDS}
@@ -25,6 +26,7 @@ async def alarms(visit: Visit) -> Response:
 
 
 async def fires(visit: Visit) -> Response:
+    visit = visit.on_behalf(visit.query("owner"))
     values = await _asked(visit, "fires")
     found = await visit.alarms.fires(**values.pop("found_by"), limit=PAGE, most=SIZE)
     values |= {"fires": found, "statuses": FIRE_STATUSES, "named": await alarms_of(visit.alarms, found)}

@@ -21,6 +21,7 @@ from wakeful.service.verbs import Alarms
 from wakeful.store import Matches
 
 SLICE: Final = 100
+TOGETHER: Final = 4  # done at once: a store commits together what comes together, and others need it meanwhile
 COUNTED: Final = 10_000  # further than this nobody counts
 _PAGE: Final = 500
 _WEIGHT: Final = 2_000_000  # characters of rows that are read at once
@@ -45,6 +46,7 @@ class Acted(Struct, frozen=True):
     refused: dict[str, int]  # by reason
     cursor: Cursor | None = None
     stopped: str = ""
+    reached: int = 0  # of the ids: what comes before is done or refused, and the limit stopped this one
 
 
 def alarms_that_fit(alarms: Alarms, verb: str, filters: dict[str, Any]) -> Page[Alarm]:
@@ -92,24 +94,38 @@ async def act_on_slice(
 ) -> Acted:
     """Do it to the next of them. What is made meanwhile is newer than the first of them, and is left alone."""
     some = await page(cursor, SLICE)
-    acted = await act_on([row.id for row in some if fits(row)], act)
+    rows = [row for row in some if fits(row)]
+    acted = await act_on([row.id for row in rows], act)
     if not acted.stopped:
         return Acted(acted.done, acted.refused, some.further)
-    reached = [row for row in some if fits(row)][: acted.done + sum(acted.refused.values())]
-    return Acted(acted.done, acted.refused, place(reached[-1]) if reached else cursor, acted.stopped)
+    return Acted(acted.done, acted.refused, place(rows[acted.reached - 1]) if acted.reached else cursor, acted.stopped)
 
 
 async def act_on(ids: Sequence[str], act: Act) -> Acted:
     done, refused = 0, Counter[str]()
-    for id in ids:
-        try:
-            await act(id)
-            done += 1
-        except TooMany as error:
-            return Acted(done, dict(refused), stopped=f"{error.message}. {error.fix}".strip())
-        except WakefulError as error:
-            refused[error.message.replace(id, "…")] += 1
+    for first in range(0, len(ids), TOGETHER):
+        some = ids[first : first + TOGETHER]
+        errors = await asyncio.gather(*(_error_of(act, id) for id in some))
+        limits = [(number, error) for number, error in enumerate(errors) if isinstance(error, TooMany)]
+        done += errors.count(None)
+        refused.update(
+            error.message.replace(id, "…")
+            for id, error in zip(some, errors, strict=True)
+            if error is not None and not isinstance(error, TooMany)
+        )
+        if limits:
+            number, limit = limits[0]
+            stopped = f"{limit.message}. {limit.fix}".strip()
+            return Acted(done, dict(refused), stopped=stopped, reached=first + number)
     return Acted(done, dict(refused))
+
+
+async def _error_of(act: Act, id: str) -> WakefulError | None:
+    try:
+        await act(id)
+    except WakefulError as error:
+        return error
+    return None
 
 
 def place(row: Alarm | Fire) -> Cursor:

@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
+from wakeful.alarm import FIRE_STATUSES
+from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.errors import InvalidRequest
 from wakeful.store.figures import Step, StepCount
 
@@ -22,12 +24,10 @@ YEARS: Final = range(1971, 2200)
 LEVELS: Final = 4
 _DAY: Final = timedelta(days=1)
 # The worst first: a step is shown as the worst that happened in it.
-_WORST: Final = {
-    "bad": ("failed", "timed_out"),
-    "warn": ("retrying", "skipped"),
-    "open": ("waiting", "delivered", "snoozed"),
-    "good": ("completed",),
-}
+_WARN: Final = ("retrying", "skipped")
+_GOOD: Final = ("completed",)
+_OPEN: Final = tuple(status for status in FIRE_STATUSES if status not in (*UNSUCCESSFUL, *_WARN, *_GOOD))
+_WORST: Final = {"bad": UNSUCCESSFUL, "warn": _WARN, "open": _OPEN, "good": _GOOD}
 
 
 class Cell(Struct, frozen=True):

@@ -57,8 +57,14 @@ function follow() {
   stream.addEventListener("hello", () => { if (heard) changed(); here(); });
   stream.addEventListener("changed", () => { here(); changed(); });
   stream.onopen = here;
-  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 2000); };
+  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (!document.hidden && stream.readyState === EventSource.CLOSED) follow(); }, 2000); };
 }
+// A browser has six connections to a server: a tab that nobody sees must not keep one from those that are seen.
+document.addEventListener("visibilitychange", () => {
+  if (!stream) return;
+  stream.close();
+  if (!document.hidden) follow();
+});
 function changed() { document.body.dispatchEvent(new CustomEvent("wakeful:changed")); }
 setInterval(() => {
   if (!live || !stream || stream.readyState === EventSource.OPEN) return;
