@@ -10,6 +10,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, Dialog, Page, async_playwright
 
 CUT = "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"
+REFUSED = ("the server responded with a status of 4",)
 _TELL = """addEventListener("securitypolicyviolation", (event) => tellViolation(
     `${event.violatedDirective}: ${event.blockedURI} ${event.sample}`));"""
 
@@ -49,9 +50,12 @@ async def browsing() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def reading(
-    browser: Browser, url: str, *, token: str = "", cut: bool = False, **given: Any
+    browser: Browser, url: str, *, token: str = "", cut: bool = False, refused: bool = False, **given: Any
 ) -> AsyncIterator[Reader]:
-    """A window with its own cookies. At the end nothing has gone wrong in it; `cut`: the server was away for a time."""
+    """A window with its own cookies. At the end nothing has gone wrong in it.
+
+    `cut`: the server was away for a time; `refused`: a page was asked for that there is not.
+    """
     context = await browser.new_context(**{"timezone_id": "UTC", "viewport": {"width": 1280, "height": 800}} | given)
     reader = Reader(context, url)
     await context.expose_function("tellViolation", lambda what: reader.wrong.append(f"policy: {what}"))
@@ -60,7 +64,7 @@ async def reading(
         await context.add_cookies([{"name": "wakeful_token", "value": token, "url": url}])
     try:
         yield reader
-        expected = CUT if cut else ()
+        expected = (*(CUT if cut else ()), *(REFUSED if refused else ()))
         wrong = [what for what in reader.wrong if not any(sign in what for sign in expected)]
         assert wrong == [], wrong
     finally:

@@ -1,92 +1,80 @@
-"""Pictures of every view: python -m tests.dashboard.screenshots [FOLDER] (docs/screenshots). Light, dark, a phone."""
+"""Pictures of every view: python -m tests.dashboard.screenshots [FOLDER] (docs/screenshots).
+
+Light, dark and on a phone; in use, empty, and before 100,000 alarms. The data and the clock are always the same.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import tempfile
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from playwright.async_api import Browser, expect
 
 from tests.dashboard.browser import browsing, reading
+from tests.dashboard.scene import NOW, ZONE, StoppedClock, fill, fill_up, serve_targets, served_targets
 from tests.doors.world import Visitor, serving
-from wakeful.alarm import Completed, Failed, Outcome, Wake
-from wakeful.dispatcher import ServedTarget
-from wakeful.store import FireQuery
-from wakeful.testing import store_of, targets_of
+from wakeful.testing import targets_of
 
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 680}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 680}},
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 800}},
     "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
 }
-EVERY = (
-    (
-        "every weekday at 9am",
-        "Morning brief: what is new in the inbox, what is due today",
-        "morning brief",
-        "assistant",
-    ),
-    ("every 4 hours", "Check the grant portal for a decision", "grant portal", "research"),
-    ("every day at 18:30", "Summarise the day for Ada", "evening summary", "assistant"),
-    ("every monday at 8am", "Plan the week", "week plan", "assistant"),
-    ("every 30 minutes", "Is the nightly build still red?", "build watch", "ci"),
-)
-NOW = (
-    ("Send the quarterly report to the board", "board report", "mail"),
-    ("Ping the vendor about the open ticket", "", "mail"),
-    ("Renew the certificate of example.org", "certificate", "ops"),
-    ("Post the release notes", "release notes", "assistant"),
-)
+VIEWS: Final = {
+    "now": "/",
+    "alarms": "/alarms",
+    "fires": "/fires",
+    "timeline": "/timeline",
+    "month": "/timeline?month=2026-11",
+    "targets": "/targets",
+    "health": "/health",
+    "owners": "/owners",
+    "refused": "/timeline?week=soon",
+    "new": "/new?when=every%20weekday%20at%209am&wake_message=Morning%20brief&timezone=Europe/Berlin",
+}
+DRAWN: Final = {"new": "#preview li", "health": "canvas"}  # what a script adds after a page has come
+MANY: Final = 100_000
 
 
-class Receiver:
-    def __init__(self, error: str = "") -> None:
-        self._error = error
-
-    async def deliver(self, wake: Wake) -> Outcome:
-        return Failed(self._error, retryable=False) if self._error else Completed("done")
-
-    async def close(self) -> None: ...
-
-
-async def fill(visit: Visitor) -> str:
-    for name in ("assistant", "research", "ci", "ops"):
-        targets_of(visit.clock)[name] = ServedTarget(Receiver(), 8)
-    targets_of(visit.clock)["mail"] = ServedTarget(Receiver("HTTP 503: mailbox is over quota"), 8)
-    made = [await visit.clock.set(when, text, label=label, target=target) for when, text, label, target in EVERY]
-    await visit.clock.pause(made[3].id, reason="holidays")
-    for text, label, target in NOW:
-        last = await visit.clock.set(delay=0.01, wake_message=text, label=label, target=target, payload={"page": 3})
-        async with asyncio.timeout(60):
-            while not await store_of(visit.clock).fires(FireQuery(alarm_id=last.id, limit=1)):
-                pass
-    return f"/alarms/{made[1].id}"
-
-
-async def take(browser: Browser, visit: Visitor, folder: Path, name: str, views: dict[str, str]) -> None:
+async def take(
+    browser: Browser, visit: Visitor, folder: Path, name: str, views: dict[str, str], *, whole: bool = False
+) -> None:
     for look, given in LOOKS.items():
-        async with reading(browser, visit.url, **given) as reader:
+        async with reading(browser, visit.url, timezone_id=ZONE, refused=True, **given) as reader:
+            await reader.context.clock.set_fixed_time(NOW)
+            await reader.context.add_cookies(
+                [{"name": "wakeful_tz", "value": ZONE.replace("/", "%2F"), "url": visit.url}]
+            )
             for view, path in views.items():
                 page = await reader.open(path)
                 await expect(page.locator("#live.on")).to_be_visible(timeout=60_000)
-                await page.screenshot(path=folder / f"{view}-{look}{name}.png")
+                if view in DRAWN:
+                    await expect(page.locator(DRAWN[view]).first).to_be_visible(timeout=60_000)
+                await page.screenshot(path=folder / f"{view}-{look}{name}.png", full_page=whole)
                 await page.close()
 
 
 async def main(folder: Path) -> None:
-    views = {"now": "/", "alarms": "/alarms", "fires": "/fires", "targets": "/targets", "health": "/health"}
+    logging.getLogger("wakeful.dispatcher").setLevel(logging.ERROR)  # it sees that the clock stands still
     with tempfile.TemporaryDirectory() as place:
         async with browsing() as browser:
-            async with serving(f"{place}/full.db", tick=timedelta(milliseconds=50)) as visit:
-                alarm = await fill(visit)
-                new = "/new?when=every%20weekday%20at%209am&wake_message=Morning%20brief"
-                await take(browser, visit, folder, "", views | {"alarm": alarm, "new": new})
-            async with serving(f"{place}/empty.db") as visit:
-                await take(browser, visit, folder, "-empty", views)
+            clock = StoppedClock()
+            alarm = await fill(f"{place}/full.db", clock)
+            async with serving(f"{place}/full.db", clock=clock) as visit:
+                serve_targets(visit.clock)
+                await take(browser, visit, folder, "", VIEWS | {"alarm": alarm})
+                await take(browser, visit, folder, "-whole", VIEWS | {"alarm": alarm}, whole=True)
+            async with serving(f"{place}/empty.db", clock=clock) as visit:
+                targets_of(visit.clock).pop("agent")
+                await take(browser, visit, folder, "-empty", VIEWS)
+            alarm = await fill_up(f"{place}/many.db", clock, MANY)
+            async with serving(f"{place}/many.db", clock=clock) as visit:
+                targets_of(visit.clock).update(served_targets(f"agent-{number}" for number in range(20)))
+                await take(browser, visit, folder, "-many", VIEWS | {"alarm": alarm})
 
 
 if __name__ == "__main__":

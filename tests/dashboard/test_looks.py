@@ -30,6 +30,11 @@ VIEWS = (
     "/targets",
     "/health",
     "/new",
+    "/timeline",
+    "/timeline?month=2026-11",
+    "/timeline/coming?since=2026-11-16T09:00:00Z&until=2036-11-16T10:00:00Z",
+    "/owners",
+    "/timeline?week=soon",
     "alarm",
     "empty",
     "login",
@@ -72,7 +77,7 @@ async def test_every_view_can_be_read_and_used_by_everyone(
     browser: Browser, full: tuple[Visitor, str], tmp_path: Path, scheme: str
 ) -> None:
     visit, alarm = full
-    async with reading(browser, visit.url, color_scheme=scheme) as reader:
+    async with reading(browser, visit.url, refused=True, color_scheme=scheme) as reader:
         for view in VIEWS[:-2]:
             page = await reader.open(alarm if view == "alarm" else view)
             await is_live(page)
@@ -97,9 +102,10 @@ async def test_every_view_can_be_read_and_used_by_everyone(
 
 async def test_on_a_phone_no_page_is_wider_than_the_screen(browser: Browser, full: tuple[Visitor, str]) -> None:
     visit, alarm = full
-    async with reading(browser, visit.url, viewport={"width": 360, "height": 740}) as reader:
+    async with reading(browser, visit.url, refused=True, viewport={"width": 360, "height": 740}) as reader:
         for view in VIEWS[:-2]:
             page = await reader.open(alarm if view == "alarm" else view)
+            assert await violations(page) == [], view
             width = await page.evaluate("document.documentElement.scrollWidth")
             assert width <= 360, (view, width, await page.evaluate(WIDE))
             for title in await page.locator("td.title").all():  # a word in it is not broken into letters
@@ -110,7 +116,7 @@ async def test_on_a_phone_no_page_is_wider_than_the_screen(browser: Browser, ful
 
 async def test_pages_are_read_without_scripts(browser: Browser, full: tuple[Visitor, str]) -> None:
     visit, alarm = full
-    async with reading(browser, visit.url, java_script_enabled=False) as reader:
+    async with reading(browser, visit.url, refused=True, java_script_enabled=False) as reader:
         for view in VIEWS[:-2]:
             page = await reader.open(alarm if view == "alarm" else view)
             assert await page.locator("h1").count() == 1, view

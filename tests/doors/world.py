@@ -13,6 +13,7 @@ import aiohttp
 
 from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.app import Wakeful, build
+from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.security.auth import mint
@@ -90,17 +91,17 @@ class Visitor:
 
 
 @asynccontextmanager
-async def serving(db: str, **settings: Any) -> AsyncIterator[Visitor]:
+async def serving(db: str, *, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Visitor]:
     given: dict[str, Any] = {"port": 0, "stop_within": timedelta(seconds=2)} | settings
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with build(Settings(db=db, **given)) as clock:
-        running = asyncio.create_task(serve(clock, ready=ready.set_result))
+    async with build(Settings(db=db, **given), clock=clock) as served:
+        running = asyncio.create_task(serve(served, ready=ready.set_result))
         done, _ = await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
         if running in done:
             await running
         try:
             async with aiohttp.ClientSession() as session:
-                yield Visitor(clock, ready.result(), session, running)
+                yield Visitor(served, ready.result(), session, running)
         finally:
             running.cancel()
             await asyncio.wait((running,))

@@ -11,12 +11,12 @@ from starlette.responses import Response
 from wakeful.dashboard.addresses import between
 from wakeful.dashboard.page import Visit
 from wakeful.service.figures import timeline
-from wakeful.service.timeline import Cell, day_of, days_of_month, first_of, hours_between, week_name
+from wakeful.service.timeline import Cell, day_of, days_of_month, first_of, hours_between, month_name, week_name
 
 DayCell = tuple[date, Cell, float]  # with how many hours the day has
 
 
-async def page(visit: Visit, asked: str, tz: ZoneInfo) -> Response:
+async def page(visit: Visit, asked: str, tz: ZoneInfo, in_zone: str) -> Response:
     first, now = first_of(asked), await visit.context.service.now()
     dates = days_of_month(first)
     steps = [day_of(day, tz) for day in dates]
@@ -27,10 +27,11 @@ async def page(visit: Visit, asked: str, tz: ZoneInfo) -> Response:
         "known_until": found.known_until,
         "month": f"{first:%Y-%m}",
         "title": f"{first:%B %Y}",
-        "before": f"{first - timedelta(days=1):%Y-%m}",
-        "after": f"{dates[-1] + timedelta(days=1):%Y-%m}",
+        "before": month_name(first - timedelta(days=1)),
+        "after": month_name(dates[-1] + timedelta(days=1)),
         "today": now.astimezone(tz).date(),
         "tz": tz.key,
+        "in_zone": in_zone,
         "between": between,
         "now": now,
     }

@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from wakeful.alarm import Alarm
+from wakeful.dashboard.addresses import between
 from wakeful.dashboard.page import Visit
 from wakeful.dashboard.reader_zone import reader_zone
 from wakeful.schedule import zone
@@ -20,7 +21,7 @@ from wakeful.service.bulk import alarms_of
 
 HOURS: Final = 24
 AHEAD: Final = 500  # fires that are looked at for the bars
-LISTED: Final = 12
+LISTED: Final = 8  # alarms
 TAIL: Final = 30
 FAILED: Final = 50
 
@@ -29,8 +30,17 @@ class Bar(Struct, frozen=True):
     """An hour of the day ahead: how many fires, and how tall that is, of 100."""
 
     at: datetime
+    until: datetime
     count: int
     height: int
+
+
+class Ahead(Struct, frozen=True):
+    """An alarm that will fire in the day ahead: when first, and how often after that."""
+
+    at: datetime
+    alarm: Alarm
+    further: int
 
 
 async def page(visit: Visit) -> Response:
@@ -76,11 +86,13 @@ def _known_here(visit: Visit, found: Sequence[Need]) -> list[Need]:
 async def _coming(visit: Visit) -> dict[str, Any]:
     now = await visit.context.service.now()
     agenda = await visit.alarms.agenda(hours=HOURS, limit=AHEAD)
+    ahead = by_alarm(agenda)
     return {
         "bars": bars(agenda, now.astimezone(zone(reader_zone(visit)))),
         "total": len(agenda),
-        "agenda": agenda[:LISTED],
-        "more": len(agenda) - LISTED,
+        "agenda": ahead[:LISTED],
+        "more": len(ahead) - LISTED,
+        "between": between,
         "now": now,
         "counted_until": agenda.further[0] if agenda.further else None,
     }
@@ -91,14 +103,20 @@ def bars(agenda: Sequence[tuple[datetime, Alarm]], now: datetime) -> list[Bar]:
     first = now.replace(minute=0, second=0, microsecond=0)
     counts = Counter(int((at - first).total_seconds() // 3600) for at, _ in agenda)
     most = max(counts.values(), default=0)
+    hours = [(first.astimezone(UTC) + timedelta(hours=hour)).astimezone(now.tzinfo) for hour in range(HOURS + 1)]
     return [
-        Bar(
-            (first.astimezone(UTC) + timedelta(hours=hour)).astimezone(now.tzinfo),
-            counts[hour],
-            100 * counts[hour] // most if most else 0,
-        )
+        Bar(hours[hour], hours[hour + 1], counts[hour], 100 * counts[hour] // most if most else 0)
         for hour in range(HOURS)
     ]
+
+
+def by_alarm(agenda: Sequence[tuple[datetime, Alarm]]) -> list[Ahead]:
+    """One line for each alarm, the soonest first: one that repeats often does not crowd out the others."""
+    times = Counter(alarm.id for _, alarm in agenda)
+    firsts: dict[str, tuple[datetime, Alarm]] = {}
+    for at, alarm in agenda:
+        firsts.setdefault(alarm.id, (at, alarm))
+    return [Ahead(at, alarm, times[alarm.id] - 1) for at, alarm in firsts.values()]
 
 
 async def _tail(visit: Visit) -> dict[str, Any]:

@@ -161,6 +161,7 @@ class Dashboard:
     def _answering(self, page: Page, scope: str) -> Endpoint:
         async def answer(request: Request) -> Response:
             root = str(request.scope.get("root_path", ""))
+            visit: Visit | None = None
             try:
                 visit = await self.visit(request, scope)
                 return await page(visit)
@@ -170,13 +171,16 @@ class Dashboard:
                     return Response(status_code=204, headers={"hx-redirect": place})
                 return RedirectResponse(place, 303)
             except WakefulError as error:
-                return self.refused(request, error)
+                return self.refused(request, error, visit)
 
         return answer
 
-    def refused(self, request: Request, error: WakefulError) -> Response:
+    def refused(self, request: Request, error: WakefulError, visit: Visit | None = None) -> Response:
+        """What is not done is said on a page like the others, with the way to them for whoever is known."""
         root = str(request.scope.get("root_path", ""))
-        return self.show("error.html", problem(error).status, error=error, visit=None, root=root)
+        is_fragment = request.headers.get("hx-request") == "true"
+        template = "parts/refused.html" if is_fragment else "error.html"
+        return self.show(template, problem(error).status, error=error, visit=visit, root=root)
 
     async def visit(self, request: Request, scope: str) -> Visit:
         auth = self.live.auth

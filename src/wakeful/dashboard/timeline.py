@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -15,7 +15,7 @@ from wakeful.dashboard.page import Visit
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import zone
 from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
-from wakeful.service.timeline import days, hours_of, monday_of, week_name
+from wakeful.service.timeline import days, hours_of, monday_of, month_name, week_name
 
 ZONE: Final = "wakeful_tz"  # a cookie that theme.js sets to the zone of the reader's machine
 LISTED: Final = 200
@@ -25,7 +25,7 @@ _WEEK: Final = timedelta(days=7)
 async def page(visit: Visit) -> Response:
     tz = reader_zone(visit)
     if asked := visit.query("month"):
-        return await month.page(visit, asked, tz)
+        return await month.page(visit, asked, tz, in_zone(visit))
     now = await visit.context.service.now()
     monday = monday_of(visit.query("week"), now.astimezone(tz).date())
     dates = [monday + timedelta(days=number) for number in range(7)]
@@ -35,10 +35,12 @@ async def page(visit: Visit) -> Response:
         "days": days(dates, tz, found.cells),
         "known_until": found.known_until,
         "week": week_name(monday),
-        "month": f"{monday:%Y-%m}",
+        "month": month_name(monday),
+        "today": now.astimezone(tz).date(),
         "before": week_name(monday - _WEEK),
         "after": week_name(monday + _WEEK),
         "tz": tz.key,
+        "in_zone": in_zone(visit),
         "between": between,
         "now": now,
     }
@@ -65,6 +67,11 @@ def reader_zone(visit: Visit) -> ZoneInfo:
         return zone(unquote(visit.request.cookies.get(ZONE, "")) or "UTC")
     except InvalidRequest:
         return zone("UTC")
+
+
+def in_zone(visit: Visit) -> str:
+    """What a link to another week carries on where a zone was asked for."""
+    return f"&{urlencode({'tz': asked})}" if (asked := visit.query("tz")) else ""
 
 
 def moment(visit: Visit, name: str) -> datetime:

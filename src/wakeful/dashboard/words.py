@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -22,16 +23,17 @@ SIGNS: Final = {
     "delivered": "→",
     "waiting": "◷",
     "retrying": "↻",
-    "timed_out": "⌛",
+    "timed_out": "◴",
     "snoozed": "☾",
     "skipped": "↷",
     "failing": "↻",
     "unread": "✉",
-    "clock": "⏱",
+    "clock": "⚠",
     "nobody": "✗",
     "target_down": "✗",
     "target_paused": "‖",
 }
+_STAMP: Final = re.compile(r"(\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00))")
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -99,6 +101,20 @@ def visible(text: str) -> Markup:
     )
 
 
+def told(text: str) -> Markup:
+    """A text with its moments as the reader's clock has them; what was written stands in their title."""
+    parts = _STAMP.split(text)
+    return Markup("").join(_moment_in(part) if number % 2 else visible(part) for number, part in enumerate(parts))
+
+
+def _moment_in(stamp: str) -> Markup:
+    try:
+        at = datetime.fromisoformat(stamp)
+    except ValueError:
+        return visible(stamp)
+    return moment(at, at, "clock")
+
+
 def title(label: str, message: str, limit: int = 90) -> str:
     """How an alarm is called in a list: by its label, else by the first line of what it says."""
     text = label or (message.strip().splitlines() or [""])[0]
@@ -123,6 +139,7 @@ FILTERS: Final[dict[str, Any]] = {
     "state": state,
     "schedule": schedule,
     "visible": visible,
+    "told": told,
     "pretty": pretty,
     "short": short,
 }

@@ -76,8 +76,14 @@ def first_of(text: str) -> date:
 
 
 def week_name(monday: date) -> str:
+    """The week of a day, as it is asked for; empty before the first year and after the last."""
     year, week, _ = monday.isocalendar()
-    return f"{year}-W{week:02}"
+    return f"{year}-W{week:02}" if year in YEARS else ""
+
+
+def month_name(day: date) -> str:
+    """The month of a day, as it is asked for; empty before the first year and after the last."""
+    return f"{day:%Y-%m}" if day.year in YEARS else ""
 
 
 def days_of_month(first: date) -> list[date]:

@@ -39,6 +39,12 @@ document.body.addEventListener("htmx:after:swap", () => { tellTimes(); place(); 
 // A part that is asked for again is changed where it differs: what a reader has opened or marked stays so.
 
 htmx.config.morphIgnore.push("open");
+// A part that cannot be had just now stays as it was: the next change asks for it again.
+htmx.config.noSwap.push("5xx", "429");
+document.body.addEventListener("htmx:response:error", (event) => {
+  const answer = event.detail.ctx && event.detail.ctx.response;
+  if (answer && answer.raw && answer.raw.status >= 429) tell(`The server could not do that just now (${answer.raw.status}).`);
+});
 const seen = new Set($$("tr[id]").map((one) => one.id));
 function showFresh() {
   for (const one of $$("tr[id]")) {
@@ -72,16 +78,22 @@ setInterval(() => {
   live.textContent = heard ? `updated ${span(Math.round((Date.now() - heard) / 1000))} ago` : "not connected";
 }, 1000);
 if (live && document.body.dataset.live) follow();
+if (document.documentElement.dataset.zone) setTimeout(changed, 100);
 
 // What was done
 
+let hiding = 0;
 const said = /(?:^|; )wakeful_said=([0-9a-f]*)/.exec(document.cookie);
 if (said) {
   const bytes = Uint8Array.from(said[1].match(/../g) || [], (two) => parseInt(two, 16));
-  $("#said").textContent = new TextDecoder().decode(bytes);
-  $("#said").hidden = false;
+  tell(new TextDecoder().decode(bytes));
   document.cookie = "wakeful_said=; max-age=0; path=/; samesite=strict";
-  setTimeout(() => { $("#said").hidden = true; }, 6000);
+}
+function tell(text) {
+  $("#said").textContent = text;
+  $("#said").hidden = false;
+  clearTimeout(hiding);
+  hiding = setTimeout(() => { $("#said").hidden = true; }, 6000);
 }
 
 // Light and dark
@@ -119,10 +131,17 @@ document.addEventListener("input", (event) => {
   event.target.setAttribute("aria-invalid", wrong ? "true" : "false");
 });
 
+function copy(from, button) {
+  getSelection().selectAllChildren(from);
+  // Over plain http from another machine browsers have no clipboard: what is selected can be copied by hand.
+  if (!navigator.clipboard) { button.textContent = "Selected"; return; }
+  navigator.clipboard.writeText(from.textContent).then(() => { button.textContent = "Copied"; }, () => { button.textContent = "Selected"; });
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+}
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-fill], [data-copy]");
   if (!button) return;
-  if (button.dataset.copy) { navigator.clipboard.writeText($(`#${button.dataset.copy}`).textContent); button.textContent = "Copied"; return; }
+  if (button.dataset.copy) { copy($(`#${button.dataset.copy}`), button); return; }
   const field = $(`[name="${button.dataset.fill}"]`, button.closest("form"));
   field.value = button.dataset.value;
   field.dispatchEvent(new Event("input", { bubbles: true }));
@@ -204,4 +223,6 @@ document.addEventListener("keydown", (event) => {
     }
   }
 });
+const page = $(".top nav [aria-current]");
+if (page) page.parentElement.scrollLeft = page.offsetLeft - page.parentElement.clientWidth / 2;
 tellTimes();
