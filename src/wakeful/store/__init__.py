@@ -105,6 +105,7 @@ class AlarmQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+    look_at: int = 0  # so many rows of an owner, whether they fit or not; 0: until the page is full
 
 
 class FireQuery(Struct, frozen=True, kw_only=True):
@@ -119,6 +120,7 @@ class FireQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+    look_at: int = 0  # so many rows of an owner, whether they fit or not; 0: until the page is full
 
 
 class DescribedFire(Struct, frozen=True, kw_only=True):
