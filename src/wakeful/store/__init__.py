@@ -317,6 +317,10 @@ class Store(Protocol):
         """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
         ...
 
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for."""
+        ...
+
     async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
         """The same with what their alarms say, in one statement."""
         ...

@@ -233,9 +233,8 @@ class PostgresStore:
         return list(map(alarm_of, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
-        names = (query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id)
         end = await self._end("find_end", query)
-        args = (*names, query.root_id, query.since, query.until, *_cursor(query.cursor), *_cursor(end))
+        args = _asked(query, end)
         page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
         page.end = end
         return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
@@ -255,15 +254,19 @@ class PostgresStore:
         return page.found(described_fire_of, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
     async def _fires(self, name: str, query: FireQuery) -> Page[Any]:
-        alarm_id = uuid_of(query.alarm_id)
-        if query.alarm_id and alarm_id is None:
+        if query.alarm_id and uuid_of(query.alarm_id) is None:
             return Page(0, among=_WORDS)
         end = await self._end("fires_end", query)
-        names = (query.owner, alarm_id, query.statuses, query.target, query.since, query.until)
-        args = (*names, *_cursor(query.cursor), *_cursor(end))
-        page = await self._page(name, *args, limit=query.limit, most=query.most, owner=query.owner)
+        page = await self._page(name, *_asked(query, end), limit=query.limit, most=query.most, owner=query.owner)
         page.end = end
         return page
+
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        if isinstance(query, FireQuery) and query.alarm_id and uuid_of(query.alarm_id) is None:
+            return 0
+        name = "count_alarms" if isinstance(query, AlarmQuery) else "count_fires"
+        [[count]] = await self._looked(name, *_asked(query, None), query.limit, owner=query.owner)
+        return int(count)
 
     async def _end(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
         """The last row that is looked at, where no more than so many are; None where these are all."""
@@ -429,6 +432,16 @@ class PostgresStore:
 
 def _changed_id(change: Change) -> str:
     return change.after.id
+
+
+def _asked(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[Any, ...]:
+    """The parameters of a search, but for its limit."""
+    if isinstance(query, FireQuery):
+        names: tuple[Any, ...] = (query.owner, uuid_of(query.alarm_id), query.statuses, query.target)
+    else:
+        words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
+        names = (query.owner, query.statuses, *words)
+    return (*names, query.since, query.until, *_cursor(query.cursor), *_cursor(end))
 
 
 def _cursor(cursor: Cursor | None) -> tuple[datetime | None, Any]:

@@ -447,10 +447,8 @@ select *
    and idempotency_key <> ''
  limit $5;
 
--- name: find
+-- part: asked_alarms
 -- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
-select *
-  from {t}alarms
  where ($1::text = '' or owner_did = $1)
    and (cardinality($2::text[]) = 0 or status = any($2))
    and ($3::text = '' or kind = $3)
@@ -465,6 +463,11 @@ select *
  order by created_at desc, id desc
  limit $14;
 
+-- name: find
+select *
+  from {t}alarms
+{asked_alarms};
+
 -- name: find_end
 -- The last alarm that is looked at where no more than so many are, and one behind it if there is one.
 select created_at, id
@@ -476,6 +479,12 @@ select created_at, id
    and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
  order by created_at desc, id desc
  limit 2 offset $7::integer - 1;
+
+-- name: count_alarms
+select count(*)
+  from (select 1
+          from {t}alarms
+{asked_alarms}) as found;
 
 -- name: similar
 select *
@@ -534,6 +543,12 @@ select alarm.*, fire.*
          where id = fire.alarm_id
         offset 0) as alarm on true
 {asked_fires};
+
+-- name: count_fires
+select count(*)
+  from (select 1
+          from {t}fires as fire
+{asked_fires}) as found;
 
 -- name: fire_at
 select fire.*

@@ -245,17 +245,7 @@ select *
    and idempotency_key <> ''
  limit :limit;
 
--- part: alarms_by_index
--- The one that store/looking.py chose: statistics that the file's other users gather could talk the planner out of it.
-indexed by {p}alarms_owner_idx -- when by_owner
-       indexed by {p}alarms_paused_idx -- when by_paused
-       indexed by {p}alarms_root_idx -- when by_root
-;
-
--- name: find
-select *
-  from {t}alarms
-       {alarms_by_index}
+-- part: asked_alarms
  where true
    and owner_did = :owner -- when owner
    and status = 'paused' -- when by_paused
@@ -272,6 +262,19 @@ select *
  order by created_at desc, id desc
  limit :limit;
 
+-- part: alarms_by_index
+-- The one that store/looking.py chose: statistics that the file's other users gather could talk the planner out of it.
+indexed by {p}alarms_owner_idx -- when by_owner
+       indexed by {p}alarms_paused_idx -- when by_paused
+       indexed by {p}alarms_root_idx -- when by_root
+;
+
+-- name: find
+select *
+  from {t}alarms
+       {alarms_by_index}
+{asked_alarms};
+
 -- name: find_end
 -- The last alarm that is looked at where no more than so many are, and one behind it if there is one.
 select created_at, id
@@ -284,6 +287,13 @@ select created_at, id
    and (created_at, id) < (:cursor, :cursor_id) -- when cursor
  order by created_at desc, id desc
  limit 2 offset :look_at - 1;
+
+-- name: count_alarms
+select count(*)
+  from (select 1
+          from {t}alarms
+               {alarms_by_index}
+{asked_alarms});
 
 -- name: similar
 select *
@@ -355,6 +365,13 @@ select alarm.label, alarm.wake_message, alarm.max_failures, alarm.created_by, al
        {fires_by_index}
   left join {t}alarms as alarm on alarm.id = fire.alarm_id
 {asked_fires};
+
+-- name: count_fires
+select count(*)
+  from (select 1
+          from {t}fires as fire
+               {fires_by_index}
+{asked_fires});
 
 -- name: fire_at
 select *

@@ -263,6 +263,12 @@ class SqliteStore(SqliteTokens):
         page = await self._search("described_fires", query, end="fires_end")
         return page.found(to_described_fire, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        values = search_values(query)
+        sql = narrowed(self._sql["count_alarms" if isinstance(query, AlarmQuery) else "count_fires"], values)
+        [(count,)] = await self._look(partial(_fetched, sql, values), query.owner)
+        return int(count)
+
     async def _search(self, name: str, query: AlarmQuery | FireQuery, *, end: str, text: str = "") -> Page[Row]:
         ends = self._sql[end] if is_bounded(query) else ""
         return await self._page(name, search_values(query), most=query.most, text=text, ends=ends)

@@ -197,6 +197,8 @@ class TestFinding:
             ),
         )
         assert await found(store, **query) == ["it"]
+        if "text" not in query:
+            assert await store.count(AlarmQuery(**query)) == 1
 
     async def test_text_is_looked_for_in_label_and_message_as_it_stands(self, store: Store, clock: ManualClock) -> None:
         labels = ["50% off", "50 off", "a_b", "axb", "back\\slash", "quo'te", "[x]*?"]
@@ -279,6 +281,9 @@ class TestFires:
         assert await statuses(statuses=("failed", "delivered")) == ["delivered", "failed"]
         assert await statuses(target="other") == ["delivered"]
         assert await statuses(since=start + SECOND, until=start + 2 * SECOND) == ["completed"]
+        counted = [FireQuery(), FireQuery(limit=1), FireQuery(alarm_id=alarm.id), FireQuery(alarm_id="no uuid")]
+        counted += [FireQuery(owner="ada", statuses=("failed",)), FireQuery(owner="bob"), FireQuery(target="other")]
+        assert [await store.count(query) for query in counted] == [3, 1, 2, 0, 1, 0, 1]
 
     async def test_pages_skip_nothing_and_repeat_nothing(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(4)]
