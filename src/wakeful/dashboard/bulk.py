@@ -108,7 +108,8 @@ async def _confirm(
     asked = _fixed(what, asked, now)
     pages = _pages(visit, what, verb, asked, now)
     values: dict[str, Any] = {"what": what, "verb": verb, "asked": asked, "error": error, "now": now, "here": what}
-    values |= {"total": await bulk.count(pages), "some": await pages(None, 5), "many": MANY, "most": bulk.COUNTED}
+    total = await bulk.count_that_fit(visit.alarms, what, verb, filters(what, asked, now))
+    values |= {"total": total, "some": await pages(None, 5), "many": MANY, "most": bulk.COUNTED}
     values |= {"back": f"/{what}{address(asked)}", "done_as": DONE[verb]}
     return visit.show("bulk.html", 200 if error is None else 409, progress=None, **values)
 
@@ -131,7 +132,7 @@ async def act(visit: Visit) -> Response:
     now = await visit.context.service.now()
     pages = _pages(visit, what, verb, asked, now)
     if not visit.field("cursor") and not visit.field("started"):
-        total = await bulk.count(pages)
+        total = await bulk.count_that_fit(visit.alarms, what, verb, filters(what, asked, now))
         if total > MANY and visit.field("count").replace(",", "") != str(total):
             error = Conflict(f"this is about {total} {what}", field="count", fix=f"Type {total} to go on.")
             return await _confirm(visit, what, verb, asked, error)

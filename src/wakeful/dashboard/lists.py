@@ -12,6 +12,7 @@ from wakeful.dashboard.choosing import KINDS, address, cursor_of, filters, names
 from wakeful.dashboard.page import Visit
 from wakeful.moments import cursor_text
 from wakeful.service.bulk import alarms_of
+from wakeful.service.searching import alarms_like, fires_like
 
 PAGE: Final = 50
 SIZE: Final = 400_000  # characters of rows on a page
@@ -20,7 +21,7 @@ SIZE: Final = 400_000  # characters of rows on a page
 async def alarms(visit: Visit) -> Response:
     visit = visit.on_behalf(visit.query("owner"))
     values = await _asked(visit, "alarms")
-    found = await visit.alarms.find(**values.pop("found_by"), limit=PAGE, most=SIZE)
+    found = await alarms_like(visit.alarms, **values.pop("found_by"), limit=PAGE, most=SIZE)
     values |= {"alarms": found, "statuses": ALARM_STATUSES, "kinds": KINDS}
     return _shown(visit, "alarms", values, found.further)
 
@@ -28,7 +29,7 @@ async def alarms(visit: Visit) -> Response:
 async def fires(visit: Visit) -> Response:
     visit = visit.on_behalf(visit.query("owner"))
     values = await _asked(visit, "fires")
-    found = await visit.alarms.fires(**values.pop("found_by"), limit=PAGE, most=SIZE)
+    found = await fires_like(visit.alarms, **values.pop("found_by"), limit=PAGE, most=SIZE)
     values |= {"fires": found, "statuses": FIRE_STATUSES, "named": await alarms_of(visit.alarms, found)}
     return _shown(visit, "fires", values, found.further)
 

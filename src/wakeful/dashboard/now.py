@@ -18,6 +18,7 @@ from wakeful.schedule import zone
 from wakeful.service.attention import UNREAD_AFTER, Need
 from wakeful.service.attention import needs as needing
 from wakeful.service.bulk import alarms_of
+from wakeful.service.searching import latest_fires
 
 HOURS: Final = 24
 AHEAD: Final = 500  # fires that are looked at for the bars
@@ -120,6 +121,4 @@ def by_alarm(agenda: Sequence[tuple[datetime, Alarm]]) -> list[Ahead]:
 
 
 async def _tail(visit: Visit) -> dict[str, Any]:
-    found = await visit.alarms.history(limit=2 * TAIL)
-    fires = [line for line in found if "@" in line.id][:TAIL]
-    return {"fires": fires, "now": await visit.context.service.now()}
+    return {"fires": await latest_fires(visit.alarms, limit=TAIL), "now": await visit.context.service.now()}

@@ -18,7 +18,7 @@ from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.errors import TooMany, WakefulError
 from wakeful.service.looking import Cursor
 from wakeful.service.verbs import Alarms
-from wakeful.store import Matches
+from wakeful.store import AlarmQuery, FireQuery, Matches
 
 SLICE: Final = 100
 TOGETHER: Final = 4  # done at once: a store commits together what comes together, and others need it meanwhile
@@ -75,6 +75,19 @@ def fires_that_fit(alarms: Alarms, verb: str, filters: dict[str, Any]) -> Page[F
 def _both(asked: str | Sequence[str], possible: Sequence[str]) -> tuple[str, ...]:
     wanted = (asked,) if isinstance(asked, str) and asked else tuple(asked)
     return tuple(status for status in possible if not wanted or status in wanted)
+
+
+async def count_that_fit(alarms: Alarms, what: str, verb: str, filters: dict[str, Any]) -> int:
+    """How many alarms or fires a filter fits and a verb can be done to, counted no further than COUNTED."""
+    if filters.get("text"):  # which only reading them tells
+        return await count(alarms_that_fit(alarms, verb, filters))
+    possible = ON_ALARMS[verb] if what == "alarms" else ON_FIRES[verb]
+    if not (statuses := _both(filters.get("status", ()), possible)):
+        return 0
+    kind = AlarmQuery if what == "alarms" else FireQuery
+    others = {name: value for name, value in filters.items() if name != "status"}
+    query = kind(owner=alarms.caller.owner, statuses=statuses, limit=COUNTED, **others)
+    return await alarms.service.store.count(query)
 
 
 async def count(page: Page[Row], *, most: int = COUNTED) -> int:

@@ -18,7 +18,7 @@ from wakeful.service.verbs import Alarms
 from wakeful.store.figures import DueOfOwner, OwnerUse, Step
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar
-AHEAD: Final = 2000  # coming fires that are looked at
+AHEAD: Final = 1000  # coming fires that are looked at
 AHEAD_SIZE: Final = 4_000_000  # characters of the alarms among them
 OWNER_ALARMS: Final = 10_000  # looked at per owner
 CHANGED: Final = 5000  # fires counted in one hour

@@ -112,6 +112,10 @@ class History:
         query = FireQuery(owner=owner, statuses=UNSUCCESSFUL, limit=limit, most=self._most)
         return _joined([await self._told(query)], limit, self._most)
 
+    async def latest(self, *, owner: str, limit: int) -> Matches[HistoryEntry]:
+        """Fires only, whatever became of them."""
+        return _joined([await self._told(FireQuery(owner=owner, limit=limit, most=self._most))], limit, self._most)
+
     async def _told(self, wanted: FireQuery) -> _Lines:
         lines = _Lines(self._most, wanted.limit)
         while page := await self._store.described_fires(wanted):

@@ -105,6 +105,7 @@ class AlarmQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+    look_at: int = 0  # so many rows of an owner, whether they fit or not; 0: until the page is full
 
 
 class FireQuery(Struct, frozen=True, kw_only=True):
@@ -119,6 +120,7 @@ class FireQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+    look_at: int = 0  # so many rows of an owner, whether they fit or not; 0: until the page is full
 
 
 class DescribedFire(Struct, frozen=True, kw_only=True):
@@ -313,6 +315,10 @@ class Store(Protocol):
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
         """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
+        ...
+
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for."""
         ...
 
     async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:

@@ -43,6 +43,7 @@ class Page(Generic[T]):
         self.rows: list[T] = []
         self.last: T | None = None  # looked at, whether it is on the page or not
         self.more = False
+        self.end: Cursor | None = None  # where to go on, though all that was to be looked at is here
         self._limit = limit
         self._most = most
         self._text = text.casefold()
@@ -55,7 +56,7 @@ class Page(Generic[T]):
             self.more = True
             return False
         self.last = row
-        weight = sum(len(value) for value in row if isinstance(value, str))
+        weight = sum([len(value) for value in row if type(value) is str])
         self._searched += weight
         self._seen += 1
         if not self._text or any(self._text in str(row[at]).casefold() for at in self._among):
@@ -71,7 +72,8 @@ class Page(Generic[T]):
         return max(1, min(MOST_ROWS, AHEAD_OF_IT * self._seen // max(1, self._searched)))
 
     def found(self, make: Callable[[T], V], cursor: Callable[[V], Cursor]) -> Matches[V]:
-        return Matches(map(make, self.rows), cursor(make(self.last)) if self.more and self.last is not None else None)
+        further = cursor(make(self.last)) if self.more and self.last is not None else self.end
+        return Matches(map(make, self.rows), further)
 
     @property
     def _is_full(self) -> bool:

@@ -43,7 +43,8 @@ from wakeful.store import (
 )
 from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, ReadTurns, filled
+from wakeful.store.looking import indexed_statuses, is_bounded
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.figures import PostgresFigures
@@ -232,9 +233,10 @@ class PostgresStore:
         return list(map(alarm_of, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
-        names = (query.owner, query.statuses, query.kind, query.target, query.label, query.conversation_id)
-        args = (*names, query.root_id, query.since, query.until, *_cursor(query.cursor))
+        end = await self._end("find_end", query)
+        args = _asked(query, end)
         page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
+        page.end = end
         return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
@@ -252,11 +254,27 @@ class PostgresStore:
         return page.found(described_fire_of, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
     async def _fires(self, name: str, query: FireQuery) -> Page[Any]:
-        alarm_id = uuid_of(query.alarm_id)
-        if query.alarm_id and alarm_id is None:
+        if query.alarm_id and uuid_of(query.alarm_id) is None:
             return Page(0, among=_WORDS)
-        args = (query.owner, alarm_id, query.statuses, query.target, query.since, query.until, *_cursor(query.cursor))
-        return await self._page(name, *args, limit=query.limit, most=query.most, owner=query.owner)
+        end = await self._end("fires_end", query)
+        page = await self._page(name, *_asked(query, end), limit=query.limit, most=query.most, owner=query.owner)
+        page.end = end
+        return page
+
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        if isinstance(query, FireQuery) and query.alarm_id and uuid_of(query.alarm_id) is None:
+            return 0
+        name = "count_alarms" if isinstance(query, AlarmQuery) else "count_fires"
+        [[count]] = await self._looked(name, *_asked(query, None), query.limit, owner=query.owner)
+        return int(count)
+
+    async def _end(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
+        """The last row that is looked at, where no more than so many are; None where these are all."""
+        if not is_bounded(query):
+            return None
+        asked = (query.owner, indexed_statuses(query), query.since, query.until, *_cursor(query.cursor), query.look_at)
+        rows = await self._looked(name, *asked, owner=query.owner)
+        return (rows[0][0], str(rows[0][1])) if len(rows) == 2 else None
 
     async def _page(
         self, name: str, *args: Any, limit: int, most: int = 0, owner: str = "", text: str = ""
@@ -416,5 +434,15 @@ def _changed_id(change: Change) -> str:
     return change.after.id
 
 
-def _cursor(cursor: tuple[datetime, str] | None) -> tuple[datetime | None, Any]:
+def _asked(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[Any, ...]:
+    """The parameters of a search, but for its limit."""
+    if isinstance(query, FireQuery):
+        names: tuple[Any, ...] = (query.owner, uuid_of(query.alarm_id), query.statuses, query.target)
+    else:
+        words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
+        names = (query.owner, query.statuses, *words)
+    return (*names, query.since, query.until, *_cursor(query.cursor), *_cursor(end))
+
+
+def _cursor(cursor: Cursor | None) -> tuple[datetime | None, Any]:
     return (None, None) if cursor is None else (cursor[0], uuid_of(cursor[1]))

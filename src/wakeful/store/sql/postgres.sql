@@ -447,10 +447,8 @@ select *
    and idempotency_key <> ''
  limit $5;
 
--- name: find
+-- part: asked_alarms
 -- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
-select *
-  from {t}alarms
  where ($1::text = '' or owner_did = $1)
    and (cardinality($2::text[]) = 0 or status = any($2))
    and ($3::text = '' or kind = $3)
@@ -461,8 +459,32 @@ select *
    and ($8::timestamptz is null or created_at >= $8)
    and ($9::timestamptz is null or created_at < $9)
    and ($10::timestamptz is null or (created_at, id) < ($10, $11::uuid))
+   and ($12::timestamptz is null or (created_at, id) >= ($12, $13::uuid))
  order by created_at desc, id desc
- limit $12;
+ limit $14;
+
+-- name: find
+select *
+  from {t}alarms
+{asked_alarms};
+
+-- name: find_end
+-- The last alarm that is looked at where no more than so many are, and one behind it if there is one.
+select created_at, id
+  from {t}alarms
+ where owner_did = $1
+   and (cardinality($2::text[]) = 0 or status = any($2))
+   and ($3::timestamptz is null or created_at >= $3)
+   and ($4::timestamptz is null or created_at < $4)
+   and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
+ order by created_at desc, id desc
+ limit 2 offset $7::integer - 1;
+
+-- name: count_alarms
+select count(*)
+  from (select 1
+          from {t}alarms
+{asked_alarms}) as found;
 
 -- name: similar
 select *
@@ -490,13 +512,26 @@ select *
    and ($5::timestamptz is null or fire.scheduled_for >= $5)
    and ($6::timestamptz is null or fire.scheduled_for < $6)
    and ($7::timestamptz is null or (fire.scheduled_for, fire.alarm_id) < ($7, $8::uuid))
+   and ($9::timestamptz is null or (fire.scheduled_for, fire.alarm_id) >= ($9, $10::uuid))
  order by fire.scheduled_for desc, fire.alarm_id desc
- limit $9;
+ limit $11;
 
 -- name: fires
 select fire.*
   from {t}fires as fire
 {asked_fires};
+
+-- name: fires_end
+-- As `find_end`.
+select scheduled_for, alarm_id
+  from {t}fires
+ where owner_did = $1
+   and (cardinality($2::text[]) = 0 or status = any($2))
+   and ($3::timestamptz is null or scheduled_for >= $3)
+   and ($4::timestamptz is null or scheduled_for < $4)
+   and ($5::timestamptz is null or (scheduled_for, alarm_id) < ($5, $6::uuid))
+ order by scheduled_for desc, alarm_id desc
+ limit 2 offset $7::integer - 1;
 
 -- name: described_fires
 -- `offset 0`: each alarm is looked up by its primary key, for the fires of the page only, whatever the planner believes.
@@ -508,6 +543,12 @@ select alarm.*, fire.*
          where id = fire.alarm_id
         offset 0) as alarm on true
 {asked_fires};
+
+-- name: count_fires
+select count(*)
+  from (select 1
+          from {t}fires as fire
+{asked_fires}) as found;
 
 -- name: fire_at
 select fire.*
@@ -541,12 +582,46 @@ select fire.*,
  limit $3;
 
 -- name: agenda
-select *
-  from {t}alarms
- where status = 'active'
-   and next_fire_at < $2
-   and ($1::text = '' or owner_did = $1)
- order by next_fire_at, id
+-- From target to target in the index: first the moment up to which so many are due, from the index alone, then these. Where
+-- the last ones are due at the same moment as others that no longer fit, which of them it is does not matter.
+with recursive served (target) as (
+    select min(target)
+      from {t}alarms
+     where status = 'active'
+    union all
+    select (select min(alarm.target)
+              from {t}alarms as alarm
+             where alarm.status = 'active'
+               and alarm.target > served.target)
+      from served
+     where served.target is not null),
+    last (moment) as materialized (
+    select max(next_fire_at)
+      from (select due.next_fire_at
+              from served
+             cross join lateral (
+                select next_fire_at
+                  from {t}alarms
+                 where status = 'active'
+                   and target = served.target
+                   and ($1::text = '' or owner_did = $1)
+                   and next_fire_at < $2
+                 order by next_fire_at
+                 limit $3) as due
+             order by due.next_fire_at
+             limit $3) as soonest)
+select due.*
+  from served
+ cross join lateral (
+    select *
+      from {t}alarms
+     where status = 'active'
+       and target = served.target
+       and ($1::text = '' or owner_did = $1)
+       and next_fire_at <= (select moment from last)
+     order by next_fire_at
+     limit $3) as due
+ order by due.next_fire_at, due.id
  limit $3;
 
 -- name: stats

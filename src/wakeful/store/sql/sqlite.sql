@@ -245,11 +245,10 @@ select *
    and idempotency_key <> ''
  limit :limit;
 
--- name: find
-select *
-  from {t}alarms
+-- part: asked_alarms
  where true
    and owner_did = :owner -- when owner
+   and status = 'paused' -- when by_paused
    and status in (select value from json_each(:statuses)) -- when statuses
    and kind = :kind -- when kind
    and target = :target -- when target
@@ -259,8 +258,42 @@ select *
    and created_at >= :since -- when since
    and created_at < :until -- when until
    and (created_at, id) < (:cursor, :cursor_id) -- when cursor
+   and (created_at, id) >= (:end, :end_id) -- when end
  order by created_at desc, id desc
  limit :limit;
+
+-- part: alarms_by_index
+-- The one that store/looking.py chose: statistics that the file's other users gather could talk the planner out of it.
+indexed by {p}alarms_owner_idx -- when by_owner
+       indexed by {p}alarms_paused_idx -- when by_paused
+       indexed by {p}alarms_root_idx -- when by_root
+;
+
+-- name: find
+select *
+  from {t}alarms
+       {alarms_by_index}
+{asked_alarms};
+
+-- name: find_end
+-- The last alarm that is looked at where no more than so many are, and one behind it if there is one.
+select created_at, id
+  from {t}alarms
+       {alarms_by_index}
+ where owner_did = :owner
+   and status = 'paused' -- when by_paused
+   and created_at >= :since -- when since
+   and created_at < :until -- when until
+   and (created_at, id) < (:cursor, :cursor_id) -- when cursor
+ order by created_at desc, id desc
+ limit 2 offset :look_at - 1;
+
+-- name: count_alarms
+select count(*)
+  from (select 1
+          from {t}alarms
+               {alarms_by_index}
+{asked_alarms});
 
 -- name: similar
 select *
@@ -284,24 +317,61 @@ select *
  where true
    and fire.owner_did = :owner -- when owner
    and fire.alarm_id = :alarm_id -- when alarm_id
+   {fires_of_index}
    and fire.status in (select value from json_each(:statuses)) -- when statuses
    and fire.target = :target -- when target
    and fire.scheduled_for >= :since -- when since
    and fire.scheduled_for < :until -- when until
    and (fire.scheduled_for, fire.alarm_id) < (:cursor, :cursor_id) -- when cursor
+   and (fire.scheduled_for, fire.alarm_id) >= (:end, :end_id) -- when end
  order by fire.scheduled_for desc, fire.alarm_id desc
  limit :limit;
+
+-- part: fires_by_index
+indexed by {p}fires_owner_idx -- when by_owner
+       indexed by {p}fires_waiting_idx -- when by_waiting
+       indexed by {p}fires_retrying_idx -- when by_retrying
+       indexed by {p}fires_failed_idx -- when by_failed
+;
+
+-- part: fires_of_index
+and fire.status = 'waiting' -- when by_waiting
+   and fire.status = 'retrying' -- when by_retrying
+   and fire.status in ('failed', 'timed_out') -- when by_failed
+;
 
 -- name: fires
 select fire.*
   from {t}fires as fire
+       {fires_by_index}
 {asked_fires};
+
+-- name: fires_end
+-- As `find_end`.
+select fire.scheduled_for, fire.alarm_id
+  from {t}fires as fire
+       {fires_by_index}
+ where fire.owner_did = :owner
+   {fires_of_index}
+   and fire.scheduled_for >= :since -- when since
+   and fire.scheduled_for < :until -- when until
+   and (fire.scheduled_for, fire.alarm_id) < (:cursor, :cursor_id) -- when cursor
+ order by fire.scheduled_for desc, fire.alarm_id desc
+ limit 2 offset :look_at - 1;
 
 -- name: described_fires
 select alarm.label, alarm.wake_message, alarm.max_failures, alarm.created_by, alarm.created_via, fire.*
   from {t}fires as fire
+       {fires_by_index}
   left join {t}alarms as alarm on alarm.id = fire.alarm_id
 {asked_fires};
+
+-- name: count_fires
+select count(*)
+  from (select 1
+          from {t}fires as fire
+               {fires_by_index}
+{asked_fires});
 
 -- name: fire_at
 select *
@@ -329,13 +399,35 @@ select fire.*, alarm.*
  limit :limit;
 
 -- name: agenda
-select *
-  from {t}alarms
- where status = 'active'
-   and next_fire_at < :until
-   and owner_did = :owner -- when owner
- order by next_fire_at, id
- limit :limit;
+-- From target to target in the index, and no row is read that is not told. Where the last ones are due at the same
+-- moment as others that no longer fit, which of them it is does not matter.
+with recursive served (target) as (
+    select min(target)
+      from {t}alarms indexed by {p}alarms_due_idx
+     where status = 'active'
+    union all
+    select (select min(alarm.target)
+              from {t}alarms as alarm indexed by {p}alarms_due_idx
+             where alarm.status = 'active'
+               and alarm.target > served.target)
+      from served
+     where served.target is not null),
+    soonest (place) as materialized (
+    select alarm.rowid
+      from served
+     cross join {t}alarms as alarm
+           indexed by {p}alarms_turns_idx -- when owner
+           indexed by {p}alarms_due_idx -- when everyone
+     where alarm.status = 'active'
+       and alarm.target = served.target
+       and alarm.owner_did = :owner -- when owner
+       and alarm.next_fire_at < :until
+     order by alarm.next_fire_at
+     limit :limit)
+select alarm.*
+  from soonest
+ cross join {t}alarms as alarm on alarm.rowid = soonest.place
+ order by alarm.next_fire_at, alarm.id;
 
 -- name: stats
 with

@@ -41,6 +41,7 @@ from wakeful.store import (
     Usage,
     Worker,
 )
+from wakeful.store.looking import is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
@@ -69,7 +70,7 @@ from wakeful.store.sqlite.inspection import inspected
 from wakeful.store.sqlite.original import Original, check_expected
 from wakeful.store.sqlite.readers import Readers
 from wakeful.store.sqlite.schema import bring_up_to_date
-from wakeful.store.sqlite.search import narrowed, search_values
+from wakeful.store.sqlite.search import narrowed, search_end, search_values
 from wakeful.store.sqlite.tasks import SqliteTasks
 from wakeful.store.sqlite.tokens import SqliteTokens
 from wakeful.store.sqlite.writer import Work, Writer
@@ -244,7 +245,7 @@ class SqliteStore(SqliteTokens):
         return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
-        page = await self._page("find", search_values(query), most=query.most, text=query.text)
+        page = await self._search("find", query, end="find_end", text=query.text)
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
@@ -255,20 +256,33 @@ class SqliteStore(SqliteTokens):
         return to_alarm(rows[0]) if rows else None
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
-        page = await self._page("fires", search_values(query), most=query.most)
+        page = await self._search("fires", query, end="fires_end")
         return page.found(to_fire, lambda fire: (fire.scheduled_for, fire.alarm_id))
 
     async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
-        page = await self._page("described_fires", search_values(query), most=query.most)
+        page = await self._search("described_fires", query, end="fires_end")
         return page.found(to_described_fire, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
-    async def _page(self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "") -> Page[Row]:
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        values = search_values(query)
+        sql = narrowed(self._sql["count_alarms" if isinstance(query, AlarmQuery) else "count_fires"], values)
+        [(count,)] = await self._look(partial(_fetched, sql, values), query.owner)
+        return int(count)
+
+    async def _search(self, name: str, query: AlarmQuery | FireQuery, *, end: str, text: str = "") -> Page[Row]:
+        ends = self._sql[end] if is_bounded(query) else ""
+        return await self._page(name, search_values(query), most=query.most, text=text, ends=ends)
+
+    async def _page(
+        self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "", ends: str = ""
+    ) -> Page[Row]:
         limit = values["limit"]
         values = {**values, "limit": -1 if text else limit + 1}
-        sql = narrowed(self._sql[name], values)
 
         def work(db: apsw.Connection) -> Page[Row]:
-            return filled(db.execute(sql, values), Page(limit, most=most, text=text, among=_WORDS))
+            page: Page[Row] = Page(limit, most=most, text=text, among=_WORDS)
+            page.end = search_end(db, ends, values) if ends else None
+            return filled(db.execute(narrowed(self._sql[name], values), values), page)
 
         return await self._look(work, values["owner"])
 
@@ -292,7 +306,8 @@ class SqliteStore(SqliteTokens):
         return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:
-        page = await self._page("agenda", {"owner": owner, "until": unix_ms(until), "limit": limit}, most=most)
+        asked = {"owner": owner, "everyone": not owner or None, "until": unix_ms(until), "limit": limit}
+        page = await self._page("agenda", asked, most=most)
         return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
 
     async def stats(self, owner: str = "") -> Stats:

@@ -9,11 +9,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import apsw
 import msgspec
 from msgspec.structs import asdict
 
-from wakeful.moments import unix_ms
+from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.looking import PAUSED, indexed_statuses
+from wakeful.store.pages import Cursor
 
 _WHEN: Final = re.compile(r"\n[^\n]* -- when (\w+)(?=\n|$)")
 
@@ -31,4 +35,29 @@ def search_values(query: AlarmQuery | FireQuery) -> dict[str, Any]:
     values["cursor"], values["cursor_id"] = (None, "") if query.cursor is None else query.cursor
     if query.cursor is not None:
         values["cursor"] = unix_ms(query.cursor[0])
-    return values
+        if values["until"] is not None and values["cursor"] < values["until"]:
+            values["until"] = None  # what is behind the cursor is before it: one end of a range is what an index has
+    values["end"], values["end_id"] = None, ""
+    return values | _index(query)
+
+
+def _index(query: AlarmQuery | FireQuery) -> dict[str, bool | None]:
+    """The lines that name the index, one of them at most."""
+    statuses = indexed_statuses(query)
+    by = {"by_paused": PAUSED, "by_waiting": ("waiting",), "by_retrying": ("retrying",), "by_failed": UNSUCCESSFUL}
+    chosen: dict[str, bool | None] = {name: True if statuses == has else None for name, has in by.items()}
+    root = isinstance(query, AlarmQuery) and bool(query.root_id)
+    one_alarm = isinstance(query, FireQuery) and bool(query.alarm_id)
+    chosen["by_root"] = root or None
+    chosen["by_owner"] = (bool(query.owner) and not statuses and not root and not one_alarm) or None
+    return chosen
+
+
+def search_end(db: apsw.Connection, sql: str, values: dict[str, Any]) -> Cursor | None:
+    """The last row that is looked at, noted in the values too; None where these are all."""
+    rows = db.execute(narrowed(sql, values), values).fetchall()
+    if len(rows) < 2:
+        return None
+    (moment, id), _ = rows
+    values |= {"end": moment, "end_id": id, "since": None}
+    return from_unix_ms(moment), id

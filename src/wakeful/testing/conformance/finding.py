@@ -49,6 +49,37 @@ class TestPages:
         assert sorted(seen) == ["0", "1", "2", "3", "4"]
         assert (await store.find(AlarmQuery(limit=5))).further is None
 
+    @pytest.mark.parametrize(("look_at", "pages"), [(4, [[], [], ["0"]]), (5, [[], ["0"]]), (10, [["0"]])])
+    async def test_a_search_looks_at_so_many_rows_and_says_where_to_go_on(
+        self, store: Store, clock: ManualClock, look_at: int, pages: list[list[str]]
+    ) -> None:
+        for number in range(10):
+            await added(store, an_alarm(clock, label=str(number), wake_message=f"say {number}"))
+            await added(store, an_alarm(clock, label="0", owner_did="bob"))
+            await clock.advance(1)
+        for wanted in ({"label": "0"}, {"text": "SAY 0"}, {"label": "0", "statuses": ("active",), "kind": "once"}):
+            query, seen = AlarmQuery(owner="ada", look_at=look_at, **wanted), []
+            while True:
+                page = await store.find(query)
+                seen.append([alarm.label for alarm in page])
+                if page.further is None:
+                    break
+                query = AlarmQuery(owner="ada", look_at=look_at, cursor=page.further, **wanted)
+            assert seen == pages
+
+    async def test_what_an_index_answers_is_found_however_few_are_looked_at(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await added(store, an_alarm(clock, label="old", status="paused"))
+        await clock.advance(1)
+        await added(store, *(an_alarm(clock, label="new") for _ in range(5)))
+        page = await store.find(AlarmQuery(owner="ada", statuses=("paused",), look_at=1))
+        assert ([alarm.label for alarm in page], page.further) == (["old"], None)
+        assert len(await store.find(AlarmQuery(owner="ada", look_at=1))) == 6  # nothing is left out: all fit
+        both = AlarmQuery(owner="ada", statuses=("paused", "cancelled"), look_at=5)
+        assert await store.find(both) == []
+        assert (await store.find(both)).further is not None
+
     async def test_a_page_ends_where_it_is_heavy_enough(self, store: Store, clock: ManualClock) -> None:
         await added(store, *(an_alarm(clock, wake_message="x" * 10_000) for _ in range(6)))
         page = await store.find(AlarmQuery(most=25_000))
@@ -166,6 +197,8 @@ class TestFinding:
             ),
         )
         assert await found(store, **query) == ["it"]
+        if "text" not in query:
+            assert await store.count(AlarmQuery(**query)) == 1
 
     async def test_text_is_looked_for_in_label_and_message_as_it_stands(self, store: Store, clock: ManualClock) -> None:
         labels = ["50% off", "50 off", "a_b", "axb", "back\\slash", "quo'te", "[x]*?"]
@@ -209,6 +242,22 @@ class TestFinding:
         assert [a.label for a in await store.agenda(owner="ada", until=until, limit=9)] == ["10", "20", "30"]
         assert [a.label for a in await store.agenda(owner="", until=until, limit=2)] == ["6", "10"]
 
+    async def test_the_agenda_is_of_all_targets_and_as_long_as_is_asked(self, store: Store, clock: ManualClock) -> None:
+        at_once = [an_alarm(clock, due=20, target=target) for target in ("a", "b", "c") for _ in range(3)]
+        sooner = [an_alarm(clock, due=due, target=target) for target, due in (("c", 10), ("a", 11), ("b", 12))]
+        await added(store, *at_once, *sooner, an_alarm(clock, due=30, target="a"))
+        await added(store, *(an_alarm(clock, due=1, target="b", owner_did="bob") for _ in range(5)))
+        until = clock.now() + 30 * SECOND
+        page = await store.agenda(owner="ada", until=until, limit=7)
+        assert page[:3] == sooner
+        assert {alarm.next_fire_at for alarm in page[3:]} == {clock.now() + 20 * SECOND}
+        assert [alarm.id for alarm in page[3:]] == sorted(alarm.id for alarm in page[3:])
+        assert len(page) == 7
+        assert page.further == (page[-1].next_fire_at, page[-1].id)
+        whole = await store.agenda(owner="ada", until=until, limit=12)
+        assert whole == [*sooner, *sorted(at_once, key=lambda alarm: alarm.id)]
+        assert whole.further is None
+
 
 class TestFires:
     async def test_the_latest_come_first_and_filters_keep_what_they_name(
@@ -232,6 +281,9 @@ class TestFires:
         assert await statuses(statuses=("failed", "delivered")) == ["delivered", "failed"]
         assert await statuses(target="other") == ["delivered"]
         assert await statuses(since=start + SECOND, until=start + 2 * SECOND) == ["completed"]
+        counted = [FireQuery(), FireQuery(limit=1), FireQuery(alarm_id=alarm.id), FireQuery(alarm_id="no uuid")]
+        counted += [FireQuery(owner="ada", statuses=("failed",)), FireQuery(owner="bob"), FireQuery(target="other")]
+        assert [await store.count(query) for query in counted] == [3, 1, 2, 0, 1, 0, 1]
 
     async def test_pages_skip_nothing_and_repeat_nothing(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(4)]
@@ -247,6 +299,32 @@ class TestFires:
             assert len(seen) <= len(fires)
             query = FireQuery(limit=3, cursor=(page[-1].scheduled_for, page[-1].alarm_id))
         assert seen == sorted(fires, key=lambda fire: (fire.scheduled_for, fire.alarm_id), reverse=True)
+
+    async def test_a_search_looks_at_so_many_rows_unless_an_index_has_them(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        statuses = ["retrying", "failed", "waiting", "timed_out", *["completed"] * 6]
+        alarm, start = an_alarm(clock), clock.now()
+        fires = [a_fire(alarm, scheduled_for=start + n * SECOND, status=s) for n, s in enumerate(statuses)]
+        fires[1] = a_fire(alarm, scheduled_for=start + SECOND, status="failed", target="other")
+        await with_fires(store, alarm, *fires)
+
+        async def looked(**query: Any) -> tuple[list[str], int | None]:
+            page = await store.fires(FireQuery(owner="ada", look_at=2, **query))
+            place = None if page.further is None else (page.further[0] - start) // SECOND
+            return [fire.status for fire in page], place
+
+        for status in ("retrying", "failed", "waiting", "timed_out"):
+            assert await looked(statuses=(status,)) == ([status], None)
+        assert await looked(statuses=("failed", "timed_out")) == (["timed_out", "failed"], None)
+        assert await looked(statuses=("failed",), target="other") == (["failed"], None)  # the second of two
+        assert await looked(statuses=("waiting", "failed")) == ([], 8)
+        assert await looked(target="other") == ([], 8)
+        assert await looked(target="other", cursor=(start + 3 * SECOND, alarm.id)) == (["failed"], 1)
+        assert await looked(target="other", until=start + 2 * SECOND) == (["failed"], None)
+        assert (await looked(alarm_id=alarm.id, statuses=("retrying",)))[0] == ["retrying"]
+        described = await store.described_fires(FireQuery(owner="ada", look_at=2, target="other"))
+        assert (list(described), described.further) == ([], (start + 8 * SECOND, alarm.id))
 
     async def test_fires_are_found_by_their_keys(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(3)]

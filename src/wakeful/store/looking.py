@@ -1,0 +1,36 @@
+"""Which index answers a search, and whether it looks at rows that do not fit, of which there may be very many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.store import AlarmQuery, FireQuery
+
+# Few rows have these, and an index lists them.
+PAUSED: Final = ("paused",)
+_OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UNSUCCESSFUL)
+
+
+def indexed_statuses(query: AlarmQuery | FireQuery) -> tuple[str, ...]:
+    """The statuses of an index that has all that is asked for, and perhaps some more; none where there is no such."""
+    if isinstance(query, AlarmQuery):
+        return _of_all(query.statuses, (PAUSED,)) if query.owner and not query.root_id else ()
+    return _of_all(query.statuses, _OF_FIRES) if query.owner and not query.alarm_id else ()
+
+
+def is_bounded(query: AlarmQuery | FireQuery) -> bool:
+    """Whether no more than `look_at` rows are to be looked at: the index has some that do not fit."""
+    if not query.look_at or not query.owner:
+        return False
+    if isinstance(query, FireQuery):
+        narrow, others = query.alarm_id, (query.target,)
+    else:
+        narrow = query.root_id
+        others = (query.target, query.kind, query.label, query.conversation_id, query.text)
+    return not narrow and (any(others) or (bool(query.statuses) and not indexed_statuses(query)))
+
+
+def _of_all(asked: Sequence[str], known: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return next((statuses for statuses in known if asked and set(asked) <= set(statuses)), ())
