@@ -1,4 +1,4 @@
-"""`Skip next` in a real browser: it skips the fire that the page shows, also after the page brought itself up to date."""
+"""`Skip next` in a real browser: it skips the fire that the page shows, also once the page has moved on by itself."""
 
 from __future__ import annotations
 
