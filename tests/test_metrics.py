@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.acting import acting
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
 from wakeful.alarm import Failed, Snoozed
+from wakeful.alarm.model import SkipReason
 from wakeful.alarm.request import ReportRequest
 from wakeful.dispatcher import ServedTarget
 from wakeful.dispatcher.store_clock import ClockJumpDetector
@@ -113,6 +115,13 @@ async def test_ends_are_counted_by_status_and_reason_and_retries_are_no_end(worl
     await world.set(1)
     await world.run_due(1)
     assert read(metrics, "wakeful_fires_total", status="snoozed", reason="") == 1
+
+
+@pytest.mark.parametrize("reason", get_args(SkipReason))
+def test_every_reason_of_a_skip_has_a_label_of_its_own(reason: str) -> None:
+    metrics = Metrics()
+    metrics.ended("skipped", reason, 2)
+    assert read(metrics, "wakeful_fires_total", status="skipped", reason=reason) == 2
 
 
 async def test_reports_and_silence_are_counted_once(world: World) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed
+from wakeful.alarm import Completed, Delivered, Failed, Snoozed
 from wakeful.logs import FIRST, SPAN
+from wakeful.targets.inbox import Inbox
 
 from .conftest import World
 
@@ -32,6 +34,24 @@ async def test_a_wake_is_a_line_without_what_it_says(world: World, caplog: pytes
     id, _, moment = alarm.fire_id.partition("@")
     assert lines(caplog) == [f"{id[:13]}@{moment}: delivered to desk, 250 ms late, took 0 ms"]
     assert "wake up" not in caplog.text
+
+
+async def test_a_wake_for_an_inbox_says_that_it_is_in_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("inbox", "agent"):
+        world.serve(name, Inbox())
+        await world.set(1, target=name)
+    await world.run_due(1)
+    said = sorted(line.partition(": ")[2] for line in lines(caplog))
+    assert said == ["in the inbox agent, 0 ms late, took 0 ms", "in the inbox, 0 ms late, took 0 ms"]
+
+
+async def test_what_a_target_did_is_said_as_done_by_it(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.desk.answer(Snoozed(timedelta(minutes=1)), Completed("ok"))
+    await world.set(1)
+    await world.run_due(1)
+    await world.run_due(60)
+    said = [line.partition(": ")[2] for line in lines(caplog)]
+    assert said == ["snoozed by desk, 0 ms late, took 0 ms", "completed by desk, 0 ms late, took 0 ms"]
 
 
 async def test_a_retry_says_which_attempt_it_is(world: World, caplog: pytest.LogCaptureFixture) -> None:

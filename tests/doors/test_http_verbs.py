@@ -207,7 +207,8 @@ async def test_the_next_fire_of_a_series_is_skipped(visit: Visitor) -> None:
     again = await visit("POST", f"{path}/skip", {"at": alarm["next_fire_at"]})
     assert again.told == (409, "conflict", "at")
     assert (first + timedelta(days=1)).isoformat() in again.json["detail"]
-    for empty in (None, b"", {}):
+    nothing: list[Any] = [None, b"", {}]
+    for empty in nothing:
         before = at((await visit("GET", path)).json["next_fire_at"])
         after = await visit("POST", f"{path}/skip", empty)
         assert at(after.json["next_fire_at"]) == before + timedelta(days=1), empty

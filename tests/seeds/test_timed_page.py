@@ -107,6 +107,19 @@ async def test_a_snoozed_alarm_s_row_shows_the_new_time(gateway: Gateway) -> Non
     assert await gateway.task("t") == ("done", None)
 
 
+async def test_a_skipped_run_s_row_shows_the_one_after_it(gateway: Gateway) -> None:
+    await gateway.connect()
+    await gateway.add("t", cron="0 9 * * *", next_run=None, owner="local")
+    await gateway.pass_time()
+    [alarm] = await gateway.alarms("t")
+    await gateway.wakeful.skip(alarm.id, at=alarm.next_fire_at)
+    assert await gateway.task("t") == ("active", alarm.next_fire_at + timedelta(days=1))
+    await gateway.pass_time(24 * HOUR)
+    assert await gateway.messages() == []
+    await gateway.pass_time(24 * HOUR)
+    assert await gateway.messages() == ["do t"]
+
+
 async def test_a_message_that_is_refused_for_good_ends_in_error(gateway: Gateway) -> None:
     await gateway.connect()
     await gateway.sql("create unique index one_chat on messages (chat_jid)")

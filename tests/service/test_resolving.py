@@ -84,10 +84,10 @@ async def test_a_fire_is_named_by_the_beginning_of_its_alarm(wake_me: Wakeful, c
 async def test_a_chain_is_named_by_the_beginning_or_the_key_of_its_first_alarm(
     wake_me: Wakeful, clock: ManualClock
 ) -> None:
-    for n, name in enumerate((lambda id: id[:13], lambda _: "k1")):
+    for by_key in (False, True):
         await clock.advance(90_000)
-        root = await wake_me.set("in 1 hour", "root", key=f"k{n}")
-        assert await wake_me.cancel_chain(name(root.id)) == 1
+        root = await wake_me.set("in 1 hour", "root", key=f"by key {by_key}")
+        assert await wake_me.cancel_chain(root.idempotency_key if by_key else root.id[:13]) == 1
         assert (await wake_me.get(root.id)).status == "cancelled"
     bystander = await wake_me.set("in 1 hour", "not of any chain")
     for unknown in ("nobody", ""):

@@ -10,7 +10,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import Try, first_due
+from wakeful.alarm import INBOX, Try, first_due
 from wakeful.dispatcher.flights import Flight
 from wakeful.logs import FIRST, SPAN
 
@@ -40,7 +40,7 @@ class WakeLog:
         log.info(
             "%s: %s, %s, took %d ms",
             f"{alarm_id[:_SHORT]}@{moment}",
-            f"{outcome} to {flight.alarm.target}",
+            _went(outcome, flight.alarm.target),
             _lateness(flight, attempt),
             attempt.ms,
         )
@@ -54,6 +54,12 @@ class WakeLog:
         if self._held:
             log.info("… and %s more wakes", f"{self._held:,}")
         self._began, self._written, self._held = None, 0, 0
+
+
+def _went(outcome: str, target: str) -> str:
+    if outcome == "waiting":
+        return "in the inbox" if target == INBOX else f"in the inbox {target}"
+    return f"{outcome} to {target}" if outcome == "delivered" else f"{outcome} by {target}"
 
 
 def _lateness(flight: Flight, attempt: Try) -> str:
