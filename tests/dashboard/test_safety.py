@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import httpx2
@@ -182,6 +183,25 @@ async def test_no_page_has_a_script_a_style_or_a_handler_in_it(visit: Visitor) -
             text = re.sub(r'<details class="(?:told|curl)">.*?</details>', "", text, flags=re.DOTALL)
         assert "http://" not in text, path
         assert "https://" not in text, path
+
+
+async def test_what_others_write_is_text_in_every_page(visit: Visitor) -> None:
+    """Also without a browser: what a page answers has none of it as markup, in its texts or its fields."""
+    nasty = "\"><script>alert(1)</script><b data-xss='1'>"
+    operator = await person(visit, "ops", "admin")
+    ops = visit.clock.for_owner("ops")
+    alarm = await ops.set("in 5 hours", nasty, label=nasty, payload={nasty: 1}, conversation_id=nasty, key=nasty)
+    await ops.pause(alarm.id, reason=nasty)
+    await visit.clock.for_owner(nasty).set("in 1 hour", nasty)
+    asked = quote(nasty)
+    for path in (
+        *(*PAGES, f"/alarms/{alarm.id}", f"/alarms/{alarm.id}/edit", "/owners", "/bulk/alarms?verb=resume"),
+        *(f"/alarms?text={asked}&label={asked}&owner={asked}", f"/fires?target={asked}", f"/timeline?week={asked}"),
+        *(f"/new?when={asked}&wake_message={asked}&payload={asked}", f"/alarms/{asked}", f"/alarms?status={asked}"),
+    ):
+        text = (await operator.get(path)).text
+        assert "<b data-xss" not in text, path
+        assert "<script>" not in text, path
 
 
 async def test_what_pages_load_is_here_and_may_be_kept(visit: Visitor) -> None:

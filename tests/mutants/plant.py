@@ -41,6 +41,27 @@ _SETTLING = ("settle", "settle_edited")
 _CLAIMING = ("claim", "due", "suspect", "in_turn", "claim_in_turn")
 
 FAULTS: Final[dict[str, Fault]] = {
+    "a form without its word": Source(
+        "wakeful.dashboard.page", "if not hmac.compare_digest(form", "if False and (form"
+    ),
+    "a form of another site": Source(
+        "wakeful.dashboard.page", '"same-origin") not in ("same-origin", "none"):', '"same-origin") == "nowhere":'
+    ),
+    "a page of another origin": Source(
+        "wakeful.http.security.guard", "if origin is not None and _netloc(", "if False and _netloc("
+    ),
+    "what others write is markup": Source("wakeful.dashboard.words", "else escape(sign)", "else Markup(sign)"),
+    "fields are markup": Source("wakeful.dashboard.page", "autoescape=True", "autoescape=False"),
+    "everyone has buttons": Source("wakeful.dashboard.page", 'return self._has("write")', "return True"),
+    "everyone is an operator": Source("wakeful.dashboard.page", 'return self._has("admin")', "return True"),
+    "anyone names an owner": Source(
+        "wakeful.dashboard.page", '        self.principal.need("admin")\n        check_text(', "        check_text("
+    ),
+    "a limit leaves somebody out": Source(
+        "wakeful.service.bulk",
+        "place(rows[acted.reached - 1]) if acted.reached",
+        "place(rows[acted.done - 1]) if acted.done",
+    ),
     "the end of the last token opens the server": Source(
         "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
     ),

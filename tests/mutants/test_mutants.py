@@ -29,9 +29,23 @@ STOPPING = "tests/dispatcher/test_stopping.py::"
 STANDING = "tests/seeds/test_standing.py::"
 USERS = "tests/service/test_users.py::"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
+SAFETY = "tests/dashboard/test_safety.py::"
 KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_loses_nothing[{}-claimed]"
 
 CAUGHT_BY: dict[str, list[str]] = {
+    "a form without its word": [SAFETY + "test_a_form_without_the_word_of_its_own_page_changes_nothing"],
+    "a form of another site": [SAFETY + "test_a_page_of_another_site_changes_nothing[headers0-403]"],
+    "a page of another origin": [SAFETY + "test_a_page_of_another_site_changes_nothing[headers2-403]"],
+    "what others write is markup": [SAFETY + "test_what_others_write_is_text_in_every_page"],
+    "fields are markup": [SAFETY + "test_what_others_write_is_text_in_every_page"],
+    "everyone has buttons": [SAFETY + "test_who_may_only_read_sees_no_buttons_and_is_refused"],
+    "everyone is an operator": ["tests/dashboard/test_owner_filter.py::test_nobody_else_has_the_filter[sqlite]"],
+    "anyone names an owner": [
+        "tests/doors/test_owner_matrix.py::test_only_an_operator_looks_after_another_owners_alarms[sqlite]"
+    ],
+    "a limit leaves somebody out": [
+        "tests/service/test_bulk.py::test_a_limit_stops_it_and_going_on_from_there_does_the_rest[6]"
+    ],
     "the end of the last token opens the server": [
         "tests/doors/test_auth.py::test_the_end_of_the_last_token_opens_nothing[expired-settings0]"
     ],
@@ -148,6 +162,7 @@ FOUND_BY_THE_MACHINE = [
 # What is tried in every run: one of each room. The rest is tried with --long.
 ALWAYS = {
     "a bad token is nobody's",
+    "a form without its word",
     "events are counted for all owners",
     "sqlite: settle without the claim check",
     "sqlite: a commit that is not synced",
