@@ -15,6 +15,7 @@ from typing import Any, Final
 from playwright.async_api import Browser, expect
 
 from tests.dashboard.browser import browsing, reading
+from tests.dashboard.png import smaller
 from tests.dashboard.scene import NOW, ZONE, StoppedClock, fill, fill_up, serve_targets, served_targets
 from tests.doors.world import Visitor, serving
 from wakeful.testing import targets_of
@@ -37,6 +38,7 @@ VIEWS: Final = {
     "new": "/new?when=every%20weekday%20at%209am&wake_message=Morning%20brief&timezone=Europe/Berlin",
 }
 DRAWN: Final = {"new": "#preview li", "health": "canvas"}  # what a script adds after a page has come
+IN_README: Final = ("now-light.png", "alarm-dark.png", "now-phone.png")
 MANY: Final = 100_000
 
 
@@ -54,7 +56,9 @@ async def take(
                 await expect(page.locator("#live.on")).to_be_visible(timeout=60_000)
                 if view in DRAWN:
                     await expect(page.locator(DRAWN[view]).first).to_be_visible(timeout=60_000)
-                await page.screenshot(path=folder / f"{view}-{look}{name}.png", full_page=whole)
+                file = folder / f"{view}-{look}{name}.png"
+                picture = await page.screenshot(full_page=whole)
+                file.write_bytes(smaller(picture) if file.name in IN_README else picture)
                 await page.close()
 
 
