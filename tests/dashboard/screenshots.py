@@ -34,6 +34,8 @@ VIEWS: Final = {
     "targets": "/targets",
     "health": "/health",
     "owners": "/owners",
+    "coming": "/timeline/coming?since=2026-11-18T09:00:00Z&until=2026-11-18T18:00:00Z",
+    "bulk": "/bulk/alarms?verb=pause",
     "refused": "/timeline?week=soon",
     "new": "/new?when=every%20weekday%20at%209am&wake_message=Morning%20brief&timezone=Europe/Berlin",
 }
@@ -70,15 +72,17 @@ async def main(folder: Path) -> None:
             alarm = await fill(f"{place}/full.db", clock)
             async with serving(f"{place}/full.db", clock=clock) as visit:
                 serve_targets(visit.clock)
-                await take(browser, visit, folder, "", VIEWS | {"alarm": alarm})
-                await take(browser, visit, folder, "-whole", VIEWS | {"alarm": alarm}, whole=True)
+                await take(browser, visit, folder, "", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"})
+                await take(
+                    browser, visit, folder, "-whole", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"}, whole=True
+                )
             async with serving(f"{place}/empty.db", clock=clock) as visit:
                 targets_of(visit.clock).pop("agent")
                 await take(browser, visit, folder, "-empty", VIEWS)
             alarm = await fill_up(f"{place}/many.db", clock, MANY)
             async with serving(f"{place}/many.db", clock=clock) as visit:
                 targets_of(visit.clock).update(served_targets(f"agent-{number}" for number in range(20)))
-                await take(browser, visit, folder, "-many", VIEWS | {"alarm": alarm})
+                await take(browser, visit, folder, "-many", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"})
 
 
 if __name__ == "__main__":
