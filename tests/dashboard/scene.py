@@ -230,8 +230,8 @@ async def fill_up(db: str, clock: StoppedClock, count: int) -> str:
 
 
 def _one_of_many(clock: StoppedClock, number: int) -> Alarm:
-    due = {"due": 3600 + number * 7919 % 82_000, "created_at": NOW - timedelta(seconds=number)}
-    texts = {
+    due: dict[str, Any] = {"due": 3600 + number * 7919 % 82_000, "created_at": NOW - timedelta(seconds=number)}
+    texts: dict[str, Any] = {
         "label": f"customer {number}",
         "wake_message": "Ask whether the order has arrived",
         "target": f"agent-{number % 20}",

@@ -15,6 +15,7 @@ from typing import Any, Final
 from playwright.async_api import Browser, expect
 
 from tests.dashboard.browser import browsing, reading
+from tests.dashboard.png import smaller
 from tests.dashboard.scene import NOW, ZONE, StoppedClock, fill, fill_up, serve_targets, served_targets
 from tests.doors.world import Visitor, serving
 from wakeful.testing import targets_of
@@ -33,10 +34,13 @@ VIEWS: Final = {
     "targets": "/targets",
     "health": "/health",
     "owners": "/owners",
+    "coming": "/timeline/coming?since=2026-11-18T09:00:00Z&until=2026-11-18T18:00:00Z",
+    "bulk": "/bulk/alarms?verb=pause",
     "refused": "/timeline?week=soon",
     "new": "/new?when=every%20weekday%20at%209am&wake_message=Morning%20brief&timezone=Europe/Berlin",
 }
 DRAWN: Final = {"new": "#preview li", "health": "canvas"}  # what a script adds after a page has come
+IN_README: Final = ("now-light.png", "alarm-dark.png", "now-phone.png")
 MANY: Final = 100_000
 
 
@@ -54,7 +58,9 @@ async def take(
                 await expect(page.locator("#live.on")).to_be_visible(timeout=60_000)
                 if view in DRAWN:
                     await expect(page.locator(DRAWN[view]).first).to_be_visible(timeout=60_000)
-                await page.screenshot(path=folder / f"{view}-{look}{name}.png", full_page=whole)
+                file = folder / f"{view}-{look}{name}.png"
+                picture = await page.screenshot(full_page=whole)
+                file.write_bytes(smaller(picture) if file.name in IN_README else picture)
                 await page.close()
 
 
@@ -66,15 +72,17 @@ async def main(folder: Path) -> None:
             alarm = await fill(f"{place}/full.db", clock)
             async with serving(f"{place}/full.db", clock=clock) as visit:
                 serve_targets(visit.clock)
-                await take(browser, visit, folder, "", VIEWS | {"alarm": alarm})
-                await take(browser, visit, folder, "-whole", VIEWS | {"alarm": alarm}, whole=True)
+                await take(browser, visit, folder, "", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"})
+                await take(
+                    browser, visit, folder, "-whole", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"}, whole=True
+                )
             async with serving(f"{place}/empty.db", clock=clock) as visit:
                 targets_of(visit.clock).pop("agent")
                 await take(browser, visit, folder, "-empty", VIEWS)
             alarm = await fill_up(f"{place}/many.db", clock, MANY)
             async with serving(f"{place}/many.db", clock=clock) as visit:
                 targets_of(visit.clock).update(served_targets(f"agent-{number}" for number in range(20)))
-                await take(browser, visit, folder, "-many", VIEWS | {"alarm": alarm})
+                await take(browser, visit, folder, "-many", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"})
 
 
 if __name__ == "__main__":

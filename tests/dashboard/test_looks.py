@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from tests.dashboard.browser import browsing, reading
 from tests.dashboard.driving import door, is_live
@@ -22,6 +23,12 @@ LONG = "a_long_word_that_nobody_can_break_" * 6
 WIDE = """[...document.querySelectorAll("main *")].filter(
     (one) => one.getBoundingClientRect().right > 360 && !one.closest(".scroll, pre")
 ).map((one) => one.outerHTML.slice(0, 200))"""
+# What has the focus without a line around it.
+UNSEEN = """(() => {
+    const one = document.activeElement, style = getComputedStyle(one);
+    const isUnseen = style.outlineStyle === "none" || style.outlineWidth === "0px";
+    return one !== document.body && isUnseen ? one.outerHTML.slice(0, 200) : "";
+})()"""
 VIEWS = (
     "/",
     "/alarms",
@@ -96,6 +103,8 @@ async def test_every_view_can_be_read_and_used_by_everyone(
             for view in ("/", "/alarms", "/fires", "/targets"):
                 assert await violations(await reader.open(view)) == [], view
         await empty.token("ada")
+        while (await empty("GET", "/alarms", allow_redirects=False)).status == 200:
+            pass  # until it is seen that there are tokens now
         async with reading(browser, empty.url, color_scheme=scheme) as reader:
             assert await violations(await reader.open("/login")) == []
 
@@ -126,3 +135,89 @@ async def test_pages_are_read_without_scripts(browser: Browser, full: tuple[Visi
         async with page.expect_navigation():
             await page.get_by_role("button", name="Set the alarm").click()
         assert await page.get_by_role("heading", name="without a script").count() == 1
+
+
+async def top_of(page: Page, selector: str) -> float:
+    box = await page.locator(selector).bounding_box()
+    assert box is not None, selector
+    return box["y"]
+
+
+async def test_what_just_happened_is_seen_without_scrolling(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, _ = full
+    async with reading(browser, visit.url) as reader:
+        page = await reader.open("/")
+        for part in ("#needs", "#next", "#tail"):
+            assert await top_of(page, part) < 400, part
+        assert await page.locator("#tail tr[data-href]").first.is_visible()
+
+
+async def test_nothing_moves_when_something_is_said_or_fires(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, _ = full
+    async with reading(browser, visit.url) as reader:
+        page = await reader.open("/alarms")
+        await is_live(page)
+        before = [await top_of(page, one) for one in ("h1", "#rows")]
+        await page.evaluate("tell('Paused.')")
+        assert await page.locator("#said").is_visible()
+        assert [await top_of(page, one) for one in ("h1", "#rows")] == before
+        page = await reader.open("/")
+        await is_live(page)
+        wide = [await page.locator(one).bounding_box() for one in ("#needs", "#tail")]
+        await visit.clock.set(delay=0.01, wake_message="a wake with a longer name than those before it " * 4)
+        await expect(page.locator("#tail")).to_contain_text("a wake with a longer name", timeout=60_000)
+        after = [await page.locator(one).bounding_box() for one in ("#needs", "#tail")]
+        assert [one and (one["x"], one["y"], one["width"]) for one in after] == [
+            one and (one["x"], one["y"], one["width"]) for one in wide
+        ]
+
+
+async def test_the_button_that_sets_an_alarm_is_seen_at_once(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, _ = full
+    for size in ({"width": 1280, "height": 600}, {"width": 360, "height": 640}):
+        async with reading(browser, visit.url, viewport=size) as reader:
+            page = await reader.open("/new?when=every%20weekday%20at%209am")
+            await expect(page.locator("#preview li")).to_have_count(5, timeout=60_000)
+            box = await page.get_by_role("button", name="Set the alarm").bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= size["height"], size
+
+
+async def test_an_id_is_copied_whole(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, alarm = full
+    given: dict[str, Any] = {"permissions": ["clipboard-read", "clipboard-write"]}
+    async with reading(browser, visit.url, **given) as reader:
+        page = await reader.open(alarm)
+        button = page.locator("[data-copy=alarm-id]")
+        await button.click()
+        await expect(button).to_have_text("Copied", timeout=60_000)
+        assert await page.evaluate("navigator.clipboard.readText()") == alarm.removeprefix("/alarms/")
+
+
+async def test_a_first_visit_is_in_the_readers_zone(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, _ = full
+    async with reading(browser, visit.url, timezone_id="Asia/Kolkata") as reader:
+        page = await reader.open("/")
+        await expect(page.locator(".bars title").first).to_contain_text("IST", timeout=60_000)
+
+
+async def test_on_paper_there_is_what_is_read_and_nothing_to_press(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, alarm = full
+    async with reading(browser, visit.url, color_scheme="dark") as reader:
+        for view in ("/", "/alarms", "/fires", alarm):
+            page = await reader.open(view)
+            await page.emulate_media(media="print")
+            for hidden in (".top", "footer", "main .button:visible"):
+                assert await page.locator(hidden).locator("visible=true").count() == 0, (view, hidden)
+            assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", view
+
+
+async def test_what_has_the_focus_is_seen(browser: Browser, full: tuple[Visitor, str]) -> None:
+    visit, alarm = full
+    async with reading(browser, visit.url) as reader:
+        for view in ("/", "/alarms", "/timeline", "/new", "/targets", alarm):
+            page = await reader.open(view)
+            for _ in range(30):
+                await page.keyboard.press("Tab")
+                seen = await page.evaluate(UNSEEN)
+                assert seen == "", view

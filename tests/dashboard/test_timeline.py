@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -164,6 +166,32 @@ class TestPage:
         assert "/timeline?month=2026-04" in shown
         assert "/timeline?week=2026-W13" in shown
         assert shown.count("this day has 23 hours") == 1
+
+    @pytest.mark.parametrize(
+        ("address", "hidden"),
+        [
+            ("/timeline?week=1971-W01", "prev"),
+            ("/timeline?week=2199-W52", "next"),
+            ("/timeline?month=1971-01", "prev"),
+            ("/timeline?month=2199-12", "next"),
+        ],
+    )
+    async def test_no_link_leads_beyond_the_first_and_the_last_year(
+        self, visit: Visitor, address: str, hidden: str
+    ) -> None:
+        shown = (await visit("GET", address)).text
+        assert f'rel="{hidden}"' not in shown
+        assert shown.count('rel="') - shown.count('rel="icon"') - shown.count('rel="stylesheet"') == 1
+        for found in set(re.findall(r'href="(/timeline\?[^"]*)"', shown)):
+            assert (await visit("GET", unescape(found))).status == 200, found
+
+    async def test_a_zone_that_is_asked_for_is_kept_while_it_is_live_and_in_its_links(self, visit: Visitor) -> None:
+        shown = (await visit("GET", "/timeline?week=2026-W13&tz=Europe/Berlin")).text
+        assert 'hx-get="/timeline?week=2026-W13&amp;tz=Europe%2FBerlin"' in shown
+        assert 'href="/timeline?week=2026-W14&amp;tz=Europe%2FBerlin"' in shown
+        assert 'href="/timeline?tz=Europe%2FBerlin"' in shown
+        month = (await visit("GET", "/timeline?month=2026-03&tz=Europe/Berlin")).text
+        assert 'hx-get="/timeline?month=2026-03&amp;tz=Europe%2FBerlin"' in month
 
     async def test_a_script_gets_the_calendar_alone(self, visit: Visitor) -> None:
         part = await visit("GET", "/timeline?week=2026-W13", headers={"hx-request": "true"})

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.dashboard import columns
+from wakeful.dashboard.addresses import between
 from wakeful.dashboard.choosing import KINDS, address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit
 from wakeful.moments import cursor_text
@@ -31,6 +32,8 @@ async def fires(visit: Visit) -> Response:
     values = await _asked(visit, "fires")
     found = await fires_like(visit.alarms, **values.pop("found_by"), limit=PAGE, most=SIZE)
     values |= {"fires": found, "statuses": FIRE_STATUSES, "named": await alarms_of(visit.alarms, found)}
+    until = values["until"]
+    values["to_come"] = between("/timeline/coming", values["now"], until) if until and until > values["now"] else ""
     return _shown(visit, "fires", values, found.further)
 
 
@@ -39,7 +42,14 @@ async def _asked(visit: Visit, what: str) -> dict[str, Any]:
     now = await visit.context.service.now()
     cursor = cursor_of(visit.query("cursor"))
     found_by = filters(what, asked, now) | {"cursor": cursor}
-    return {"asked": asked, "found_by": found_by, "is_first": cursor is None, "now": now, "here": what}
+    return {
+        "asked": asked,
+        "until": found_by.get("until"),
+        "found_by": found_by,
+        "is_first": cursor is None,
+        "now": now,
+        "here": what,
+    }
 
 
 def _shown(visit: Visit, what: str, values: dict[str, Any], further: Any) -> Response:

@@ -55,6 +55,7 @@ async def coming(visit: Visit) -> Response:
     agenda = await visit.alarms.agenda(hours=hours, limit=AHEAD, most=AHEAD_SIZE)
     listed = [(at, alarm) for at, alarm in agenda if since <= at < until]
     values: dict[str, Any] = {"agenda": listed[:LISTED], "more": len(listed) - LISTED, "since": since, "until": until}
+    values["between"] = between
     values["is_cut"] = agenda.further is not None and (not agenda or agenda[-1][0] < until)
     return visit.show("coming.html", here="timeline", now=now, **values)
 

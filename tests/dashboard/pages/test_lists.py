@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.dashboard.pages.desk import Desk, rows
+
+HOUR = timedelta(hours=1)
+
+
+async def test_a_span_that_reaches_into_the_future_leads_to_what_is_to_come_in_it(desk: Desk) -> None:
+    await desk.alarms.set("in 1 hour", "soon")
+    now = await desk.alarms.service.now()
+    span = urlencode({"since": (now - HOUR).isoformat(), "until": (now + 2 * HOUR).isoformat()})
+    page = await desk.get(f"/fires?{span}")
+    [there] = re.findall(r'href="(/timeline/coming[^"]*)"', page)
+    assert "soon" in rows(await desk.get(unescape(there)))[0]
+    assert "/timeline/coming" not in await desk.get("/fires?until=1h")
+    assert "what fired in this time" in await desk.get(f"/timeline/coming?{span}")
 
 
 async def test_every_filter_stands_in_the_address(desk: Desk) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
-from tests.dashboard.pages.desk import Desk
+from tests.dashboard.pages.desk import Desk, rows
 from wakeful.alarm.model import Alarm, Fire
 from wakeful.dashboard import new, now
-from wakeful.dashboard.now import bars
+from wakeful.dashboard.now import bars, by_alarm
+from wakeful.dashboard.words import told
+from wakeful.dispatcher import ServedTarget
 from wakeful.service.attention import needs
 from wakeful.store import Worker
-from wakeful.testing import NEW_YEAR
+from wakeful.testing import NEW_YEAR, targets_of
 
 MOMENTS: dict[str, Any] = dict.fromkeys(("next_fire_at", "created_at", "updated_at", "occurrence_at"), NEW_YEAR)
 ALARM = Alarm(id="a", owner_did="me", user_id="me", wake_message="words", **MOMENTS)
@@ -102,3 +106,47 @@ async def test_hours_that_were_not_counted_do_not_look_empty(desk: Desk, monkeyp
     assert "3+ fires" in page
     assert "; counted until" in page
     assert len(re.findall("<title>not counted from", page)) >= 19
+
+
+def test_an_alarm_that_repeats_is_one_line_with_what_follows() -> None:
+    other = replace(ALARM, id="b")
+    minutes = [(NEW_YEAR + timedelta(minutes=number), ALARM) for number in range(1, 5)]
+    found = by_alarm([*minutes, (NEW_YEAR + timedelta(minutes=9), other)])
+    assert [(one.alarm.id, one.at, one.further) for one in found] == [
+        ("a", NEW_YEAR + timedelta(minutes=1), 3),
+        ("b", NEW_YEAR + timedelta(minutes=9), 0),
+    ]
+
+
+async def test_the_hours_ahead_list_each_alarm_once_and_lead_to_each_hour(desk: Desk) -> None:
+    await desk.alarms.set("every 5 minutes", "often", label="often")
+    await desk.alarms.set("in 3 hours", "once", label="rare")
+    page = await desk.get("/now/next")
+    assert rows_of(page) == ["often", "rare"]
+    assert "every 5 minutes, UTC · 287 more" in page
+    [first, *_] = re.findall(r'<a href="(/timeline/coming\?[^"]*)" aria-label="\d+ from', page)
+    assert rows(await desk.get(unescape(first)))[0].startswith("often")
+
+
+def rows_of(page: str) -> list[str]:
+    return re.findall(r'<td class="title"><a href="/alarms/[^"]*">([^<]*)</a>', page)
+
+
+async def test_many_needs_leave_room_for_the_rest(desk: Desk) -> None:
+    for number in range(9):
+        targets_of(desk.visit.clock)[f"target {number}"] = ServedTarget(desk.visit.agent, 8)
+        await desk.visit.clock.service.targets.pause(f"target {number}", by="ada", reason="")
+    page = await desk.get("/now/needs")
+    shown, folded = page.split("<details", 1)
+    assert (shown.count("<li"), folded.count("<li")) == (6, 3)
+    assert "3 more" in folded
+
+
+def test_moments_in_a_text_are_those_of_the_reader_s_clock() -> None:
+    shown = told(
+        "no report by 2026-11-18T07:21:12+00:00, <b>tried</b> at 2026-11-18T07:21:12.5Z; not 2026-99-99T07:21:12Z"
+    )
+    assert shown.count("<time ") == 2
+    assert 'datetime="2026-11-18T07:21:12Z"' in shown
+    assert "&lt;b&gt;tried&lt;/b&gt;" in shown
+    assert "not 2026-99-99T07:21:12Z" in shown
