@@ -16,8 +16,8 @@ from typing import Any
 import apsw
 import asyncpg
 import pytest
-
 from bench.full_database import fill_postgres, fill_sqlite, views
+
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
@@ -155,7 +155,8 @@ class TestPostgres:
 def _noted_by_asyncpg(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Both ways in which the driver is asked: at once, and row by row."""
     noted: list[Any] = []
-    execute, cursor = asyncpg.Connection._execute, asyncpg.cursor.CursorFactory.__init__
+    execute: Any = vars(asyncpg.Connection)["_execute"]
+    cursor = asyncpg.cursor.CursorFactory.__init__
 
     async def noting(self: Any, query: str, args: Any, *more: Any, **named: Any) -> Any:
         noted.append((query, tuple(args)))
