@@ -1,4 +1,4 @@
-"""The parameters of a search. A filter that is not asked for is empty, and costs nothing: see `find` in postgres.sql."""
+"""The parameters of a search. A filter that is not asked for is empty, and costs nothing: see postgres.sql."""
 
 from __future__ import annotations
 
