@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.doors.world import Answer, Visitor, serving
-from wakeful.dashboard.targets import bars, latency_line
+from wakeful.dashboard.targets import bars, latency_line, outlines
 from wakeful.service.hours import (
     Spread,
     TargetHour,
@@ -93,6 +93,13 @@ class TestHours:
         assert all(bar["top"] >= 0 and bar["top"] + bar["good"] + bar["bad"] == 24 for bar in drawn)
         assert [bool(bar["bad"]) for bar in drawn] == [False, True, True]
         assert len(latency_line(TargetHours("desk", [*hours, hours[0], hours[1]], []))) == 2  # a gap parts the line
+
+    def test_a_day_of_bars_is_one_path_of_each_kind(self) -> None:
+        hours = [TargetHour(NOW, out, failed) for out, failed in ((0, 0), (12, 0), (9, 3))]
+        found = outlines(TargetHours("desk", hours, []))
+        assert found["none"] == "M1 24h6v1h-6zM9 24h6v1h-6zM17 24h6v1h-6z"
+        assert found["good"] == "M9 0h6v24h-6zM17 0h6v18h-6z"
+        assert found["bad"] == "M17 18h6v6h-6z"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -155,7 +155,8 @@ class TestPostgres:
 def _noted_by_asyncpg(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Both ways in which the driver is asked: at once, and row by row."""
     noted: list[Any] = []
-    execute, cursor = asyncpg.Connection._execute, asyncpg.cursor.CursorFactory.__init__
+    execute: Any = vars(asyncpg.Connection)["_execute"]
+    cursor = asyncpg.cursor.CursorFactory.__init__
 
     async def noting(self: Any, query: str, args: Any, *more: Any, **named: Any) -> Any:
         noted.append((query, tuple(args)))

@@ -25,11 +25,11 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
     if not query.look_at or not query.owner:
         return False
     if isinstance(query, FireQuery):
-        narrow, others = query.alarm_id, (query.target,)
+        narrow, others = query.alarm_id, query.target
     else:
         narrow = query.root_id
-        others = (query.target, query.kind, query.label, query.conversation_id, query.text)
-    return not narrow and (any(others) or (bool(query.statuses) and not indexed_statuses(query)))
+        others = query.target or query.kind or query.label or query.conversation_id or query.text
+    return not narrow and (bool(others) or (bool(query.statuses) and not indexed_statuses(query)))
 
 
 def _of_all(asked: Sequence[str], known: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

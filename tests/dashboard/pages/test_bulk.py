@@ -121,3 +121,25 @@ async def test_counting_ends_somewhere(desk: Desk, monkeypatch: pytest.MonkeyPat
     pages = bulk.alarms_that_fit(desk.alarms, "pause", {})
     assert await bulk.count(pages, most=5) == 5
     assert await bulk.count(pages) == 7
+    monkeypatch.setattr(bulk, "COUNTED", 6)
+    assert await bulk.count_that_fit(desk.alarms, "alarms", "pause", {}) == 6
+
+
+async def test_the_number_is_of_those_that_the_verb_can_be_done_to(desk: Desk) -> None:
+    ids = await set_many(desk, 5)
+    await desk.alarms.pause(ids[0])
+    counted = {
+        ("pause", ""): 4,
+        ("resume", ""): 1,
+        ("cancel", ""): 5,
+        ("pause", "&status=paused"): 0,
+        ("pause", "&status=active,paused&label=many"): 4,
+        ("pause", "&label=few"): 0,
+        ("pause", "&text=N3"): 1,
+    }
+    for (verb, query), number in counted.items():
+        filters: dict[str, Any] = dict(part.split("=") for part in query.split("&") if part)
+        if "status" in filters:
+            filters["status"] = tuple(filters["status"].split(","))
+        assert await bulk.count_that_fit(desk.alarms, "alarms", verb, filters) == number, (verb, query)
+    assert await bulk.count_that_fit(desk.alarms, "fires", "retry", {}) == 0

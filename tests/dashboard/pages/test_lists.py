@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.dashboard.pages.desk import Desk, rows
+from wakeful.service import searching
 
 HOUR = timedelta(hours=1)
 
@@ -66,6 +67,35 @@ async def test_pages_keep_the_filter_both_ways(desk: Desk) -> None:
     second = await desk.get(older.replace("&amp;", "&"))
     assert len(rows(second)) == 3
     assert 'href="/alarms?label=many">← newest' in second
+
+
+@pytest.mark.parametrize("query", ["label=it", "text=deep", "status=cancelled", "conversation_id=c", "kind=cron"])
+async def test_a_list_looks_through_so_many_and_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(searching, "LOOKED_AT", 4)
+    monkeypatch.setattr(searching, "READ", 4)
+    wanted = await desk.alarms.set("every day at 9am", "deep down", label="it", conversation_id="c")
+    await desk.alarms.cancel(wanted.id)
+    for number in range(5):
+        await desk.alarms.set("in 1 hour", f"n{number}")
+    first = await desk.get(f"/alarms?{query}")
+    assert rows(first) == []
+    assert "None among those looked through so far; there are older ones." in first
+    [older] = re.findall(r'rel="next" href="([^"]*)"', first)
+    second = await desk.get(older.replace("&amp;", "&"))
+    assert rows(second) == ["it"]
+    assert 'rel="next"' not in second
+
+
+async def test_fires_are_looked_through_the_same_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "LOOKED_AT", 1)
+    for _ in range(2):
+        await desk.visit.fired()
+    first = await desk.get("/fires?target=elsewhere")
+    [older] = re.findall(r'rel="next" href="([^"]*)"', first)
+    assert "None among those looked through so far" in first
+    assert "No fire is like that." in await desk.get(older.replace("&amp;", "&"))
 
 
 async def test_columns_are_chosen_in_the_address_and_kept(desk: Desk) -> None:

@@ -99,6 +99,14 @@ async def test_the_parts_of_now_are_asked_for_again_without_losing_one_s_place(d
     assert re.search(r'<tr id="t-[0-9a-f-]+@\d+"', page)
 
 
+async def test_new_alarms_do_not_push_what_fired_off_the_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(now, "TAIL", 2)
+    await desk.visit.fired()
+    for number in range(5):
+        await desk.alarms.set("in 1 hour", f"n{number}")
+    assert len(re.findall(r'<tr id="t-[0-9a-f-]+@\d+"', await desk.get("/now/tail"))) == 1
+
+
 async def test_hours_that_were_not_counted_do_not_look_empty(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(now, "AHEAD", 3)
     await desk.alarms.set("every hour", "words")

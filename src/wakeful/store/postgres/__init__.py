@@ -68,6 +68,7 @@ from wakeful.store.postgres.rows import (
     worker_of,
     worker_values,
 )
+from wakeful.store.postgres.search import cursor_values, search_values
 from wakeful.store.postgres.tasks import PostgresTasks
 from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.queries import Naming, queries
@@ -234,7 +235,7 @@ class PostgresStore:
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         end = await self._end("find_end", query)
-        args = _asked(query, end)
+        args = search_values(query, end)
         page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
         page.end = end
         return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
@@ -257,7 +258,7 @@ class PostgresStore:
         if query.alarm_id and uuid_of(query.alarm_id) is None:
             return Page(0, among=_WORDS)
         end = await self._end("fires_end", query)
-        page = await self._page(name, *_asked(query, end), limit=query.limit, most=query.most, owner=query.owner)
+        page = await self._page(name, *search_values(query, end), limit=query.limit, most=query.most, owner=query.owner)
         page.end = end
         return page
 
@@ -265,14 +266,21 @@ class PostgresStore:
         if isinstance(query, FireQuery) and query.alarm_id and uuid_of(query.alarm_id) is None:
             return 0
         name = "count_alarms" if isinstance(query, AlarmQuery) else "count_fires"
-        [[count]] = await self._looked(name, *_asked(query, None), query.limit, owner=query.owner)
+        [[count]] = await self._looked(name, *search_values(query, None), query.limit, owner=query.owner)
         return int(count)
 
     async def _end(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
         """The last row that is looked at, where no more than so many are; None where these are all."""
         if not is_bounded(query):
             return None
-        asked = (query.owner, indexed_statuses(query), query.since, query.until, *_cursor(query.cursor), query.look_at)
+        asked = (
+            query.owner,
+            indexed_statuses(query),
+            query.since,
+            query.until,
+            *cursor_values(query.cursor),
+            query.look_at,
+        )
         rows = await self._looked(name, *asked, owner=query.owner)
         return (rows[0][0], str(rows[0][1])) if len(rows) == 2 else None
 
@@ -432,17 +440,3 @@ class PostgresStore:
 
 def _changed_id(change: Change) -> str:
     return change.after.id
-
-
-def _asked(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[Any, ...]:
-    """The parameters of a search, but for its limit."""
-    if isinstance(query, FireQuery):
-        names: tuple[Any, ...] = (query.owner, uuid_of(query.alarm_id), query.statuses, query.target)
-    else:
-        words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
-        names = (query.owner, query.statuses, *words)
-    return (*names, query.since, query.until, *_cursor(query.cursor), *_cursor(end))
-
-
-def _cursor(cursor: Cursor | None) -> tuple[datetime | None, Any]:
-    return (None, None) if cursor is None else (cursor[0], uuid_of(cursor[1]))

@@ -18,6 +18,7 @@ from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.looking import PAUSED, indexed_statuses
 from wakeful.store.pages import Cursor
+from wakeful.store.rows import Row
 
 _WHEN: Final = re.compile(r"\n[^\n]* -- when (\w+)(?=\n|$)")
 
@@ -55,7 +56,7 @@ def _index(query: AlarmQuery | FireQuery) -> dict[str, bool | None]:
 
 def search_end(db: apsw.Connection, sql: str, values: dict[str, Any]) -> Cursor | None:
     """The last row that is looked at, noted in the values too; None where these are all."""
-    rows = db.execute(narrowed(sql, values), values).fetchall()
+    rows: list[Row] = db.execute(narrowed(sql, values), values).fetchall()
     if len(rows) < 2:
         return None
     (moment, id), _ = rows
