@@ -26,7 +26,7 @@ async def _resume(visit: Visit, id: str) -> str:
 
 async def _snooze(visit: Visit, id: str) -> str:
     if said := visit.field("until"):
-        understood = await visit.alarms.parse(said, timezone=reader_zone(visit))
+        understood = await visit.alarms.parse(said, timezone=reader_zone(visit).key)
         await visit.alarms.snooze(id, until=understood.next(1)[0])
     else:
         await visit.alarms.snooze(id, visit.field("for") or "1h")

@@ -14,7 +14,6 @@ from wakeful.alarm import Alarm
 from wakeful.dashboard.addresses import between
 from wakeful.dashboard.page import Visit
 from wakeful.dashboard.reader_zone import reader_zone
-from wakeful.schedule import zone
 from wakeful.service.attention import UNREAD_AFTER, Need
 from wakeful.service.attention import needs as needing
 from wakeful.service.bulk import alarms_of
@@ -89,7 +88,7 @@ async def _coming(visit: Visit) -> dict[str, Any]:
     agenda = await visit.alarms.agenda(hours=HOURS, limit=AHEAD)
     ahead = by_alarm(agenda)
     return {
-        "bars": bars(agenda, now.astimezone(zone(reader_zone(visit)))),
+        "bars": bars(agenda, now.astimezone(reader_zone(visit))),
         "total": len(agenda),
         "agenda": ahead[:LISTED],
         "more": len(ahead) - LISTED,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import unquote, urlencode
-from zoneinfo import ZoneInfo
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from wakeful.dashboard import month
 from wakeful.dashboard.addresses import between
 from wakeful.dashboard.page import Visit
+from wakeful.dashboard.reader_zone import reader_zone
 from wakeful.errors import InvalidRequest
-from wakeful.schedule import zone
 from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
 from wakeful.service.timeline import days, hours_of, monday_of, month_name, week_name
 
-ZONE: Final = "wakeful_tz"  # a cookie that theme.js sets to the zone of the reader's machine
 LISTED: Final = 200
 _WEEK: Final = timedelta(days=7)
 
@@ -58,16 +56,6 @@ async def coming(visit: Visit) -> Response:
     values["between"] = between
     values["is_cut"] = agenda.further is not None and (not agenda or agenda[-1][0] < until)
     return visit.show("coming.html", here="timeline", now=now, **values)
-
-
-def reader_zone(visit: Visit) -> ZoneInfo:
-    """The zone that is asked for, else that of the reader's machine, else UTC."""
-    if asked := visit.query("tz"):
-        return zone(asked)
-    try:
-        return zone(unquote(visit.request.cookies.get(ZONE, "")) or "UTC")
-    except InvalidRequest:
-        return zone("UTC")
 
 
 def in_zone(visit: Visit) -> str:
