@@ -78,8 +78,8 @@ async def test_two_tabs_stay_in_step(browser: Browser, both: Visitor) -> None:
             await is_live(page)
             await keep(page)
         made = await both.set(wake_message="seen by all")
-        for page in (first.locator("#next"), second.locator("#next"), listed.locator("#rows")):
-            await expect(page).to_contain_text("seen by all")
+        for part in (first.locator("#next"), second.locator("#next"), listed.locator("#rows")):
+            await expect(part).to_contain_text("seen by all")
         await first.goto(f"{both.url}/alarms/{made['id']}")
         await press(first, "^Cancel", sure=True)
         await expect(second.locator("#next")).not_to_contain_text("seen by all")
