@@ -582,8 +582,9 @@ select fire.*,
  limit $3;
 
 -- name: agenda
--- From target to target in the index: first the moment up to which so many are due, from the index alone, then these. Where
--- the last ones are due at the same moment as others that no longer fit, which of them it is does not matter.
+-- From target to target in the index: first the moment up to which so many are due, from the index alone, then where
+-- these stand, and no other row is read in full. Where the last ones are due at the same moment as others that no longer
+-- fit, which of them it is does not matter.
 with recursive served (target) as (
     select min(target)
       from {t}alarms
@@ -609,20 +610,26 @@ with recursive served (target) as (
                  order by next_fire_at
                  limit $3) as due
              order by due.next_fire_at
-             limit $3) as soonest)
-select due.*
-  from served
- cross join lateral (
-    select *
-      from {t}alarms
-     where status = 'active'
-       and target = served.target
-       and ($1::text = '' or owner_did = $1)
-       and next_fire_at <= (select moment from last)
-     order by next_fire_at
-     limit $3) as due
- order by due.next_fire_at, due.id
- limit $3;
+             limit $3) as counted),
+    soonest (place) as materialized (
+    select due.place
+      from served
+     cross join lateral (
+        select ctid as place,
+               next_fire_at
+          from {t}alarms
+         where status = 'active'
+           and target = served.target
+           and ($1::text = '' or owner_did = $1)
+           and next_fire_at <= (select moment from last)
+         order by next_fire_at
+         limit $3) as due
+     order by due.next_fire_at
+     limit $3)
+select alarm.*
+  from soonest
+  join {t}alarms as alarm on alarm.ctid = soonest.place
+ order by alarm.next_fire_at, alarm.id;
 
 -- name: stats
 with
