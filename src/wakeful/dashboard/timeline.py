@@ -18,7 +18,7 @@ from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
 from wakeful.service.timeline import days, hours_of, monday_of, week_name
 
 ZONE: Final = "wakeful_tz"  # a cookie that theme.js sets to the zone of the reader's machine
-LISTED: Final = 200
+LISTED: Final = 150
 _WEEK: Final = timedelta(days=7)
 
 
