@@ -87,7 +87,7 @@ def _timed(store: Store) -> list[Read]:
 
         return call
 
-    watched = ("agenda", "find", "fires", "described_fires", "fires_at", "events", "workers", "target_states")
+    watched = ("agenda", "find", "fires", "count", "described_fires", "fires_at", "events", "workers", "target_states")
     for name in (*watched, "backlog", "usage", "tokens", "resolve", "get"):
         setattr(store, name, timed(name, getattr(store, name)))
     for name in (name for name in vars(Figures) if not name.startswith("_")):
@@ -99,14 +99,16 @@ async def _view(
     browser: Browser, session: aiohttp.ClientSession, url: str, view: str, reads: list[Read]
 ) -> dict[str, Any]:
     times: list[float] = []
+    worked: list[float] = []
     slowest: dict[str, list[float]] = {}
     for _ in range(SAMPLES):
         reads.clear()
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), time.process_time()
         async with session.get(url + view) as response:
             size = len(await response.read())
             status = response.status
         times.append(1000 * (time.perf_counter() - begun))
+        worked.append(1000 * (time.process_time() - before))
         for name in {read.name for read in reads}:
             slowest.setdefault(name, []).append(max(read.ms for read in reads if read.name == name))
     # What is not read for every answer is the dispatcher's.
@@ -117,6 +119,7 @@ async def _view(
         "status": status,
         "server_ms_least": round(min(times), 1),
         "server_ms_median": round(statistics.median(times), 1),
+        "cpu_ms_least": round(min(worked), 1),
         "first_paint_ms": None if loaded["paint"] is None else round(loaded["paint"], 1),
         "page_bytes": size,
         "requests": loaded["requests"],

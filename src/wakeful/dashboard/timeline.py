@@ -16,7 +16,7 @@ from wakeful.errors import InvalidRequest
 from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
 from wakeful.service.timeline import days, hours_of, monday_of, month_name, week_name
 
-LISTED: Final = 200
+LISTED: Final = 150
 _WEEK: Final = timedelta(days=7)
 
 

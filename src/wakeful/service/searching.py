@@ -14,7 +14,7 @@ from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
 
 LOOKED_AT: Final = 20_000  # rows of an owner, by an index, whether they fit or not
-READ: Final = 4_000  # of these where a text is looked for: each is read in full
+READ: Final = 3_000  # of these where a text is looked for: each is read in full
 
 
 async def alarms_like(alarms: Alarms, *, limit: int, most: int, **filters: Any) -> Matches[Alarm]:
