@@ -9,7 +9,11 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, async_playwright
 
-CUT = "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"
+# What a browser says of a server that is away: also in the middle of an answer.
+CUT = (
+    *("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"),
+    "Failed to fetch",
+)
 REFUSED = "the server responded with a status of 4"
 _TELL = """addEventListener("securitypolicyviolation", (event) => tellViolation(
     `${event.violatedDirective}: ${event.blockedURI} ${event.sample}`));"""

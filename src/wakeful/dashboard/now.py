@@ -65,15 +65,16 @@ async def _needs(visit: Visit) -> dict[str, Any]:
     now = await service.now()
     paused = await alarms.find(status="paused", limit=FAILED)
     retrying = await alarms.fires(status="retrying", limit=FAILED)
-    known = await alarms_of(alarms, retrying)
+    failed = await alarms.failed(limit=FAILED)
     found = needing(
-        await alarms.failed(limit=FAILED),
+        failed,
         paused,
         await service.targets.served(),
         await service.targets.states() if visit.is_operator else {},
         is_pending=bool(await alarms.active(limit=1)),
         now=now,
-        retrying=[(fire, known[fire.alarm_id]) for fire in retrying if fire.alarm_id in known],
+        retrying=retrying,
+        known=await alarms_of(alarms, [*failed, *retrying]),
         unread=await alarms.fires(status="waiting", until=now - UNREAD_AFTER, limit=FAILED),
     )
     return {"needs": _known_here(visit, found), "now": now}

@@ -39,25 +39,32 @@ def needs(
     *,
     is_pending: bool,
     now: datetime,
-    retrying: Sequence[tuple[Fire, Alarm]] = (),
+    retrying: Sequence[Fire] = (),
     unread: Sequence[Fire] = (),
+    known: Mapping[str, Alarm],
 ) -> list[Need]:
     """The most pressing first. Of one alarm only its latest failure is shown: those before have the same cause.
 
-    `unread`: wakes that wait in the inbox for longer than UNREAD_AFTER.
+    `unread`: wakes that wait in the inbox for longer than UNREAD_AFTER. `known`: the alarms of these fires.
     """
     found = [*_nobody(served, is_pending, now), *_clock(served, now), *_targets(states)]
     seen: set[str] = set()
     for fire in failed:
-        if fire.alarm_id in seen or now - fire.scheduled_for > LATELY:
+        if fire.alarm_id in seen or now - fire.scheduled_for > LATELY or _is_over(known.get(fire.alarm_id)):
             continue
         seen.add(fire.alarm_id)
         found.append(_failure(fire))
-    found += [_failing(fire, alarm) for fire, alarm in retrying if fire.attempts and alarm.id not in seen]
+    again = [fire for fire in retrying if fire.attempts and fire.alarm_id in known and fire.alarm_id not in seen]
+    found += [_failing(fire, known[fire.alarm_id]) for fire in again]
     if unread:
         found.append(_unread(unread))
     found += [_paused(alarm) for alarm in paused if alarm.paused_reason and alarm.failed_in_a_row]
     return found
+
+
+def _is_over(alarm: Alarm | None) -> bool:
+    """Whether a series went well again since, or somebody resumed or changed it: they know of its failure."""
+    return alarm is not None and alarm.kind == "cron" and alarm.failed_in_a_row == 0
 
 
 def _nobody(served: Mapping[str, Sequence[Worker]], is_pending: bool, now: datetime) -> list[Need]:

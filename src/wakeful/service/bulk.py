@@ -16,6 +16,7 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.errors import TooMany, WakefulError
+from wakeful.service.history import HistoryEntry
 from wakeful.service.looking import Cursor
 from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
@@ -146,7 +147,7 @@ def place(row: Alarm | Fire) -> Cursor:
     return (row.created_at, row.id) if isinstance(row, Alarm) else (row.scheduled_for, row.alarm_id)
 
 
-async def alarms_of(alarms: Alarms, fires: Sequence[Fire]) -> dict[str, Alarm]:
+async def alarms_of(alarms: Alarms, fires: Sequence[Fire | HistoryEntry]) -> dict[str, Alarm]:
     """The alarms of these fires, by their id; what belongs to another owner is left out."""
     store, owner = alarms.service.store, alarms.caller.owner
     found = await asyncio.gather(*(store.get(id, owner=owner) for id in {fire.alarm_id for fire in fires}))

@@ -18,6 +18,7 @@ from wakeful.dashboard.now import bars, by_alarm
 from wakeful.dashboard.words import told
 from wakeful.dispatcher import ServedTarget
 from wakeful.service.attention import needs
+from wakeful.service.history import HistoryEntry
 from wakeful.store import Worker
 from wakeful.testing import NEW_YEAR, targets_of
 
@@ -36,28 +37,43 @@ def worker(**fields: object) -> Worker:
 
 
 def test_what_is_being_retried_needs_somebody_and_can_be_paused() -> None:
-    retrying = [(fire("retrying", attempts=2, last_error="HTTP 503"), ALARM)]
-    [need] = needs([], [], {"web": [worker()]}, {}, is_pending=True, now=NEW_YEAR, retrying=retrying)
+    retrying = [fire("retrying", attempts=2, last_error="HTTP 503")]
+    known = {"a": ALARM}
+    [need] = needs([], [], {"web": [worker()]}, {}, is_pending=True, now=NEW_YEAR, retrying=retrying, known=known)
     assert (need.what, need.repair, need.id) == ("failing", "pause", "a")
     assert "attempt 2 failed" in need.said
     assert "HTTP 503" in need.said
 
 
+@pytest.mark.parametrize(
+    ("alarm", "told"),
+    [
+        (replace(ALARM, kind="cron", failed_in_a_row=1), ["failed"]),
+        (replace(ALARM, kind="cron", failed_in_a_row=0), []),  # it has completed since
+        (ALARM, ["failed"]),  # what happens once does not get well by itself
+    ],
+)
+def test_the_failure_of_a_series_is_over_when_it_goes_well_again(alarm: Alarm, told: list[str]) -> None:
+    failed = [HistoryEntry(id="a@1", alarm_id="a", status="failed", target="web", scheduled_for=NEW_YEAR)]
+    found = needs(failed, [], {"web": [worker()]}, {}, is_pending=True, now=NEW_YEAR, known={"a": alarm})
+    assert [need.what for need in found] == told
+
+
 def test_wakes_that_nobody_took_are_one_line() -> None:
     unread = [fire("waiting"), fire("waiting")]
-    [need] = needs([], [], {"web": [worker()]}, {}, is_pending=True, now=NEW_YEAR, unread=unread)
+    [need] = needs([], [], {"web": [worker()]}, {}, is_pending=True, now=NEW_YEAR, unread=unread, known={})
     assert (need.what, need.title) == ("unread", "2 wakes wait in the inbox")
 
 
 def test_a_worker_from_the_future_says_that_the_clock_jumped() -> None:
     served = {"web": [worker(seen_at=NEW_YEAR + timedelta(minutes=2))]}
-    [need] = needs([], [], served, {}, is_pending=True, now=NEW_YEAR)
+    [need] = needs([], [], served, {}, is_pending=True, now=NEW_YEAR, known={})
     assert need.what == "clock"
     assert "120 s in the future" in need.said
 
 
 def test_nobody_at_work_comes_first() -> None:
-    found = needs([], [], {}, {}, is_pending=True, now=NEW_YEAR, unread=[fire("waiting")])
+    found = needs([], [], {}, {}, is_pending=True, now=NEW_YEAR, unread=[fire("waiting")], known={})
     assert [need.what for need in found] == ["nobody", "unread"]
 
 
