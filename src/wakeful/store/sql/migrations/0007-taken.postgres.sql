@@ -1,0 +1,2 @@
+-- Nothing: another change takes this number.
+select 1;
