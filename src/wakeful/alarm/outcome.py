@@ -60,6 +60,7 @@ class Report(Struct, frozen=True):
     outcome: ReportOutcome
     text: str = ""
     wait: timedelta | None = None
+    cost: float = 0.0
 
 
 class Try(Struct, frozen=True):
