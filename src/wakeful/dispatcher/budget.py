@@ -32,5 +32,6 @@ class BudgetGuard:
         action = DEFERRED if any(event.what == DEFERRED for event in change.events) else "skipped"
         self._metrics.over_budget(refusal.scope, action)
         if refusal.first:
-            log.warning("%s; more wakes are %s until then", refusal.words, action, extra=observability.fields(alarm))
+            until = refusal.until.isoformat()
+            log.warning("%s: %s until %s", refusal.words, action, until, extra=observability.fields(alarm))
         return change
