@@ -78,6 +78,7 @@ def test_a_retry_comes_again_only_where_the_wake_had_arrived() -> None:
     world = World(once())
     world.attempt(BROKEN)
     assert not is_rewake(world.alarm, world.fire)
+    assert scopes(world.alarm, Budget(BudgetSettings(owner_wakes_per_hour=5)), world.fire) == []
     world = World(once(policy=Policy(report_within=600.0)))
     world.attempt(ARRIVED)
     world.report(at(9), Report("failed"), at(9, 1))

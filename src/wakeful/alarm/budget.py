@@ -66,8 +66,12 @@ class Allowance(Struct, frozen=True):
         whose = {"owner": "its owner", "chain": f"the chain that began with alarm {self.id}"}.get(
             self.scope, "this alarm"
         )
-        what = "snoozed or repeated wakes" if self.scope == "rewake" else "wakes"
-        limit = f"{self.wakes} {what}" if 0 < self.wakes <= used.wakes else f"a cost of {self.cost:g}"
+        what = "snoozed or repeated wake" if self.scope == "rewake" else "wake"
+        limit = (
+            f"{self.wakes} {what}{'s' if self.wakes > 1 else ''}"
+            if 0 < self.wakes <= used.wakes
+            else f"a cost of {self.cost:g}"
+        )
         return f"the budget of {whose} is used up: {limit} in one {self.period}"
 
 
@@ -111,6 +115,8 @@ class Budget:
             if is_plain and not self._spares_nobody and not _has_own(alarm.policy):
                 return ()  # nearly always, and found without a further look
             limits = self._everyone
+        if is_paid_for(alarm, fire):
+            return ()
         met = [*_of_owner(alarm, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits)]
         return (*met, *_of_rewake(alarm, fire, limits))
 
@@ -158,6 +164,11 @@ def _allowed(scope: Scope, id: str, hour: int, day: int, cost: float = 0.0) -> t
 
 def _least(*given: int | None) -> int:
     return min((one for one in given if one), default=0)
+
+
+def is_paid_for(alarm: Alarm, fire: Fire | None) -> bool:
+    """Return whether this is one more try at a wake that was counted and has not arrived: `max_failures` limits those."""
+    return alarm.failure_count > 0 and (fire is None or fire.delivered_at is None)
 
 
 def is_chained(alarm: Alarm) -> bool:
