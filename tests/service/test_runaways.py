@@ -18,7 +18,6 @@ import pytest
 import wakeful
 from tests.databases import database_of
 from wakeful.alarm.request import ReportRequest
-from wakeful.config_budget import BudgetSettings, OwnerLimits
 from wakeful.testing import ManualClock
 
 HOUR = 3600
@@ -32,9 +31,7 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(db: dict[str, Any], clock: ManualClock, **budget: Any) -> AsyncIterator[wakeful.Wakeful]:
-    settings = {"tick": "1m", "lease": "5m", "budget": BudgetSettings(**budget)}
-    place = dict(db)
-    async with wakeful.open(place.pop("db"), clock=clock, **place, **settings) as alarms:
+    async with wakeful.open(**db, clock=clock, tick="1m", lease="5m", budget=budget) as alarms:
         yield alarms
 
 
@@ -170,7 +167,7 @@ async def test_a_series_over_its_own_limit_skips_with_the_reason_on_record(db: d
 
 async def test_cost_that_is_reported_stops_wakes_until_the_next_day(db: dict[str, Any]) -> None:
     clock = ManualClock()
-    owners = {"local": OwnerLimits(owner_cost_per_day=1.0)}
+    owners = {"local": {"owner_cost_per_day": 1.0}}
     async with opened(db, clock, owners=owners) as alarms:
         alarm = await alarms.set("every hour", "look")
         handed = 0

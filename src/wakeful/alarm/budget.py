@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -15,11 +16,13 @@ from msgspec.structs import replace
 
 from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Change, Event, Fire, Policy
 from wakeful.alarm.passing import with_tries
-from wakeful.alarm.plan import first_due, following, skipped_run, undecided
-from wakeful.alarm.settle import release, skip
+from wakeful.alarm.plan import following, skipped_run, timetable, undecided
+from wakeful.alarm.settle import is_too_late, release, skip
 from wakeful.config_budget import BudgetLimits, BudgetSettings
 from wakeful.errors import InvalidSchedule
 from wakeful.moments import whole_ms
+from wakeful.schedule import is_interval, schedule, zone
+from wakeful.schedule.frequency import fires_per_day, per_day
 
 Scope = Literal["owner", "alarm", "chain", "rewake"]
 Period = Literal["hour", "day"]
@@ -167,7 +170,7 @@ def _least(*given: int | None) -> int:
 
 
 def is_paid_for(alarm: Alarm, fire: Fire | None) -> bool:
-    """Return whether this is one more try at a wake that was counted and has not arrived: `max_failures` limits those."""
+    """Return whether this is one more try at a wake that is counted already and has not arrived."""
     return alarm.failure_count > 0 and (fire is None or fire.delivered_at is None)
 
 
@@ -186,6 +189,38 @@ def is_rewake(alarm: Alarm, fire: Fire | None) -> bool:
         return following(alarm, alarm.occurrence_at - _MS) != alarm.occurrence_at
     except InvalidSchedule:  # it can no longer be planned: it is set aside when this wake is settled
         return False
+
+
+# What an alarm will cost
+
+
+def wakes_per_day(alarm: Alarm) -> int:
+    """Return how often a series wakes its reader on a day on which it does."""
+    if alarm.kind == "once":
+        return 1
+    if is_interval(alarm.cron_expr):
+        upcoming = timetable(alarm).after(alarm.occurrence_at)
+        return 1 if upcoming is None else per_day(upcoming - alarm.occurrence_at)
+    return _fires_per_day(alarm.cron_expr, alarm.timezone, alarm.occurrence_at)
+
+
+@lru_cache(maxsize=1024)
+def _fires_per_day(cron_expr: str, timezone: str, first: datetime) -> int:
+    return fires_per_day(schedule(cron_expr, timezone), first, zone(timezone))
+
+
+def wake_notes(alarm: Alarm, limits: BudgetLimits) -> tuple[str, ...]:
+    """Tell whoever sets a series how often it wakes, and if its budget does not allow that."""
+    wakes = wakes_per_day(alarm)
+    if wakes <= 1:  # once a day is what anyone expects
+        return ()
+    notes = [f"It wakes {wakes:,} times a day."]
+    met = (*_of_owner(alarm, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
+    allowed = min((one.wakes for one in met if one.period == "day" and one.wakes), default=wakes)
+    if allowed < wakes:
+        what = "wait for the next day" if alarm.policy.at_limit == "defer" else "are skipped"
+        notes.append(f"Its budget allows {allowed:,} wakes a day: the others {what}.")
+    return tuple(notes)
 
 
 # What was used
@@ -258,20 +293,13 @@ def over_budget(alarm: Alarm, fire: Fire | None, refusal: Refusal, *, now: datet
     """
     now = whole_ms(now)
     at_limit = alarm.policy.at_limit or ("skip" if alarm.kind == "cron" else "defer")
-    if at_limit == "skip" or _is_too_late(alarm, refusal.until):
+    if at_limit == "skip" or is_too_late(alarm, refusal.until):
         change = skip(alarm, "budget", now=now)
         if fire is not None:
             change = replace(change, fires=tuple(with_tries(one, fire) for one in change.fires))
     else:
         change = _deferred(alarm, refusal, now=now)
     return replace(change, events=(*_told(alarm, refusal, now), *change.events))
-
-
-def _is_too_late(alarm: Alarm, until: datetime) -> bool:
-    policy = alarm.policy
-    if policy.expires is not None and until > alarm.occurrence_at + timedelta(seconds=policy.expires):
-        return True
-    return policy.catch_up == "skip" and until > first_due(alarm) + timedelta(seconds=policy.grace)
 
 
 def _deferred(alarm: Alarm, refusal: Refusal, *, now: datetime) -> Change:

@@ -19,7 +19,7 @@ from msgspec.structs import fields, replace
 from wakeful.alarm.create import POLICY_LENGTHS, POLICY_MOMENTS, GivenTime, Wanted, check_text
 from wakeful.alarm.defaults import Defaults
 from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, Overlap, Policy
-from wakeful.alarm.outcome import Report, ReportOutcome
+from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration
 
@@ -28,7 +28,6 @@ Moment = str | float  # RFC 3339 with an offset, or unix seconds
 OnConflict = Literal["return", "replace", "error"]
 AGENTS: Final = "agents"
 REPORT_LIMIT: Final = 128 * 1024
-MOST_COST: Final = 1e9  # of one report: sums of millionths of it are still whole numbers of 64 bits
 # A day from the ends of the calendar: whatever is reckoned from a moment, in whatever zone, is still a date.
 _FIRST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 _LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)

@@ -24,7 +24,7 @@ class PostgresBudget:
     def __init__(self, database: Database, room: Elbowroom, *, naming: Naming) -> None:
         self._database = database
         self._sql = budget_sql("postgres", naming)
-        self._spending = GroupCommit(self._spend, room=room)
+        self._spending: GroupCommit[Charge, Refusal | None] = GroupCommit(self._spend, room=room)
 
     async def close(self) -> None:
         await self._spending.close()
@@ -32,13 +32,13 @@ class PostgresBudget:
     async def spend(self, charges: Sequence[Charge]) -> list[Refusal | None]:
         return await self._spending.put(charges)
 
-    async def _spend(self, charges: Sequence[Charge], *, alone: bool) -> list[Refusal | None]:
+    async def _spend(self, items: Sequence[Charge], *, alone: bool) -> list[Refusal | None]:
         async def work(connection: Connection, again: bool) -> list[Refusal | None]:
             async with connection.transaction():
-                keys = {key for charge in charges for key in charge.keys}
+                keys = {key for charge in items for key in charge.keys}
                 rows = await connection.fetch(self._sql["held_counts"], lock_wait(alone), *_columns(sorted(keys), 4))
                 counts = [BudgetCount(**row) for row in rows]
-                answers, changed = charged(charges, {count.key: count for count in counts})
+                answers, changed = charged(items, {count.key: count for count in counts})
                 await connection.fetch(self._sql["put_counts"], *_columns(map(astuple, changed), 7))
             return answers
 
