@@ -187,7 +187,7 @@ def test_a_one_shot_waits_until_its_budget_allows_it() -> None:
     world = refused(World(once()))
     assert (world.alarm.status, world.alarm.next_fire_at, world.alarm.occurrence_at) == ("active", UNTIL, at(9))
     assert world.rows == []
-    assert [event.what for event in world.events] == ["budget reached", "deferred"]
+    assert [event.what for event in world.events] == ["budget_reached", "deferred"]
     assert "3 wakes in one hour" in world.events[1].reason
     assert world.attempt(ARRIVED)
     assert world.rows == [(at(9), "delivered", "")]
@@ -202,7 +202,7 @@ def test_a_series_skips_the_occurrence_and_goes_on() -> None:
     world = refused(World(alarm(cron_expr="*/10 * * * *")))
     assert world.rows == [(at(8, 10), "skipped", "budget")]
     assert world.alarm.next_fire_at == at(8, 20)
-    assert [event.what for event in world.events] == ["budget reached"]
+    assert [event.what for event in world.events] == ["budget_reached"]
 
 
 def test_a_series_that_is_to_wait_stands_for_those_it_passes_over() -> None:

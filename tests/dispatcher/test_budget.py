@@ -41,7 +41,7 @@ async def test_two_workers_send_no_more_than_the_limit_between_them(world: World
     assert {alarm.next_fire_at for alarm in waiting} == {world.clock.now().replace(second=0) + timedelta(hours=1)}
     assert len(waiting) == 30
     events = [event.what for _, event in await world.store.events(limit=200)]
-    assert (events.count("budget reached"), events.count("deferred")) == (1, 30)
+    assert (events.count("budget_reached"), events.count("deferred")) == (1, 30)
 
 
 async def test_another_owner_is_not_held_up(world: World) -> None:

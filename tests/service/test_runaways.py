@@ -89,7 +89,7 @@ async def test_an_agent_that_sets_alarms_out_of_wakes_is_stopped_by_default(
             await alarms.run_due()
             await clock.advance(0.25)
         assert len(wakes) == 1 + 240
-        assert [text.partition(";")[0] for text in await told(alarms, "budget reached")] == [reason] * 2
+        assert [text.partition(";")[0] for text in await told(alarms, "budget_reached")] == [reason] * 2
         assert len(await told(alarms, "deferred")) == 2
         assert sum(reason in record.getMessage() for record in caplog.records) == 2
 
@@ -135,7 +135,7 @@ async def test_an_agent_that_snoozes_all_the_time_is_stopped(db: dict[str, Any])
         [waiting] = await alarms.find(status="active")
         summary = (await alarms.why(waiting.id)).summary
         assert "the budget of this alarm is used up: 20 snoozed or repeated wakes in one hour" in summary
-        assert len(await told(alarms, "budget reached")) == 1
+        assert len(await told(alarms, "budget_reached")) == 1
 
 
 async def test_a_series_over_its_own_limit_skips_with_the_reason_on_record(db: dict[str, Any]) -> None:
@@ -159,7 +159,7 @@ async def test_a_series_over_its_own_limit_skips_with_the_reason_on_record(db: d
         assert len(wakes) + sum(fire.count for fire in skipped) == 11
         why = await alarms.why(skipped[0].id)
         assert "was skipped: a budget was used up" in why.summary
-        assert len(await told(alarms, "budget reached")) == 2
+        assert len(await told(alarms, "budget_reached")) == 2
         counted = alarms.service.metrics.exposition()[0].decode()
         assert 'wakeful_over_budget_total{action="skipped",scope="alarm"} 7.0' in counted
         assert 'wakeful_fires_total{reason="budget",status="skipped"} 7.0' in counted
@@ -182,7 +182,7 @@ async def test_cost_that_is_reported_stops_wakes_until_the_next_day(db: dict[str
         skipped = [fire for fire in await alarms.fires(alarm.id, limit=100) if fire.status == "skipped"]
         assert {fire.reason for fire in skipped} == {"budget"}
         assert handed + sum(fire.count for fire in skipped) == 30
-        assert "a cost of 1 in one day" in (await told(alarms, "budget reached"))[0]
+        assert "a cost of 1 in one day" in (await told(alarms, "budget_reached"))[0]
 
 
 async def test_an_ordinary_flood_of_one_owner_is_not_touched(db: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ Period = Literal["hour", "day"]
 Key = tuple[str, str, str, datetime]  # of a count: scope, id, period, and when that one began
 
 DEFERRED: Final = "deferred"  # what the event of an alarm says whose wake waits for its budget
-BUDGET_REACHED: Final = "budget reached"  # what the owner is told, once for each limit and period
+BUDGET_REACHED: Final = "budget_reached"  # what the owner is told, once for each limit and period
 MILLIONTHS: Final = 1_000_000  # cost is counted in these: sums stay exact
 _LENGTHS: Final[Mapping[str, timedelta]] = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 _MS: Final = timedelta(milliseconds=1)

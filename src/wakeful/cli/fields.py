@@ -85,6 +85,8 @@ def _form(request: type[Struct], name: str) -> dict[str, Any]:
         return {"type": click.Choice(get_args(kind[0]))}
     if int in kind:
         return {"type": click.IntRange(1, 2**31 - 1)}
+    if float in kind and str not in kind:
+        return {"type": float, "metavar": "NUMBER"}
     return {"metavar": "TIME" if name.endswith("_at") else "DURATION"}
 
 
