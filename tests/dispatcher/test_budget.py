@@ -137,3 +137,15 @@ async def test_a_report_with_its_cost_counts_once_also_where_it_is_repeated(worl
         await ada.report(alarm.fire_id, ReportRequest(outcome="completed", cost=0.5))
     [count] = await world.store.budget.used(Charge((Allowance("owner", OWNER, "day", 1),), world.clock.now()))
     assert (count.cost, count.wakes) == (500_000, 0)
+
+
+async def test_counts_of_days_that_are_over_are_deleted(world: World) -> None:
+    now = world.clock.now()
+    kept, old = (Charge((Allowance("owner", OWNER, "day", 5),), now - timedelta(days=days)) for days in (1, 3))
+    await world.store.budget.spend([kept, old])
+    running = asyncio.create_task(world.dispatcher.run())
+    await world.clock.advance(2)
+    world.dispatcher.stop()
+    await world.clock.advance(2)
+    await running
+    assert [len(await world.store.budget.used(charge)) for charge in (kept, old)] == [1, 0]
