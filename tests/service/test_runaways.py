@@ -21,6 +21,7 @@ from wakeful.alarm.request import ReportRequest
 from wakeful.testing import ManualClock
 
 HOUR = 3600
+TOO_MANY = 400  # wakes: where nothing stops the agent, the test does
 NEXT_HOUR = datetime(2030, 1, 1, 1, tzinfo=UTC)
 
 
@@ -53,7 +54,7 @@ def in_a_loop(alarms: wakeful.Wakeful, *, each: int = 1, said: bool = True) -> l
     @alarms.handler("agent")
     async def agent(wake: wakeful.Wake) -> str:
         wakes.append(wake)
-        for number in range(each):
+        for number in range(each if len(wakes) < TOO_MANY else 0):
             parent = wake.fire_id if said else ""
             await alarms.set(delay=0.25, wake_message=f"again {number}", target="agent", parent_fire=parent)
         return "done"
