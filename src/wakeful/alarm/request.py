@@ -84,6 +84,7 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         AtLimit | None,
         about(
             "When a budget is used up: defer the wake until it is free again, or skip it. Default: a series skips.",
+            "defer",
             agents=False,
         ),
     ] = None
