@@ -21,6 +21,8 @@ from wakeful.alarm.budget import (
     costs,
     is_rewake,
     over_budget,
+    wake_notes,
+    wakes_per_day,
 )
 from wakeful.config_budget import BudgetSettings, OwnerLimits
 
@@ -168,6 +170,43 @@ def test_a_report_adds_its_cost_once() -> None:
     world.write(found)
     assert report(world.alarm, world.fire, at(9), Report("completed", cost=0.1), now=at(9, 2)) is None
     assert costs(replace(found, cost=0.0)) == []
+
+
+# What a series costs
+
+
+@pytest.mark.parametrize(
+    ("cron_expr", "wakes"),
+    [
+        ("*/5 * * * *", 288),
+        ("* * * * *", 1440),
+        ("0 * * * *", 24),
+        ("0 9,17 * * 1-5", 2),
+        ("*/30 9-17 * * 5", 18),
+        ("0 9 1 * *", 1),
+        ("*/10 * * * * *", 8640),
+        ("* * * * * *", 86_400),
+        ("@every 90s", 960),
+        ("@every 1s", 86_400),
+        ("@every 36h", 0),
+    ],
+)
+@pytest.mark.parametrize("timezone", ["UTC", "Asia/Kolkata", "America/New_York"])
+def test_how_often_a_series_wakes_on_a_day_on_which_it_does(cron_expr: str, wakes: int, timezone: str) -> None:
+    assert wakes_per_day(alarm(cron_expr=cron_expr, timezone=timezone)) == wakes
+
+
+def test_whoever_sets_a_series_is_told_what_it_costs_and_what_of_that_is_allowed() -> None:
+    often = alarm(cron_expr="* * * * *")
+    assert wake_notes(often, BudgetSettings()) == ("It wakes 1,440 times a day.",)
+    assert wake_notes(once(), BudgetSettings()) == ()
+    assert wake_notes(alarm(cron_expr="0 9 * * *"), BudgetSettings()) == ()
+    allowed = "Its budget allows 100 wakes a day:"
+    assert wake_notes(often, BudgetSettings(owner_wakes_per_day=100))[1] == f"{allowed} the others are skipped."
+    waits = replace(often, policy=Policy(wakes_per_day=100, at_limit="defer"))
+    assert wake_notes(waits, BudgetSettings())[1] == f"{allowed} after that it waits for the next day."
+    chained = replace(often, root_id="a0", generation=1)
+    assert wake_notes(chained, BudgetSettings())[1].startswith("Its budget allows 500 wakes a day")
 
 
 # What becomes of the others

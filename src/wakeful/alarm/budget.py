@@ -218,8 +218,8 @@ def wake_notes(alarm: Alarm, limits: BudgetLimits) -> tuple[str, ...]:
     met = (*_of_owner(alarm, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
     allowed = min((one.wakes for one in met if one.period == "day" and one.wakes), default=wakes)
     if allowed < wakes:
-        what = "wait for the next day" if alarm.policy.at_limit == "defer" else "are skipped"
-        notes.append(f"Its budget allows {allowed:,} wakes a day: the others {what}.")
+        then = "after that it waits for the next day" if alarm.policy.at_limit == "defer" else "the others are skipped"
+        notes.append(f"Its budget allows {allowed:,} wakes a day: {then}.")
     return tuple(notes)
 
 
