@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +13,11 @@ from click.testing import CliRunner
 from mcp import Client
 
 from tests.doors.mcp_world import Agent, door
-from tests.doors.world import Visitor
+from tests.doors.world import Visitor, serving
 from wakeful.alarm.budget import Allowance, Charge
 from wakeful.cli import main
 from wakeful.config import load
+from wakeful.config_budget import BudgetSettings
 from wakeful.errors import InvalidConfig
 from wakeful.targets.webhook import _answered
 from wakeful.testing import store_of
@@ -108,3 +110,21 @@ def test_a_budget_that_is_not_one_stops_the_start(tmp_path: Path, text: str, fie
     assert refused.value.field == field
     assert said in str(refused.value)
     assert "line 2" in str(refused.value) or "line 1" in str(refused.value)
+
+
+async def test_an_agent_that_sets_alarms_out_of_its_wakes_over_http_is_stopped(tmp_path: Path) -> None:
+    budget = BudgetSettings(chain_wakes_per_hour=0, chain_wakes_per_day=5)
+    async with serving(str(tmp_path / "wakeful.db"), budget=budget) as visit, asyncio.timeout(60):
+        await visit.set(when="in 1 second", target="agent")
+        for _ in range(1 + 5):
+            wake = await visit.agent.wakes.get()
+            parent = {"parent_fire": wake.fire_id, "target": "agent"}
+            made = await visit("POST", "/v1/alarms", {"wake_message": "again", "delay_seconds": 0.01, **parent})
+            assert made.status == 201
+        why = ""
+        while "budget" not in why:
+            why = (await visit("GET", f"/v1/alarms/{made.json['id']}/why")).json["summary"]
+        assert "is used up: 5 wakes in one day" in why
+        assert visit.agent.wakes.empty()
+        events = (await visit("GET", "/v1/events/recent?events=budget_reached")).json["events"]
+        assert [event["alarm_id"] for event in events] == [made.json["id"]]
