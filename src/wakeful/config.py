@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta, Struct
 
+from wakeful.config_budget import BudgetSettings, check_budget
 from wakeful.config_numbers import check_numbers
 from wakeful.config_secrets import FILE_SUFFIX, Elsewhere, refers, without_values
 from wakeful.config_sources import (
@@ -49,7 +50,7 @@ TARGET_KINDS: Final = {
 Seconds = timedelta
 FOREVER: Final = timedelta.max
 EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
-TABLES: Final = ("chats", "targets")  # settings that no variable can hold
+TABLES: Final = ("budget", "chats", "targets")  # settings that no variable can hold
 
 
 def _about(text: str) -> Meta:
@@ -147,6 +148,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     )
     chain_depth: Annotated[int, _about("The most alarms in a chain in which each wake sets the next alarm.")] = 16
     chain_delay: Annotated[Seconds, _about("The shortest delay of an alarm set by a wake.")] = timedelta(seconds=60)
+    budget: Annotated[
+        BudgetSettings,
+        _about("`[budget]`: how many wakes, and what cost, an owner, an alarm and a chain may have; see owners.md."),
+    ] = BudgetSettings()
     default_target: Annotated[str, _about("The target of alarms that name none.")] = "inbox"
     wake_url: Annotated[str, _about("The router's URL, `http://…/internal/wake`; adds the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
@@ -365,6 +370,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
     except (msgspec.ValidationError, InvalidRequest, UnicodeEncodeError) as error:
         accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
         accepted = 'lists of chats by owner, such as ada = ["123@g.us"]' if name == "chats" else accepted
+        accepted = "a table of limits; docs/owners.md lists them" if name == "budget" else accepted
         accepted += ", or forever" if name == "retention" else ""
         raise InvalidConfig(
             f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
@@ -381,6 +387,7 @@ def _checked(settings: Settings) -> Settings:
         if (said := getattr(settings, name)) not in accepted:
             raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     _check_chats(settings.chats)
+    check_budget(settings.budget)
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

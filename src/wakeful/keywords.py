@@ -28,6 +28,10 @@ class PolicyKeywords(TypedDict, total=False):
     max_fires: int | None
     jitter: Length | None
     auto_pause_after: int | None
+    wakes_per_hour: int | None
+    wakes_per_day: int | None
+    cost_per_day: float | None
+    at_limit: Literal["defer", "skip"] | None
 
 
 class UpdateKeywords(TypedDict, total=False):
@@ -89,6 +93,7 @@ class OpenKeywords(TypedDict, total=False):
     min_interval: Length | None
     chain_depth: int | None
     chain_delay: Length | None
+    budget: dict[str, Any] | None
     default_target: str | None
     wake_url: str | None
     wake_token: str | None

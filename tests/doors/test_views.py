@@ -20,6 +20,7 @@ from wakeful.alarm.request import moment as read_moment
 from wakeful.app import build
 from wakeful.cli import main
 from wakeful.config import TABLES, Settings
+from wakeful.config_budget import BudgetLimits
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.security import guard
 from wakeful.testing import ManualClock
@@ -65,6 +66,15 @@ def test_every_setting_is_documented_with_its_variable(setting: str) -> None:
     assert f"`{setting}`" in page("settings.md")
     if setting not in TABLES:
         assert f"`WAKEFUL_{setting.upper()}`" in page("settings.md")
+
+
+@pytest.mark.parametrize("limit", BudgetLimits.__struct_fields__)
+def test_every_limit_of_a_budget_is_documented_with_its_default(limit: str) -> None:
+    owners = (DOCS.parent / "owners.md").read_text()
+    [(names, default)] = re.findall(rf"^\| (.*`{limit}`.*?) \| (.*?) \|", owners, re.MULTILINE)
+    numbers = dict(zip(re.findall(r"`(\w+)`", names), default.split(", "), strict=False))
+    assert numbers.get(limit, default) in (str(getattr(BudgetLimits(), limit)), "no limit")
+    assert (getattr(BudgetLimits(), limit) == 0) == (default == "no limit")
 
 
 def commands(group: click.Group, path: str = "wakeful") -> Iterator[tuple[str, click.Command]]:

@@ -185,6 +185,60 @@ FAULTS: Final[dict[str, Fault]] = {
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
     ),
+    "a wake is sent without being counted": Source(
+        "wakeful.dispatcher", "if met and not await self._is_affordable(flight, met):", "if False:"
+    ),
+    "what cannot be counted is sent": Source(
+        "wakeful.dispatcher",
+        "flight.change = release(flight.alarm, now=self._now(), wait=self._settings.tick)",
+        "flight.change = None",
+    ),
+    "one wake more than the budget": Source(
+        "wakeful.alarm.budget", "by_wakes = 0 < self.wakes <= used.wakes", "by_wakes = 0 < self.wakes < used.wakes"
+    ),
+    "a cost has no limit": Source(
+        "wakeful.alarm.budget", "return by_wakes or 0 < self.cost * MILLIONTHS <= used.cost", "return by_wakes"
+    ),
+    "a chain has no budget": Source(
+        "wakeful.alarm.budget", "return alarm.generation > 0 and bool(alarm.root_id)", "return False"
+    ),
+    "a snooze is a new wake": Source(
+        "wakeful.alarm.budget", "and alarm.occurrence_at - alarm.fire_at >= _MS", "and False"
+    ),
+    "a snooze of a series is a new wake": Source(
+        "wakeful.alarm.budget", "return following(alarm, alarm.occurrence_at - _MS) != alarm.occurrence_at", "pass"
+    ),
+    "a wake that arrived may be had again": Source(
+        "wakeful.alarm.budget", "fire.scheduled_for == alarm.occurrence_at:", "False:"
+    ),
+    "an owner raises the operator's limit": Source(
+        "wakeful.alarm.budget",
+        "hour = _least(policy.wakes_per_hour, limits.alarm_wakes_per_hour)",
+        "hour = policy.wakes_per_hour or 0",
+    ),
+    "a limit holds for every owner but one with its own": Source(
+        "wakeful.alarm.budget", "limits = self._owners.get(alarm.owner_did)", "limits = None"
+    ),
+    "what does not arrive is paid for again": Source(
+        "wakeful.alarm.budget", "if is_paid_for(alarm, fire):", "if False:"
+    ),
+    "what waits for its budget does not say so": Source(
+        "wakeful.alarm.budget", "events=(event,), fires=() if", "events=(), fires=() if"
+    ),
+    "an owner is told of every wake": Source("wakeful.alarm.budget", "first=not count.told", "first=True"),
+    "what would be too late waits": Source("wakeful.alarm.budget", " or is_too_late(alarm, refusal.until)", ""),
+    "postgres: counts are not held": Source(
+        "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"
+    ),
+    "postgres: a cost without its report": Source(
+        "wakeful.store.postgres.writes", "[change for change in changes if change.after.id in applied]", "changes"
+    ),
+    "sqlite: a cost without its report": Source(
+        "wakeful.store.sqlite", "[change for change in costly if change.after.id in applied]", "costly"
+    ),
+    "counts are kept for ever": Source(
+        "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
+    ),
     "the next occurrence comes from now": Source(
         "wakeful.alarm.settle",
         "        return max(self.now, self.alarm.next_fire_at)",

@@ -28,6 +28,10 @@ AHEAD = CONFORMANCE + "TestSuspects::test_a_lease_from_a_clock_that_was_set_back
 STOPPING = "tests/dispatcher/test_stopping.py::"
 STANDING = "tests/seeds/test_standing.py::"
 USERS = "tests/service/test_users.py::"
+RUNAWAYS = "tests/service/test_runaways.py::"
+SPENDING = "tests/dispatcher/test_budget.py::"
+BUDGET = "tests/alarm/test_budget.py::"
+COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 SAFETY = "tests/dashboard/test_safety.py::"
 KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_loses_nothing[{}-claimed]"
@@ -143,6 +147,34 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a retry that may delay the series": [
         "tests/alarm/test_settle.py::test_a_retry_that_would_reach_the_next_occurrence_gives_way_to_it"
     ],
+    "a wake is sent without being counted": [
+        RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"
+    ],
+    "what cannot be counted is sent": [SPENDING + "test_what_cannot_be_counted_is_not_sent_and_comes_again[sqlite]"],
+    "one wake more than the budget": [BUDGET + "test_the_limit_is_let_through_and_not_one_more_until_the_hour_is_over"],
+    "a cost has no limit": [RUNAWAYS + "test_cost_that_is_reported_stops_wakes_until_the_next_day[sqlite]"],
+    "a chain has no budget": [RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"],
+    "a snooze is a new wake": [RUNAWAYS + "test_an_agent_that_snoozes_all_the_time_is_stopped[sqlite]"],
+    "a snooze of a series is a new wake": [BUDGET + "test_a_series_is_limited_only_where_it_was_snoozed"],
+    "a wake that arrived may be had again": [BUDGET + "test_a_retry_comes_again_only_where_the_wake_had_arrived"],
+    "an owner raises the operator's limit": [
+        BUDGET + "test_an_alarm_has_the_limits_its_owner_gave_it_and_no_more_than_the_operator_allows"
+    ],
+    "a limit holds for every owner but one with its own": [
+        BUDGET + "test_an_owner_has_limits_where_the_operator_gave_it_some"
+    ],
+    "what does not arrive is paid for again": [
+        SPENDING + "test_a_wake_that_does_not_arrive_is_counted_once_however_often_it_is_tried[sqlite]"
+    ],
+    "what waits for its budget does not say so": [BUDGET + "test_a_one_shot_waits_until_its_budget_allows_it"],
+    "an owner is told of every wake": [SPENDING + "test_the_operator_and_the_owner_hear_of_it_once[sqlite]"],
+    "what would be too late waits": [BUDGET + "test_what_would_be_too_late_by_then_is_skipped_at_once"],
+    "postgres: counts are not held": [
+        "tests/store/test_budget.py::test_processes_share_a_limit_and_let_no_more_through[postgres]"
+    ],
+    "postgres: a cost without its report": [COSTS.format("postgres")],
+    "sqlite: a cost without its report": [COSTS.format("sqlite")],
+    "counts are kept for ever": [SPENDING + "test_counts_of_days_that_are_over_are_deleted[sqlite]"],
     "the next occurrence comes from now": [
         "tests/alarm/test_settle.py::test_a_clock_set_back_fires_no_occurrence_again"
     ],
@@ -170,6 +202,7 @@ ALWAYS = {
     "cancel that does not raise the claim",
     "a task's row is not asked when it is said",
     "all of one owner before anyone else",
+    "a wake is sent without being counted",
 }
 MACHINE_ALWAYS = {"sqlite: settle without the claim check"}
 

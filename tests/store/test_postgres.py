@@ -381,3 +381,12 @@ async def test_a_reader_who_follows_events_by_number_misses_none(world: World, s
     await transaction.commit()
     await second
     assert [event.alarm_id for _, event in await store.events()] == [change.after.id for change in changes]
+
+
+async def test_a_policy_with_fields_of_a_newer_version_is_read_as_far_as_it_is_known(
+    world: World, store: PostgresStore
+) -> None:
+    """A worker of this version beside a newer one: one such alarm must not end its claims."""
+    await store.add([new_alarm(), new_alarm()])
+    await world.sql(f"""update {world.alarms} set policy = '{{"colour": "red", "max_fires": 3}}'""")
+    assert [alarm.policy.max_fires for alarm in await claim_all(store)] == [3, 3]

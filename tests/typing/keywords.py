@@ -83,6 +83,8 @@ def _setting(name: str) -> str:
     if name in WORDS:
         return f"{_name(Literal[WORDS[name]])} | None"
     kind = plain_type(name)
+    if isinstance(kind, type) and issubclass(kind, Struct):  # a table of the file
+        return "dict[str, Any] | None"
     return "Length | None" if kind is timedelta else f"{_name(kind)} | None"
 
 

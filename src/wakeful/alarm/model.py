@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct, field
@@ -21,7 +21,9 @@ EndedStatus = Literal["completed", "failed", "timed_out", "snoozed", "skipped"]
 FireStatus = Literal["retrying", "waiting", "delivered", EndedStatus]
 CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
-SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested"]
+AtLimit = Literal["defer", "skip"]
+Cost = Annotated[float, msgspec.Meta(ge=0)]  # in whatever unit its owner counts
+SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget"]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
@@ -53,6 +55,10 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     max_fires: int | None = None
     jitter: float = 0.0
     auto_pause_after: int | None = None
+    wakes_per_hour: int | None = None
+    wakes_per_day: int | None = None
+    cost_per_day: Cost | None = None  # as its reports say
+    at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
     anchor: datetime | None = None  # where `@every` counts from; set by wakeful, not by callers
 
 
@@ -205,6 +211,7 @@ class Change(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     row: Row | None = None
     edited: bool = False  # intent columns changed too, not only the dispatch columns
+    cost: float = 0.0  # as a report said: it is added to the counts of the budgets
 
 
 def fire_id(alarm_id: str, scheduled_for: datetime) -> str:

@@ -11,6 +11,7 @@ from wakeful.alarm.model import RESULT_LIMIT, Row
 
 _MS: Final = timedelta(milliseconds=1)
 ReportOutcome = Literal["completed", "failed", "working", "snooze"]
+MOST_COST: Final = 1e9  # of one report: sums of millionths of it are still whole numbers of 64 bits
 SHORTEST_SNOOZE: Final = timedelta(seconds=1)  # what a receiver may ask for: it must not have the same wake in a loop
 
 
@@ -23,9 +24,10 @@ class Delivered(Struct, frozen=True):
 
 
 class Completed(Struct, frozen=True):
-    """The target has the wake and has done the work."""
+    """The target has the wake and has done the work. `cost`: what that cost, where it says so."""
 
     result: str = ""
+    cost: float = 0.0
 
 
 class Failed(Struct, frozen=True):
@@ -60,6 +62,7 @@ class Report(Struct, frozen=True):
     outcome: ReportOutcome
     text: str = ""
     wait: timedelta | None = None
+    cost: float = 0.0
 
 
 class Try(Struct, frozen=True):

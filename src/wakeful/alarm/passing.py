@@ -19,10 +19,11 @@ def pass_over(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change:
     change = begin(alarm, fire, now=now) or skip(alarm, "missed", now=now)
     if fire is None:
         return change
-    return replace(change, fires=tuple(_tried(one, fire) for one in change.fires))
+    return replace(change, fires=tuple(with_tries(one, fire) for one in change.fires))
 
 
-def _tried(skipped: Fire, before: Fire) -> Fire:
+def with_tries(skipped: Fire, before: Fire) -> Fire:
+    """A skipped fire with the log of the attempts there were before."""
     if skipped.status != "skipped" or skipped.scheduled_for != before.scheduled_for:
         return skipped
     tries = {"attempts": before.attempts, "failures": before.failures, "started_at": before.started_at}

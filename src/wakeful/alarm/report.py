@@ -42,6 +42,10 @@ def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, 
         return None
     if fire.status not in _OPEN or fire.completed_at is not None:
         raise Conflict(f"the fire is {fire.status}: it has ended, and its outcome is recorded", field="fire_id")
+    return replace(_decided(alarm, fire, said, in_flight=in_flight, now=now), cost=said.cost)
+
+
+def _decided(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: datetime) -> Change:
     match said.outcome:
         case "completed":
             return _completed(alarm, fire, said.text, in_flight=in_flight, now=now)

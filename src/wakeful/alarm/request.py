@@ -18,8 +18,8 @@ from msgspec.structs import fields, replace
 
 from wakeful.alarm.create import POLICY_LENGTHS, POLICY_MOMENTS, GivenTime, Wanted, check_text
 from wakeful.alarm.defaults import Defaults
-from wakeful.alarm.model import Alarm, CatchUp, Kind, Overlap, Policy
-from wakeful.alarm.outcome import Report, ReportOutcome
+from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, Overlap, Policy
+from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration
 
@@ -74,6 +74,19 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     jitter: Annotated[Span | None, about("Delay each fire by a random time up to this.", "30s", agents=False)] = None
     auto_pause_after: Annotated[
         Count | None, about("Pause after this many failed fires in a row.", 5, agents=False)
+    ] = None
+    wakes_per_hour: Annotated[Count | None, about("The most wakes of this alarm in an hour.", 4)] = None
+    wakes_per_day: Annotated[Count | None, about("The most wakes of this alarm in a day.", 24)] = None
+    cost_per_day: Annotated[
+        Cost | None, about("The most cost that reports on this alarm may name in a day.", 2.5, agents=False)
+    ] = None
+    at_limit: Annotated[
+        AtLimit | None,
+        about(
+            "When a budget is used up: defer the wake until it is free again, or skip it. Default: a series skips.",
+            "defer",
+            agents=False,
+        ),
     ] = None
 
 
@@ -140,6 +153,10 @@ class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     result: str = ""
     reason: str = ""
     wait: Span | None = msgspec.field(default=None, name="for")
+    cost: Annotated[
+        Cost | None,
+        about("What the work cost since the last report, in any unit; it counts against budgets of cost.", 0.12),
+    ] = None
 
 
 # From a request to what is wanted, in an alarm's own terms
@@ -215,7 +232,15 @@ def report(asked: ReportRequest) -> Report:
     for name in ("result", "reason"):
         check_text(name, getattr(asked, name), REPORT_LIMIT)
     wait = None if asked.wait is None else span(asked.wait, "for")
-    return Report(asked.outcome, asked.result or asked.reason, wait)
+    return Report(asked.outcome, asked.result or asked.reason, wait, cost_of(asked.cost))
+
+
+def cost_of(value: float | None, field: str = "cost") -> float:
+    """Check a cost: a number from 0 on that can be counted."""
+    cost = value or 0.0
+    if not 0 <= cost <= MOST_COST:
+        raise InvalidRequest(f"{value} is not a cost", field=field, fix=f"Give a number from 0 to {MOST_COST:g}.")
+    return cost
 
 
 def _check_kind(asked: EditRequest) -> None:

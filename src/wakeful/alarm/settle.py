@@ -82,6 +82,14 @@ def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
     return None
 
 
+def is_too_late(alarm: Alarm, at: datetime) -> bool:
+    """Return whether the policy would not have a first attempt at a moment any more."""
+    policy = alarm.policy
+    if policy.expires is not None and at > alarm.occurrence_at + timedelta(seconds=policy.expires):
+        return True
+    return policy.catch_up == "skip" and at > first_due(alarm) + timedelta(seconds=policy.grace)
+
+
 def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime) -> Change | None:
     """End a retry that comes too late: it must not delay the next occurrence of the series."""
     upcoming = undecided(alarm)
@@ -121,7 +129,9 @@ def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> C
     """Decide what follows one delivery attempt."""
     known = taken_up(alarm, fire, attempt.started)
     outcome = _outweighed(known, outcome)
-    return _decide(_Ending(alarm, logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started), outcome)
+    end = _Ending(alarm, logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started)
+    change = _decide(end, outcome)
+    return replace(change, cost=outcome.cost) if isinstance(outcome, Completed) and outcome.cost else change
 
 
 def _decide(end: _Ending, outcome: Outcome) -> Change:

@@ -206,23 +206,28 @@ def retry_command(fire: str, failed: bool, **given: Any) -> int:
     return 0 if chosen is None else _each(chosen, one, "fires")
 
 
+cost_option = click.option("--cost", type=float, metavar="NUMBER", help="What the work cost, for budgets of cost.")
+
+
 @click.command("done", cls=Command)
 @click.argument("fire")
 @click.argument("result", default="")
-def done_command(fire: str, result: str) -> None:
+@cost_option
+def done_command(fire: str, result: str, cost: float | None) -> None:
     """Report that the work of a fire is done.
 
     FIRE may be the alarm's id where one fire of it awaits a report.
     """
-    _report(lambda clock: clock.completed(fire, result))
+    _report(lambda clock: clock.completed(fire, result, cost=cost))
 
 
 @click.command("fail", cls=Command)
 @click.argument("fire")
 @click.argument("reason", default="")
-def fail_command(fire: str, reason: str) -> None:
+@cost_option
+def fail_command(fire: str, reason: str, cost: float | None) -> None:
     """Report that the work of a fire failed.
 
     It is retried as the alarm's policy says.
     """
-    _report(lambda clock: clock.delivery_failed(fire, reason))
+    _report(lambda clock: clock.delivery_failed(fire, reason, cost=cost))

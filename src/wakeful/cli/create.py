@@ -91,6 +91,8 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         if wait:
             return added, now, await settled(clock, added.alarm)
         await _warn(clock.service, added)
+        for note in added.notes:
+            click.echo(f"note: {note}", err=True)
         return added, now, None
 
     added, now, fire = asked().run(do, creates=True, delivers=wait)

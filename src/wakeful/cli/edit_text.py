@@ -12,6 +12,7 @@ from msgspec import Raw
 from wakeful.alarm import Alarm, Policy
 from wakeful.alarm.create import POLICY_LENGTHS
 from wakeful.alarm.request import ATTRIBUTES, EDITABLE, PolicyRequest
+from wakeful.cli.fields import example_of
 from wakeful.cli.output import local
 from wakeful.errors import InvalidRequest
 
@@ -22,14 +23,6 @@ _ABOUT: Final = {
     "when": 'A phrase ("tomorrow at 9am"), "in 20m", an ISO time or cron. Changing it starts the alarm anew.',
     "payload": "JSON, as text. It comes back with the wake.",
     "max_failures": "How often a failed delivery is tried again.",
-}
-_EXAMPLES: Final = {
-    "expires": '"2h"',
-    "report_within": '"15m"',
-    "starts_at": '"2030-01-31T09:00:00Z"',
-    "ends_at": '"2030-12-31T00:00:00Z"',
-    "max_fires": "10",
-    "auto_pause_after": "5",
 }
 
 
@@ -46,7 +39,9 @@ def text_of(alarm: Alarm) -> str:
         lines.append(f"{name} = {_toml(value)}")
     lines += ["", "# A line that is taken out of here is as the settings say.", "[policy]"]
     for name, value in policy_values(alarm.policy).items():
-        lines.append(f"# {name} = {_EXAMPLES[name]}" if value is None else f"{name} = {_toml(value)}")
+        lines.append(
+            f"# {name} = {_toml(example_of(PolicyRequest, name))}" if value is None else f"{name} = {_toml(value)}"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -68,6 +68,12 @@ def words_of(request: type[Struct], name: str) -> str:
     return str(meta.description)
 
 
+def example_of(request: type[Struct], name: str) -> Any:
+    """One value that a field takes, as every door shows it."""
+    [meta, *_] = _hints(request)[name].__metadata__
+    return meta.examples[0]
+
+
 def _flag(request: type[Struct], name: str) -> str:
     option = name.replace("_", "-")
     is_bool = bool in get_args(_plain_hints(request)[name])
@@ -85,6 +91,8 @@ def _form(request: type[Struct], name: str) -> dict[str, Any]:
         return {"type": click.Choice(get_args(kind[0]))}
     if int in kind:
         return {"type": click.IntRange(1, 2**31 - 1)}
+    if float in kind and str not in kind:
+        return {"type": float, "metavar": "NUMBER"}
     return {"metavar": "TIME" if name.endswith("_at") else "DURATION"}
 
 

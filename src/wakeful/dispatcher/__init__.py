@@ -33,9 +33,11 @@ from wakeful.alarm import (
     release,
     settle,
 )
+from wakeful.alarm.budget import Allowance
 from wakeful.clock import BUSY, Clock, SteppedClock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import observability
+from wakeful.dispatcher.budget import BudgetGuard
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
 from wakeful.dispatcher.observability import DeliveryMetrics, DispatcherHealth
 from wakeful.dispatcher.pace import Pace
@@ -87,6 +89,7 @@ class Dispatcher:
         self._pace = Pace(self._settings.fires_per_minute)
         self._turns = Turns()
         self._metrics = metrics or Metrics()
+        self._budget = BudgetGuard(store, self._settings, self._metrics)
         self._store_clock = StoreClock(self._clock, self._metrics)
         self._now = self._store_clock.now
         self._teller = DeliveryMetrics(self._metrics)
@@ -308,6 +311,9 @@ class Dispatcher:
 
     async def _deliver(self, flight: Flight) -> None:
         try:
+            met = self._budget.allowances(flight.alarm, flight.fire)
+            if met and not await self._is_affordable(flight, met):
+                return
             if flight.alarm.is_suspect and not await self._on_trial(flight):
                 return
             if self._clock.monotonic() - flight.taken > self._settings.lease.total_seconds():
@@ -320,6 +326,17 @@ class Dispatcher:
             # A bug of ours. The alarm is let go: its lease ends by itself, and the poison rule counts.
             observability.broke("this attempt was lost", flight.alarm, error)
             self._landed(flight)
+
+    async def _is_affordable(self, flight: Flight, met: tuple[Allowance, ...]) -> bool:
+        """Count a wake that meets a limit before it is sent. If that cannot be written, it is not sent."""
+        try:
+            flight.change = await self._budget.refused(flight.alarm, flight.fire, met, now=self._now())
+        except StoreUnavailable as error:
+            log.warning("a wake cannot be counted yet, trying again: %s", error)
+            flight.change = release(flight.alarm, now=self._now(), wait=self._settings.tick)
+        if flight.change is not None:
+            self._came_back(flight)
+        return flight.change is None
 
     async def _on_trial(self, flight: Flight) -> bool:
         """Count a suspect's delivery before it begins. If that cannot be written, it does not begin."""

@@ -18,6 +18,7 @@ from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.store import Claim, Store, TargetState, Worker
+from wakeful.store.budget import KEPT
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -145,6 +146,7 @@ class Upkeep:
                 )
 
     async def _purge(self, now: datetime) -> None:
+        await self._store.budget.forget(now - KEPT)
         before = self._settings.kept_since(now)
         while before is not None and await self._store.purge(before, limit=PURGE_LIMIT) >= PURGE_LIMIT:
             await self._clock.sleep(0.05)  # others write to the same database

@@ -79,6 +79,9 @@ class Like(Shape, frozen=True, kw_only=True):
 
 class CreatedAnswer(AlarmAnswer, frozen=True, kw_only=True):
     similar: Like | UnsetType = UNSET
+    notes: Annotated[
+        tuple[str, ...] | UnsetType, Meta(description="What whoever set it should know, such as how often it wakes.")
+    ] = UNSET
 
 
 class DedupedAnswer(AlarmAnswer, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from wakeful.alarm.model import AlarmStatus, FireStatus
+from wakeful.alarm.model import AlarmStatus, Cost, FireStatus
 from wakeful.alarm.outcome import ReportOutcome
 from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, Span
 from wakeful.mcp.arguments import arguments, offered
@@ -113,6 +113,7 @@ class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     wait: Annotated[Span, _about("With snooze: how long.", "15m")] | UnsetType = msgspec.field(
         default=UNSET, name="for"
     )
+    cost: Annotated[Cost, _about("What it cost, for budgets of cost.", 0.12)] | UnsetType = UNSET
 
 
 class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -34,7 +34,7 @@ from wakeful.mcp.schemas import (
     given,
 )
 from wakeful.mcp.views import BUDGET, TextBudget
-from wakeful.service import Alarms, Changed
+from wakeful.service import Alarms, Changed, Created
 
 NUMBERS: Final = 80  # bytes of each wake that tell how late it is
 PIECE: Final = 4800  # bytes of a long text read in pieces
@@ -61,7 +61,7 @@ class Tools:
         on_conflict = request.on_conflict
         added = await self._alarms.create(request)
         if not added.deduped:
-            return await self._set(added.alarm, await self._alarms.similar(request, added.alarm))
+            return await self._set(added, await self._alarms.similar(request, added.alarm))
         if on_conflict == "replace":
             return await self._alarm("Replaced", added.alarm, deduped=True, in_flight=added.in_flight)
         if added.alarm.finished:
@@ -70,8 +70,10 @@ class Tools:
             return await self._alarm(what, added.alarm, deduped=True, notes=[note])
         return await self._alarm("It exists already and was not changed", added.alarm, deduped=True)
 
-    async def _set(self, alarm: Alarm, like: Alarm | None) -> AlarmResult:
-        notes = [] if like is None else [f"Alarm {like.id} has the same message and time: cancel one if you meant one."]
+    async def _set(self, added: Created, like: Alarm | None) -> AlarmResult:
+        alarm, notes = added.alarm, [*added.notes]
+        if like is not None:
+            notes.append(f"Alarm {like.id} has the same message and time: cancel one if you meant one.")
         if not (await self._service.targets.served()).get(alarm.target):
             notes.append(f"No running worker serves {alarm.target!r} yet: it fires once one does (`wakeful serve`).")
         return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
@@ -158,7 +160,8 @@ class Tools:
 
     async def report(self, asked: ReportArguments) -> ReportResult:
         wait = asked.wait if asked.wait is not UNSET else None
-        said = ReportRequest(outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait)
+        cost = asked.cost if asked.cost is not UNSET else None
+        said = ReportRequest(outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait, cost=cost)
         try:
             fire = await self._alarms.report(asked.fire_id, said)
         except NotFound:  # be it the fire or its alarm: the caller named a fire

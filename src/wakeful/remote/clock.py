@@ -143,7 +143,8 @@ class RemoteWakeful(Wakeful):
             self._similar[alarm.id] = value(fields_of(told["similar"]), "id", str)
             if len(self._similar) > REMEMBERED:
                 del self._similar[next(iter(self._similar))]
-        return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"))
+        notes = tuple(value(told, "notes", list[str])) if "notes" in told else ()
+        return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"), notes=notes)
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
         if not asked:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from wakeful.alarm import Defaults, Users
+from wakeful.alarm.budget import Budget
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.ids import Ids
@@ -56,6 +57,7 @@ class Service:
         self._delivering = delivering  # the targets that this process itself delivers to
         self.targets = TargetRegistry(store, targets, users, settings)
         self.limits = Limits(store, settings)
+        self.budget = Budget(settings.budget)
         self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
         self.inbox_signal = InboxSignal()  # rung when a wake goes to an owner's inbox

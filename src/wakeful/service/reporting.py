@@ -33,29 +33,29 @@ class ReportVerbs(ChangeVerbs):
         """
         return await self._reported(fire_id, report_of(asked))
 
-    async def completed(self, fire_id: str, result: str = "") -> Fire:
+    async def completed(self, fire_id: str, result: str = "", *, cost: float | None = None) -> Fire:
         """Report that the work of a fire is done.
 
         >>> (await clock.completed(wake.fire.id, "3 new grants")).result
         '3 new grants'
         """
-        return await self.report(fire_id, ReportRequest(outcome="completed", result=result))
+        return await self.report(fire_id, ReportRequest(outcome="completed", result=result, cost=cost))
 
-    async def delivery_failed(self, fire_id: str, reason: str = "") -> Fire:
+    async def delivery_failed(self, fire_id: str, reason: str = "", *, cost: float | None = None) -> Fire:
         """Report that the work of a fire failed; it is retried as the alarm allows.
 
         >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
         'retrying'
         """
-        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason))
+        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason, cost=cost))
 
-    async def working(self, fire_id: str, note: str = "") -> Fire:
+    async def working(self, fire_id: str, note: str = "", *, cost: float | None = None) -> Fire:
         """Report that the work of a fire is still going on; the time allowed for the report starts again.
 
         >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
         'delivered'
         """
-        return await self.report(fire_id, ReportRequest(outcome="working", result=note))
+        return await self.report(fire_id, ReportRequest(outcome="working", result=note, cost=cost))
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         """Report that this wake should come again after a while.

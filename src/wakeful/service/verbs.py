@@ -26,6 +26,7 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
+from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.request import CreateRequest, OnConflict, json_of, policy_of, wanted_alarm
 from wakeful.clock import stopwatch
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget, WakefulError
@@ -45,9 +46,11 @@ class Created(Added, frozen=True):
     """The alarm that was set, or the existing alarm with the same key.
 
     `in_flight`: it replaced an alarm that a worker or a reader of the inbox is working on right now.
+    `notes`: what whoever set it should know, such as how often it wakes.
     """
 
     in_flight: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class Alarms(WatchVerbs):
@@ -150,10 +153,11 @@ class Alarms(WatchVerbs):
         [added] = await self.service.store.add([alarm], connection=connection)
         self.service.metrics.created(alarm.created_via, not added.deduped)
         if not added.deduped:
-            return Created(added.alarm)
+            return Created(added.alarm, notes=self._notes(added.alarm))
         if on_conflict == "replace":
             replaced = await self._replace(added.alarm.id, alarm)
-            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
+            notes = self._notes(replaced.alarm)
+            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight, notes=notes)
         _check_key(wanted, alarm, added.alarm, on_conflict)
         return Created(added.alarm, deduped=True)
 
@@ -188,6 +192,11 @@ class Alarms(WatchVerbs):
         with suppress(StoreUnavailable, TooMany):
             return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
         return None
+
+    def _notes(self, alarm: Alarm) -> tuple[str, ...]:
+        if alarm.kind == "once":
+            return ()
+        return wake_notes(alarm, self.service.budget.limits_of(alarm.owner_did))
 
     def _wanted(self, asked: CreateRequest) -> Wanted:
         wanted = wanted_alarm(asked, self.service.defaults)

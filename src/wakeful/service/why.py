@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
+from wakeful.alarm.budget import DEFERRED
 from wakeful.store import TargetState, Worker
 
 LATELY: Final = timedelta(hours=2)  # how far back an owner's fires are looked at for what holds an alarm up
@@ -24,6 +25,7 @@ _SKIPPED: Final = {
     "superseded": "the alarm was given another time first",
     "cancelled": "the alarm was cancelled while the wake waited in the inbox",
     "requested": "somebody asked for it",
+    "budget": "a budget was used up",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
@@ -39,6 +41,7 @@ _FAILED: Final = {
 }
 
 
+_HOLDING: Final = (HELD_BACK, DEFERRED)  # events that say why it waits
 _STATUS: Final = re.compile(r"(?:HTTP|router returned) ([1-5][0-9]{2})\b")
 _HOLDS: Final = re.compile("HTTP (5[0-9]{2}|429)")
 _KINDS: Final = {  # how a target's error begins, and what of it is everyone's to know
@@ -95,12 +98,12 @@ def explain(
 
 
 def _held_back(alarm: Alarm, events: Sequence[Event], now: datetime) -> str:
-    """Where it only waits since it came too often, and nothing happened to it since."""
-    held = max((event.at for event in events if event.what == HELD_BACK), default=None)
-    if alarm.status != "active" or alarm.next_fire_at <= now or held is None or alarm.updated_at > held:
+    """Where it only waits since it came too often, or its budget is used up, and nothing happened to it since."""
+    held = max((event for event in events if event.what in _HOLDING), key=lambda event: event.at, default=None)
+    if alarm.status != "active" or alarm.next_fire_at <= now or held is None or alarm.updated_at > held.at:
         return ""
-    why = next(event.reason for event in events if event.what == HELD_BACK and event.at == held)
-    return f"It waits until {_at(alarm.next_fire_at)}: it was {why}."
+    why = f"it was {held.reason}" if held.what == HELD_BACK else held.reason.partition(": ")[2]
+    return f"It waits until {_at(alarm.next_fire_at)}: {why}."
 
 
 def _standing(

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
+from wakeful.store.budget import BudgetCounts
 from wakeful.store.figures import Figures
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
@@ -179,6 +180,11 @@ class Store(Protocol):
         """Counts over time and owners, for people who look."""
         ...
 
+    @property
+    def budget(self) -> BudgetCounts:
+        """What was used of the budgets of owners, alarms and chains."""
+        ...
+
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
 
     async def migrate(self) -> list[str]:
@@ -263,7 +269,7 @@ class Store(Protocol):
         ...
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
-        """Write each change whose claim and version still hold: alarm, fires, events and table row together.
+        """Write each change whose claim and version still hold: alarm, fires, events, cost and table row together.
 
         The row must have `change.claim` and `change.version`; whether it is leased or what its status is does not
         matter here. `edited=False` writes the dispatch columns only, `edited=True` every column that is not fixed

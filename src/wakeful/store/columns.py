@@ -22,6 +22,7 @@ from typing import Final, Literal
 from msgspec import Struct, inspect
 
 from wakeful.alarm import Alarm, Event, Fire
+from wakeful.alarm.budget import BudgetCount
 from wakeful.store.records import TargetState, Token, Worker
 
 # What a settlement writes. An owner's words are not among them: an edit is never overwritten by a delivery.
@@ -49,6 +50,7 @@ _OTHER_TYPES: Final = {
     (Fire, "alarm_id"): "uuid",
     (Fire, "duration_ms"): "bigint",
     (Token, "scopes"): "text",
+    (BudgetCount, "cost"): "bigint",
 }
 
 
@@ -105,6 +107,7 @@ _GROUPS: Final[Mapping[str, Sequence[Column]]] = {
     "worker": columns(Worker),
     "state": columns(TargetState),
     "token": columns(Token),
+    "count": columns(BudgetCount),
 }
 
 _ASKED: Final = re.compile(

@@ -66,7 +66,7 @@ def _with_ms(row: Row, positions: tuple[int, ...]) -> list[Any]:
 def to_alarm(row: Row) -> Alarm:
     values = _with_moments(row, _ALARM_MOMENTS)
     policy = values[_POLICY]
-    values[_POLICY] = DEFAULT_POLICY if policy is None else _policy(policy)
+    values[_POLICY] = DEFAULT_POLICY if policy is None else policy_of(policy)
     for at in _ALARM_FLAGS:
         values[at] = values[at] == 1
     return Alarm(**dict(zip(_ALARM, values, strict=True)))
@@ -210,7 +210,8 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @lru_cache(maxsize=1024)
-def _policy(text: str) -> Policy:
+def policy_of(text: str) -> Policy:
+    """A policy as a row has it, also one with fields that this version does not know."""
     try:
         return _read_policy(text)
     except msgspec.DecodeError:

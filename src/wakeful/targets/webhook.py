@@ -11,6 +11,7 @@ import msgspec
 
 from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.alarm.outcome import MOST_COST
 from wakeful.clock import Clock
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import duration
@@ -119,7 +120,8 @@ def _answered(answer: dict[str, Any]) -> tuple[Outcome | None, str]:
     """What a JSON object says about the work, or why that was not understood."""
     match answer:
         case {"outcome": "completed"}:
-            return Completed(storable(_text(answer.get("result", "")), RESULT_LIMIT)), ""
+            cost = _cost(answer.get("cost"))
+            return Completed(storable(_text(answer.get("result", "")), RESULT_LIMIT), cost), ""
         case {"outcome": "failed"}:
             reason = _text(answer.get("reason", answer.get("result", ""))) or "the receiver answered: failed"
             return Failed(one_line(reason, ERROR_LIMIT), answered=True), ""
@@ -131,6 +133,12 @@ def _answered(answer: dict[str, Any]) -> tuple[Outcome | None, str]:
             except InvalidSchedule as error:
                 return None, f"its snooze was not understood: {one_line(error.message, 120)}"
     return None, ""
+
+
+def _cost(cost: Any) -> float:
+    """What the work cost. What is not a cost is not counted: the work is done all the same."""
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    return float(cost) if is_number and 0 <= cost <= MOST_COST else 0.0
 
 
 def _wait(wait: Any) -> timedelta:

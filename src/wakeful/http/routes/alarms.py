@@ -40,7 +40,7 @@ async def create(context: Context, call: OperationRequest) -> Response:
         return tagged(shape.DedupedAnswer.of(alarm, deduped=True, in_flight=in_flight, now=await context.now()))
     like = await alarms.similar(given, alarm)
     similar = UNSET if like is None else shape.Like.of(like)
-    shown = shape.CreatedAnswer.of(alarm, similar=similar, now=await context.now())
+    shown = shape.CreatedAnswer.of(alarm, similar=similar, notes=added.notes or UNSET, now=await context.now())
     return tagged(shown, 201, _place(call, alarm))
 
 

@@ -42,6 +42,7 @@ TABLES: Final = (
     CopiedTable("target_states", ("target",)),
     CopiedTable("task_tables", ("name",)),
     CopiedTable("task_links", ("task_id",)),
+    CopiedTable("budget_counts", ("scope", "id", "period", "starts_at")),
     CopiedTable("tokens", ("id",)),
     CopiedTable("secrets", ("name",), which="name <> 'transfer'"),  # last: a new token writes here too
 )

@@ -45,6 +45,7 @@ from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
+from wakeful.store.postgres.budget import PostgresBudget
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.figures import PostgresFigures
@@ -125,6 +126,7 @@ class PostgresStore:
         self.figures = PostgresFigures(self._database.look, self._turns, naming=naming, moment=self._moment)
         self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
+        self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
@@ -141,6 +143,7 @@ class PostgresStore:
     async def close(self) -> None:
         for lane in (self._adding, self._settling, self._settling_slowly):
             await lane.close()
+        await self.budget.close()
         await self._hints.close()
         await self._database.close()
 
@@ -194,7 +197,10 @@ class PostgresStore:
         return await self._claims.claim(slots, lease=lease, suspects=suspects, turns=turns)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
-        slow = [change.edited or change.row is not None or change.after.created_via == TASKS for change in changes]
+        slow = [
+            change.edited or change.row is not None or change.after.created_via == TASKS or change.cost > 0
+            for change in changes
+        ]
         if not any(slow):
             return await self._settling.put(changes)
         if all(slow):

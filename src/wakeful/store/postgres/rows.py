@@ -15,10 +15,11 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import astuple, replace
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
+from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
 from wakeful.moments import unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, INTENT, places
+from wakeful.store.rows import policy_of
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Record
@@ -40,7 +41,6 @@ _intended: Final = attrgetter(*(_FIELDS[name] for name in INTENT))
 _INTENT_POLICY: Final = INTENT.index("policy")
 
 _json = msgspec.json.Encoder()
-_policy = msgspec.json.Decoder(Policy)
 _log = msgspec.json.Decoder(tuple[Attempt, ...])
 _names = msgspec.json.Decoder(tuple[str, ...])
 
@@ -65,7 +65,7 @@ def alarm_of(row: Iterable[Any]) -> Alarm:
     values = dict(zip(_ALARM, row, strict=False))
     values["id"] = str(values["id"])
     policy = values["policy"]
-    values["policy"] = DEFAULT_POLICY if policy is None else _policy.decode(policy)
+    values["policy"] = DEFAULT_POLICY if policy is None else policy_of(policy)
     return Alarm(**values)
 
 

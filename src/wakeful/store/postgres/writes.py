@@ -49,6 +49,12 @@ class Followed(Protocol):
     ) -> None: ...
 
 
+class Spending(Protocol):
+    """Counts of budgets that reports add their cost to."""
+
+    async def add_costs(self, connection: Connection, changes: Sequence[Change]) -> None: ...
+
+
 class Writes:
     """Statements on a connection that is handed in. They answer also whether anything falls due within a tick."""
 
@@ -56,6 +62,7 @@ class Writes:
         self._sql = sql
         self._tick = tick
         self.tasks: Followed | None = None
+        self.budget: Spending | None = None
         self._types: dict[str, dict[str, str]] = {}  # of the columns of table targets, as last seen
 
     async def add(
@@ -65,7 +72,7 @@ class Writes:
         soon = False
         left = alarms
         for _ in range(_TRIES):
-            rows = await connection.fetch(self._sql["add"], now, _wait(alone), self._tick, *alarm_columns(left))
+            rows = await connection.fetch(self._sql["add"], now, lock_wait(alone), self._tick, *alarm_columns(left))
             soon = soon or any(row["soon"] for row in rows)
             added |= _as_added(left, rows)
             left = [alarm for alarm in left if alarm.id not in added]
@@ -95,6 +102,13 @@ class Writes:
     async def settle(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
     ) -> tuple[list[Settled], bool]:
+        settled, soon, _ = await self._settled(connection, changes, now=now, alone=alone, again=again)
+        return settled, soon
+
+    async def _settled(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool, Set[str]]:
+        """The answers, whether anything falls due soon, and which alarms this very call wrote."""
         if alone:
             changes = [without_unwritable(change) for change in changes]
         # In one order everywhere: two batches that share rows then wait for each other instead of blocking each other.
@@ -102,7 +116,7 @@ class Writes:
         events = [(change.after.id, event) for change in ordered for event in change.events]
         rows = await connection.fetch(
             self._sql["settle"],
-            *(now, _wait(alone), self._tick),
+            *(now, lock_wait(alone), self._tick),
             *guard_columns(ordered),
             [id for id, _ in events],
             *dispatch_columns(ordered),
@@ -111,16 +125,16 @@ class Writes:
         )
         soon = any(row["soon"] for row in rows)
         done = Settled("applied")
-        if len(rows) == len(changes):
-            return [done] * len(changes), soon
         applied = {str(row["id"]) for row in rows}
+        if len(rows) == len(changes):
+            return [done] * len(changes), soon, applied
         verdicts = await self._why_not(connection, [c for c in changes if c.after.id not in applied], again=again)
-        return [verdicts.get(change.after.id, done) for change in changes], soon
+        return [verdicts.get(change.after.id, done) for change in changes], soon, applied
 
     async def settle_slowly(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
     ) -> tuple[list[Settled], bool]:
-        """Changes that edit, that bring a row for somebody's table, or that are of tasks: all in one transaction."""
+        """Changes that edit, bring a row for somebody's table, name a cost, or are of tasks: all in one transaction."""
         async with connection.transaction():
             moved = await self._overtaken(connection, changes, alone=alone)
             left = [change for change in changes if change.after.id not in moved]
@@ -136,7 +150,7 @@ class Writes:
         ids = [change.after.id for change in changes if speaks(change)]
         if self.tasks is None or not ids:
             return frozenset()
-        return await self.tasks.overtaken(connection, ids, wait=_wait(alone))
+        return await self.tasks.overtaken(connection, ids, wait=lock_wait(alone))
 
     async def _settle_all(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
@@ -144,8 +158,10 @@ class Writes:
         edited = [change for change in changes if change.edited]
         if edited:
             columns = [*guard_columns(edited), *intent_columns(edited)]
-            await connection.fetch(self._sql["settle_edited"], _wait(alone), *columns)
-        settled, soon = await self.settle(connection, changes, now=now, alone=alone, again=again)
+            await connection.fetch(self._sql["settle_edited"], lock_wait(alone), *columns)
+        settled, soon, applied = await self._settled(connection, changes, now=now, alone=alone, again=again)
+        if self.budget is not None:  # not for what an earlier try wrote, unheard: that counted it too
+            await self.budget.add_costs(connection, [change for change in changes if change.after.id in applied])
         for change, verdict in zip(changes, settled, strict=True):
             if change.row is not None and verdict.what == "applied":
                 await self._insert_row(connection, change.row, now)
@@ -184,7 +200,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _wait(alone: bool) -> str:
+def lock_wait(alone: bool) -> str:
     return LONG_LOCK_WAIT if alone else LOCK_WAIT
 
 

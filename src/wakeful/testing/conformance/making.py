@@ -82,6 +82,7 @@ def change(
     events: Sequence[Event] = (),
     row: Row | None = None,
     edited: bool = False,
+    cost: float = 0.0,
     **after: Any,
 ) -> Change:
     """A change to the alarm as it was read."""
@@ -93,6 +94,7 @@ def change(
         events=tuple(events),
         row=row,
         edited=edited,
+        cost=cost,
     )
 
 

@@ -1,0 +1,81 @@
+"""The settings of `[budget]`: how many wakes, and what cost, an owner, an alarm and a chain may have. 0: no limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
+
+from wakeful.errors import InvalidConfig
+
+
+def _about(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class OwnerLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[budget.owners.NAME]`: what holds for one owner instead of what holds for everyone."""
+
+    owner_wakes_per_hour: int | None = None
+    owner_wakes_per_day: int | None = None
+    owner_cost_per_day: float | None = None
+    alarm_wakes_per_hour: int | None = None
+    alarm_wakes_per_day: int | None = None
+    alarm_cost_per_day: float | None = None
+    chain_wakes_per_hour: int | None = None
+    chain_wakes_per_day: int | None = None
+    chain_cost_per_day: float | None = None
+    rewakes_per_hour: int | None = None
+    rewakes_per_day: int | None = None
+
+
+class BudgetLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits that hold for an owner, each of its alarms and each of its chains."""
+
+    owner_wakes_per_hour: Annotated[int, _about("Wakes of one owner in an hour.")] = 0
+    owner_wakes_per_day: Annotated[int, _about("Wakes of one owner in a day.")] = 0
+    owner_cost_per_day: Annotated[float, _about("Cost that one owner's reports may name in a day.")] = 0.0
+    alarm_wakes_per_hour: Annotated[int, _about("Wakes of one alarm in an hour.")] = 0
+    alarm_wakes_per_day: Annotated[int, _about("Wakes of one alarm in a day.")] = 0
+    alarm_cost_per_day: Annotated[float, _about("Cost that reports on one alarm may name in a day.")] = 0.0
+    chain_wakes_per_hour: Annotated[
+        int, _about("Wakes in an hour of all alarms that were set out of wakes and began with the same alarm.")
+    ] = 120
+    chain_wakes_per_day: Annotated[int, _about("The same in a day.")] = 500
+    chain_cost_per_day: Annotated[float, _about("Cost that reports on such alarms may name in a day.")] = 0.0
+    rewakes_per_hour: Annotated[
+        int, _about("How often one alarm may wake again in an hour: snoozed, or tried again after it had arrived.")
+    ] = 60
+    rewakes_per_day: Annotated[int, _about("The same in a day.")] = 300
+
+
+class BudgetSettings(BudgetLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    owners: Annotated[
+        dict[str, OwnerLimits], _about("`[budget.owners.NAME]`: the same limits where they differ for an owner.")
+    ] = {}
+
+    @property
+    def for_everyone(self) -> BudgetLimits:
+        return BudgetLimits(**{name: getattr(self, name) for name in BudgetLimits.__struct_fields__})
+
+    @property
+    def by_owner(self) -> Mapping[str, BudgetLimits]:
+        """The limits of each owner that has some of its own."""
+        return {owner: replace(self.for_everyone, **_said(given)) for owner, given in self.owners.items()}
+
+
+def _said(given: Struct) -> dict[str, int | float]:
+    return {name: value for name, value in asdict(given).items() if value is not None}
+
+
+def check_budget(budget: BudgetSettings) -> None:
+    """InvalidConfig for a limit that is not one."""
+    places = {"budget": asdict(budget.for_everyone)}
+    places |= {f"budget.owners.{owner}": _said(given) for owner, given in budget.owners.items()}
+    for place, limits in places.items():
+        for name, value in limits.items():
+            if not 0 <= value < math.inf:
+                raise InvalidConfig(f"{value} is not a limit", field=f"{place}.{name}", fix="Give 0 for none, or more.")

@@ -1,0 +1,76 @@
+"""Budgets between processes on one database: what one has counted the other knows before it sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.databases import database_of
+from wakeful.alarm.budget import Allowance, Charge
+from wakeful.errors import StoreUnavailable
+from wakeful.store import Store
+from wakeful.store.postgres import PostgresStore
+from wakeful.store.queries import Naming
+from wakeful.store.sqlite import SqliteStore
+
+from .postgres_world import World
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+OWNER, CHAIN = Allowance("owner", "ada", "day", 30), Allowance("chain", "a0", "hour", 25)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def processes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[list[Store]]:
+    """The same database, as four processes have it."""
+    place = database_of(request, tmp_path)
+    stores: list[SqliteStore | PostgresStore] = [
+        PostgresStore(place["db"], naming=Naming(schema=place["schema"]))
+        if "schema" in place
+        else SqliteStore(place["db"])
+        for _ in range(4)
+    ]
+    await stores[0].migrate()
+    yield [*stores]
+    for store in stores:
+        await store.close()
+
+
+async def test_processes_share_a_limit_and_let_no_more_through(processes: list[Store]) -> None:
+    # Their limits in another order each: nobody waits for somebody who waits for them.
+    charges = [Charge((OWNER, CHAIN), NOON), Charge((CHAIN, OWNER), NOON)]
+    asked = [
+        store.budget.spend([charges[(at + times) % 2]]) for times in range(15) for at, store in enumerate(processes)
+    ]
+    answers = await asyncio.gather(*asked)
+    assert sum(answer == [None] for answer in answers) == 25
+    assert sum(answer[0] is not None and answer[0].first for answer in answers) == 1
+    for store in processes:
+        counts = await store.budget.used(charges[0])
+        assert {count.scope: count.wakes for count in counts} == {"owner": 25, "chain": 25}
+
+
+async def test_counts_that_somebody_holds_delay_nobody_else_and_not_for_ever(
+    pg_dsn: str, pg_migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.store.postgres.writes.LONG_LOCK_WAIT", "300ms")
+    world = World(pg_dsn, pg_migrated)
+    store = world.store()
+    try:
+        await store.budget.spend([Charge((OWNER,), NOON)])
+        holder = await world.connect()
+        async with holder.transaction():
+            await holder.execute(f"update {world.schema}.budget_counts set told = told")
+            waiting = asyncio.create_task(store.budget.spend([Charge((OWNER,), NOON)]))
+            async with asyncio.timeout(5):
+                assert await store.budget.spend([Charge((CHAIN,), NOON)]) == [None]
+                with pytest.raises(StoreUnavailable):
+                    await waiting
+        assert await store.budget.spend([Charge((OWNER,), NOON)]) == [None]
+        [count] = await store.budget.used(Charge((OWNER,), NOON))
+        assert count.wakes == 2
+    finally:
+        await world.close()
