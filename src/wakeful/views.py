@@ -165,6 +165,8 @@ def view(alarm: Alarm) -> dict[str, Any]:
     shown["policy"] = None if alarm.policy is DEFAULT_POLICY else _policy_view(alarm.policy)
     if alarm.status != "active":
         shown["next_fire_at"] = None
+    if alarm.kind == "once":
+        shown["cron_expr"] = ""  # the time it was set by is for planning it again: `fire_at` says when it fires
     for name in _OPTIONAL:
         if not shown[name]:
             del shown[name]

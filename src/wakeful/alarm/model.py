@@ -68,7 +68,7 @@ class Alarm(Struct, frozen=True, kw_only=True):
     label: str = ""
     kind: Kind = "once"
     fire_at: datetime | None = None
-    cron_expr: str = ""
+    cron_expr: str = ""  # of a one-shot: what clocks of its zone show then, where it was set by that (alarm/rezone.py)
     timezone: str = "UTC"
     next_fire_at: datetime
     conversation_id: str = ""
