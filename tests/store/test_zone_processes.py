@@ -53,7 +53,7 @@ async def serving(settings: Settings, zones: Path, cwd: Path) -> AsyncIterator[a
 
 async def until(met: Callable[[], Awaitable[bool]], seconds: float = 120) -> None:
     async with asyncio.timeout(seconds):
-        while not await met():
+        while not await met():  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.01)
 
 

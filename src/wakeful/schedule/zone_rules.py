@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Struct
 
-from wakeful.schedule.zone_data import zone_data, zone_folder
+from wakeful.schedule.zone_data import ZoneData, zone_data, zone_folder
 
 _MAGIC: Final = b"TZif"
 _HEADER: Final = struct.Struct(">4sc15x6l")
@@ -45,11 +45,12 @@ class ZoneRules(Struct, frozen=True):
 
 
 def edition() -> str:
-    """The edition that `ZoneInfo` reads now, as a text that can be compared.
+    """The edition that `ZoneInfo` reads now, as a text that can be compared."""
+    return edition_of(zone_data())
 
-    Where nothing says which it is, it is called by the day its files are from: older than any edition of that year.
-    """
-    data = zone_data()
+
+def edition_of(data: ZoneData) -> str:
+    """Where nothing says which it is, it is called by the day its files are from: older than any of that year."""
     if data.version:
         return data.version
     changed = os.stat(Path(data.source) / "Europe" / "London").st_mtime
