@@ -50,9 +50,9 @@ def rezone(alarm: Alarm, *, now: datetime, version: str) -> Change | None:
 
 def _one_shot(alarm: Alarm, now: datetime) -> Alarm | None:
     is_waiting = alarm.occurrence_at == alarm.fire_at and alarm.failure_count == 0  # not snoozed, not tried
-    if not alarm.cron_expr or not is_waiting:
+    if not alarm.wall_time or not is_waiting:
         return None
-    at = instant(datetime.fromisoformat(alarm.cron_expr), zone(alarm.timezone))
+    at = instant(datetime.fromisoformat(alarm.wall_time), zone(alarm.timezone))
     if at == alarm.fire_at or max(at, alarm.occurrence_at) <= now:
         return None
     return at_occurrence(replace(alarm, fire_at=at), at)

@@ -96,8 +96,9 @@ class ZonePlanning:
 
     async def _follow(self, current: Edition, former: Edition | None) -> None:
         """Go by the edition in force, and plan alarms again where that is not done."""
+        self._tell_of_older_data(current.version)
         if current.version != (rules_in_force()[0] or self._machine):
-            await self._put_in_force(current.version)
+            use_rules(current.version, (await self._rules(current.version)).data)
         now = await self._store.now()
         matters = current.planned_at is None or now < current.since + FORMER_MATTER
         if former is None or not matters:
@@ -113,8 +114,7 @@ class ZonePlanning:
         ):
             await self._begin(current, former, now)
 
-    async def _put_in_force(self, version: str) -> None:
-        use_rules(version, (await self._rules(version)).data)
+    def _tell_of_older_data(self, version: str) -> None:
         if version > self._machine and version != self._told:
             self._told = version
             log.warning(
