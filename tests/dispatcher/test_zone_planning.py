@@ -149,13 +149,16 @@ async def test_an_edition_in_which_no_rule_changed_moves_nothing(world: World, b
     assert (await world.store.zones.editions())[0].planned_at is not None
 
 
+@pytest.mark.parametrize("opened", [True, False], ids=["opened before", "found at a tick"])
 async def test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so(
-    world: World, before: Path, after: Path, caplog: pytest.LogCaptureFixture
+    world: World, before: Path, after: Path, caplog: pytest.LogCaptureFixture, opened: bool
 ) -> None:
     daily, _, _ = await set_up(world, before)
     with process_on(after):
         await world.another().run_due()
     with process_on(before), caplog.at_level(logging.WARNING):
+        if opened:
+            await adopt_newer_rules(world.store.zones)  # as whoever opens the database does
         process = world.another()
         await process.run_due()
         await world.clock.advance(8 * HOUR)

@@ -127,7 +127,7 @@ CAUGHT_BY: dict[str, list[str]] = {
         LAW + "test_a_running_dispatcher_plans_again_before_its_first_claim[sqlite]"
     ],
     "an older process plans by its own rules": [
-        LAW + "test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so[sqlite]"
+        LAW + "test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so[sqlite-found at a tick]"
     ],
     "nobody waits until all have heard of the new rules": [
         LAW + "test_what_another_process_planned_by_the_old_rules_meanwhile_is_planned_again[sqlite]"
