@@ -44,7 +44,7 @@ def machine(folder: Path, version: str, **zones: bytes) -> Path:
 @contextmanager
 def process_on(folder: Path | None) -> Iterator[None]:
     """As a process that has just started there would read its zones."""
-    before = zones._rules
+    before, path = zones._rules, zoneinfo.TZPATH
     zones._rules = zones._Rules()
     zones._rules.in_force = zones._rules.number({})
     zone_rules.rules_here.cache_clear()
@@ -55,7 +55,7 @@ def process_on(folder: Path | None) -> Iterator[None]:
     finally:
         zones._rules = before
         zone_rules.rules_here.cache_clear()
-        zoneinfo.reset_tzpath()
+        zoneinfo.reset_tzpath(to=path)
         zoneinfo.ZoneInfo.clear_cache()
 
 

@@ -172,12 +172,19 @@ async def test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so(
     assert TOMORROW in line
 
 
-async def test_a_process_that_only_sets_alarms_goes_by_the_newer_rules(world: World, before: Path, after: Path) -> None:
+@pytest.mark.parametrize("upgraded", [True, False], ids=["its machine was upgraded", "its machine has older data"])
+async def test_a_process_that_only_sets_alarms_hears_of_newer_rules(
+    world: World, before: Path, after: Path, upgraded: bool
+) -> None:
     await set_up(world, before)
-    with process_on(after):
-        await world.another().run_due()
     with process_on(before):
-        await adopt_newer_rules(world.store.zones)
+        await adopt_newer_rules(world.store.zones)  # as whoever opens the database does
+        assert (await say(world, "2027-08-01 09:00")).next_fire_at.hour == 7
+        if upgraded:
+            machine(before, TOMORROW, Berlin=NO_SUMMER_TIME)  # it has read its zones, and does not see this
+        with process_on(after):
+            await world.another().run_due()
+        await world.clock.advance(31)
         assert (await say(world, "2027-08-01 09:00")).next_fire_at.hour == 8
 
 

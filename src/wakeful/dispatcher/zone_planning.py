@@ -19,15 +19,15 @@ from wakeful.clock import Clock
 from wakeful.dispatcher import observability
 from wakeful.metrics import Metrics
 from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here
-from wakeful.schedule.zones import forget_former, remember_former, rules_in_force, use_rules
+from wakeful.schedule.zones import first_edition, forget_former, remember_former, rules_in_force, use_rules
 from wakeful.store import Store
 from wakeful.store.zones import Edition
 
 log = logging.getLogger("wakeful.dispatcher")
 
 LOOKED_AT: Final = 1000  # alarms, in one batch
-# Until every process has seen the new edition: one that has not may still have planned by the old rules.
-SPREADS_WITHIN: Final = timedelta(seconds=10)
+# Until every process has seen the new edition (`Service.now` looks every 30 s): others may still plan by the old rules.
+SPREADS_WITHIN: Final = timedelta(seconds=45)
 # Clocks of two editions differ by a day at most: after that no moment reads like one before the change.
 FORMER_MATTER: Final = timedelta(days=2)
 _SHOWN: Final = 5
@@ -80,12 +80,15 @@ class ZonePlanning:
         """The machine's, once it has been the same for two looks: while files are replaced it may say anything."""
         found = edition()
         if not self._machine:
-            self._machine = found
-        elif found != self._machine and found == self._upgrade:
+            self._machine = first_edition(found)
+        if found == self._machine:
+            self._upgrade = ""
+        elif found != self._upgrade:
+            self._upgrade = found
+        else:
             self._machine = found
             if found > rules_in_force()[0]:
                 use_rules(found, rules_here(found).data)
-        self._upgrade = found
         return self._machine
 
     async def _keep(self, version: str, kept: list[Edition]) -> None:

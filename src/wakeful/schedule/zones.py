@@ -35,6 +35,7 @@ class _Rules:
     def __init__(self) -> None:
         self.numbered: dict[int, Compiled] = {1: {}}  # a zone that is not in it: as the machine has it
         self.in_force = 1
+        self.machine = ""  # the machine's edition when it was first asked for
         self.version = ""  # of those in force, where they are not simply the machine's
         self.former = 0
         self.changed_at: datetime | None = None  # from when on those in force count instead of the former ones
@@ -69,6 +70,12 @@ def by_zone_rules(maxsize: int) -> Callable[[F], F]:
 def use_rules(version: str, data: Compiled) -> None:
     """From now on zones have the rules of an edition; those that are not in it still the machine's."""
     _rules.in_force, _rules.version = _rules.number(data), version
+
+
+def first_edition(now: str) -> str:
+    """The machine's edition as this process reads its zones: what it was at first, whatever was installed since."""
+    _rules.machine = _rules.machine or now
+    return _rules.machine
 
 
 def rules_in_force() -> tuple[str, Compiled]:

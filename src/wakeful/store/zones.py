@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm
 from wakeful.schedule.zone_rules import ZoneRules, edition
-from wakeful.schedule.zones import rules_in_force, use_rules
+from wakeful.schedule.zones import first_edition, rules_in_force, use_rules
 from wakeful.store.queries import Dialect, Naming, named
 
 _SQL: Final = Path(__file__).with_name("sql")
@@ -57,7 +57,7 @@ class ZoneStore(Protocol):
 async def adopt_newer_rules(zones: ZoneStore) -> None:
     """Go by the database's rules where they are newer than what this process has: its alarms are planned by them."""
     kept = await zones.editions()
-    if kept and kept[0].version > max(edition(), rules_in_force()[0]):
+    if kept and kept[0].version > max(first_edition(edition()), rules_in_force()[0]):
         packed = await zones.rules(kept[0].version)
         if packed is not None:
             use_rules(kept[0].version, ZoneRules.unpacked(kept[0].version, packed).data)
