@@ -81,6 +81,7 @@ PANELS: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         [
             ("sum(increase(wakeful_store_errors_total[5m]))", "store away"),
             ("sum(increase(wakeful_clock_jumps_total[5m]))", "clock jumped"),
+            ("sum(increase(wakeful_rezoned_total[5m]))", "planned again by new time zone rules"),
         ],
     ),
     (

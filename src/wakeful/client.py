@@ -22,6 +22,7 @@ from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.service import Alarms, Caller, Service
 from wakeful.store import Store, Worker
+from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Wakeful(Alarms):
             await self._store.migrate()
         except InvalidConfig as error:
             raise self.settings.located(error) from None
+        await adopt_newer_rules(self._store.zones)
         name = self.settings.tasks_target
         if name not in self._served and self._task_target is not None and await self._store.tasks.table():
             self._served[name] = self._task_target()

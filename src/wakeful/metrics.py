@@ -44,6 +44,7 @@ COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "wakeful_clock_jumps_total": ((), "Times the store's clock moved by more than a second"),
     "wakeful_creates_total": (("via",), "Alarms created"),
     "wakeful_over_budget_total": (("scope", "action"), "Wakes not sent, as a budget was used up: deferred or skipped"),
+    "wakeful_rezoned_total": ((), "Alarms planned again, as the rules of their time zone changed"),
     "wakeful_store_errors_total": ((), "Times the dispatcher or a probe could not reach the store"),
     "wakeful_http_requests_total": (("route", "method", "status"), "HTTP requests answered"),
 }
@@ -178,6 +179,9 @@ class Metrics:
 
     def clock_jumped(self) -> None:
         self._counts["wakeful_clock_jumps_total"][()] += 1
+
+    def rezoned(self, count: int) -> None:
+        self._counts["wakeful_rezoned_total"][()] += count
 
     def store_failed(self) -> None:
         self._counts["wakeful_store_errors_total"][()] += 1

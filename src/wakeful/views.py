@@ -72,7 +72,10 @@ PolicyView = msgspec.defstruct(
 
 
 class AlarmView(Shape, frozen=True, kw_only=True):
-    """An alarm. Empty fields are left out: `next_fire_at` where it is not active, `fire_at` where it is a series."""
+    """An alarm. Empty fields are left out: `next_fire_at` where it is not active, `fire_at` where it is a series.
+
+    `wall_time`: what clocks of its zone show when it fires, where it fires once and was set by that.
+    """
 
     id: str
     label: str
@@ -80,6 +83,7 @@ class AlarmView(Shape, frozen=True, kw_only=True):
     fire_at: Instant = UNSET
     cron_expr: Text = UNSET
     timezone: str
+    wall_time: Text = UNSET
     next_fire_at: Instant = UNSET
     conversation_id: Text = UNSET
     wake_message: str
@@ -165,6 +169,8 @@ def view(alarm: Alarm) -> dict[str, Any]:
     shown["policy"] = None if alarm.policy is DEFAULT_POLICY else _policy_view(alarm.policy)
     if alarm.status != "active":
         shown["next_fire_at"] = None
+    if alarm.kind == "once":
+        shown["cron_expr"] = ""  # it has its wall time there
     for name in _OPTIONAL:
         if not shown[name]:
             del shown[name]

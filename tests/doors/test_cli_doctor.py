@@ -19,6 +19,7 @@ from wakeful.schedule.zone_data import ZoneData, zone_data
 from wakeful.service import diagnosis
 from wakeful.service.diagnosis import Finding
 from wakeful.store import Inspection, TargetState, Worker
+from wakeful.store.zones import Edition
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -187,3 +188,14 @@ def test_the_edition_of_the_zone_data_is_known_here() -> None:
     found = zone_data()
     assert found.version[:2] == "20"
     assert found.source
+
+
+def test_zone_data_that_is_older_than_the_database_s_is_named() -> None:
+    here = ZoneData("2026a", "/usr/share/zoneinfo")
+    newer = [Edition("2026b", NOW, NOW), Edition("2025c", NOW, NOW)]
+    found = diagnosis.zones(here, "UTC", NOW, newer)
+    assert (found.state, "2026b" in found.said) == ("warn", True)
+    assert found.fix
+    assert diagnosis.zones(here, "UTC", NOW, newer[1:]).state == "ok"
+    planning = diagnosis.zones(here, "UTC", NOW, [Edition("2026a", NOW, None)])
+    assert (planning.state, "planned again" in planning.said) == ("ok", True)

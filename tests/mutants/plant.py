@@ -239,6 +239,28 @@ FAULTS: Final[dict[str, Fault]] = {
     "counts are kept for ever": Source(
         "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
     ),
+    "alarms are claimed before the law is looked at": Source(
+        "wakeful.dispatcher", "        if not await self._zones.step():\n            return 0.0\n", ""
+    ),
+    "an older process plans by its own rules": Source(
+        "wakeful.dispatcher.zone_planning",
+        "if current.version != (rules_in_force()[0] or self._machine):",
+        "if False:",
+    ),
+    "nobody waits until all have heard of the new rules": Source(
+        "wakeful.dispatcher.zone_planning",
+        "round.begun >= round.edition.since + self._spreads_within",
+        "True",
+    ),
+    "what is under way fires again by the new rules": Source(
+        "wakeful.alarm.plan", "if changed_at is not None and alarm.occurrence_at <= changed_at:", "if False:"
+    ),
+    "what has fired fires again by the new rules": Source(
+        "wakeful.alarm.rezone", "(since < changed_at or former == alarm.occurrence_at != current)", "False"
+    ),
+    "two occurrences under one id": Source(
+        "wakeful.alarm.rezone", "        if occurrence <= self.alarm.updated_at:\n", "        if False:\n"
+    ),
     "the next occurrence comes from now": Source(
         "wakeful.alarm.settle",
         "        return max(self.now, self.alarm.next_fire_at)",

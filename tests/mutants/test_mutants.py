@@ -26,6 +26,7 @@ EARLY = CONFORMANCE + "TestClaiming::test_nothing_fires_early[{}]"
 ONE_BY_ONE = CONFORMANCE + ("TestSuspects::test_one_of_them_is_claimed_at_a_time_and_none_where_none_is_wanted[{}]")
 AHEAD = CONFORMANCE + "TestSuspects::test_a_lease_from_a_clock_that_was_set_back_is_none[{}]"
 STOPPING = "tests/dispatcher/test_stopping.py::"
+LAW = "tests/dispatcher/test_zone_planning.py::"
 STANDING = "tests/seeds/test_standing.py::"
 USERS = "tests/service/test_users.py::"
 RUNAWAYS = "tests/service/test_runaways.py::"
@@ -175,6 +176,24 @@ CAUGHT_BY: dict[str, list[str]] = {
     "postgres: a cost without its report": [COSTS.format("postgres")],
     "sqlite: a cost without its report": [COSTS.format("sqlite")],
     "counts are kept for ever": [SPENDING + "test_counts_of_days_that_are_over_are_deleted[sqlite]"],
+    "alarms are claimed before the law is looked at": [
+        LAW + "test_a_running_dispatcher_plans_again_before_its_first_claim[sqlite]"
+    ],
+    "an older process plans by its own rules": [
+        LAW + "test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so[sqlite-found at a tick]"
+    ],
+    "nobody waits until all have heard of the new rules": [
+        LAW + "test_what_another_process_planned_by_the_old_rules_meanwhile_is_planned_again[sqlite]"
+    ],
+    "what is under way fires again by the new rules": [
+        "tests/alarm/test_rezone.py::test_what_is_under_way_today_does_not_fire_again_today"
+    ],
+    "what has fired fires again by the new rules": [
+        "tests/alarm/test_rezone.py::test_what_has_fired_today_does_not_fire_again_today"
+    ],
+    "two occurrences under one id": [
+        "tests/alarm/test_rezone.py::test_a_fire_on_record_is_never_taken_for_another_occurrence"
+    ],
     "the next occurrence comes from now": [
         "tests/alarm/test_settle.py::test_a_clock_set_back_fires_no_occurrence_again"
     ],

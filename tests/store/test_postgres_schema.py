@@ -21,7 +21,7 @@ from wakeful.store.queries import Naming, migrations, queries
 from .postgres_world import LEASE, World, completed, new_alarm
 
 STEPS = [step.name for step in migrations("postgres", Naming())]
-VERSIONS = [str(version) for version in range(1, len(STEPS) + 1)]
+VERSIONS = sorted(str(step.version) for step in migrations("postgres", Naming()))
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from wakeful.alarm.passing import pass_over
 from wakeful.alarm.plan import coming, first_due, following, missed_before
 from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import fetch, report, retry, sweep
+from wakeful.alarm.rezone import REZONED, rezone
 from wakeful.alarm.settle import begin, note, release, retry_at, settle, skip
 from wakeful.alarm.suspect import put_on_trial
 from wakeful.alarm.task import Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
@@ -40,6 +41,7 @@ __all__ = [
     "HELD_BACK",
     "INBOX",
     "KEY_GRACE",
+    "REZONED",
     "TASKS",
     "Alarm",
     "Attempt",
@@ -96,6 +98,7 @@ __all__ = [
     "resume",
     "retry",
     "retry_at",
+    "rezone",
     "settle",
     "shows",
     "skip",

@@ -76,7 +76,10 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 class Timing(Struct, frozen=True):
-    """A parsed time: one moment or a cron expression, in a time zone."""
+    """A parsed time: one moment or a cron expression, in a time zone.
+
+    `cron_expr` of one moment: what clocks of the zone show then, where it was named by that; else empty.
+    """
 
     kind: Kind
     fire_at: datetime | None
@@ -190,7 +193,9 @@ def understand(time: GivenTime, *, now: datetime) -> Timing:
     if time.when:
         understood = parse(time.when, timezone=time.timezone, now=now)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
-        return Timing("cron" if at is None else "once", at, understood.cron_expr, understood.timezone)
+        return Timing(
+            "cron" if at is None else "once", at, understood.cron_expr or understood.wall_time, understood.timezone
+        )
     zone(time.timezone)
     if time.cron_expr:
         schedule(time.cron_expr, time.timezone, anchor=now)

@@ -176,6 +176,8 @@ def update(
     named = [name for name in GivenTime.__struct_fields__ if getattr(wanted.time, name) not in (None, "")]
     named += [name for name in EDITABLE if ATTRIBUTES[name] in wanted.fields]
     after = replace(alarm, **wanted.fields, timezone=wanted.time.timezone or alarm.timezone)
+    if alarm.kind == "once" and after.timezone != alarm.timezone:
+        after = replace(after, cron_expr="")  # it stays at its moment, which no clock of the new zone was asked about
     check(after)
     zone(after.timezone)
     if _moves(alarm, after, wanted.time):

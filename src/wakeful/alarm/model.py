@@ -74,7 +74,7 @@ class Alarm(Struct, frozen=True, kw_only=True):
     label: str = ""
     kind: Kind = "once"
     fire_at: datetime | None = None
-    cron_expr: str = ""
+    cron_expr: str = ""  # of a one-shot: what clocks of its zone show then, where it was set by that: `wall_time`
     timezone: str = "UTC"
     next_fire_at: datetime
     conversation_id: str = ""
@@ -111,6 +111,11 @@ class Alarm(Struct, frozen=True, kw_only=True):
     def payload(self) -> Any:
         """The state that comes back with the wake, decoded; `payload_json` is the JSON as it was given."""
         return msgspec.json.decode(self.payload_json)
+
+    @property
+    def wall_time(self) -> str:
+        """What clocks of its zone show when it fires, where it fires once and was set by that; else empty."""
+        return self.cron_expr if self.kind == "once" else ""
 
     @property
     def fire_id(self) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from wakeful.alarm.model import Alarm, Fire, Policy, SkipReason, fire_id
 from wakeful.moments import whole_ms
 from wakeful.retry import fraction
-from wakeful.schedule import Schedule, schedule
+from wakeful.schedule import Schedule, is_interval, read_alike, rules_changed_at, schedule, split_zone
 
 _MS: Final = timedelta(milliseconds=1)
 _TICK: Final = timedelta(microseconds=1)
@@ -39,10 +39,24 @@ def following(alarm: Alarm, moment: datetime) -> datetime | None:
         return None
     if policy.starts_at is not None:
         moment = max(moment, policy.starts_at - _TICK)
+    changed_at = rules_changed_at()
+    if changed_at is not None and alarm.occurrence_at <= changed_at:
+        # Planned before the rules of its zone changed: what clocks showed then is not fired a second time.
+        moment = max(moment, alike(alarm, alarm.occurrence_at))
     found = timetable(alarm).after(moment)
     if found is None or (policy.ends_at is not None and found > policy.ends_at):
         return None
     return whole_ms(found)
+
+
+def alike(alarm: Alarm, moment: datetime) -> datetime:
+    """Return when the clocks a series goes by show what they showed at a moment before the rules of its zone changed.
+
+    Only times that are named are told apart by what clocks show; others count what passes.
+    """
+    if is_interval(alarm.cron_expr) or not getattr(timetable(alarm), "fixed", True):
+        return moment
+    return read_alike(moment, split_zone(alarm.cron_expr, alarm.timezone)[1])
 
 
 def due_at(alarm: Alarm, occurrence: datetime) -> datetime:

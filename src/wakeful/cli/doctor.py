@@ -30,6 +30,7 @@ from wakeful.service import diagnosis
 from wakeful.service.diagnosis import Finding
 from wakeful.service.why import is_alive
 from wakeful.store import Store
+from wakeful.store.zones import Edition
 
 _PATIENCE: Final = timedelta(minutes=2)
 
@@ -104,7 +105,9 @@ async def _examine(clock: Wakeful, store: Store) -> list[Finding]:
     findings = diagnosis.database(inspected, _where(settings))
     if inspected.schema and not inspected.broken:
         findings += await _running(clock, store)
-    findings += [_zones(settings), *_disk(settings)]
+    is_up_to_date = inspected.schema == inspected.known and not inspected.broken
+    editions = await store.zones.editions() if is_up_to_date else []
+    findings += [_zones(settings, editions), *_disk(settings)]
     return findings
 
 
@@ -148,8 +151,8 @@ def _where(settings: Settings) -> str:
     return f"{parts.hostname or 'local socket'}{parts.path}"
 
 
-def _zones(settings: Settings) -> Finding:
-    return diagnosis.zones(zone_data(), settings.timezone, SystemClock().now())
+def _zones(settings: Settings, editions: Sequence[Edition] = ()) -> Finding:
+    return diagnosis.zones(zone_data(), settings.timezone, SystemClock().now(), editions)
 
 
 def _disk(settings: Settings) -> list[Finding]:

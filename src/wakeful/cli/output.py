@@ -250,7 +250,7 @@ def next_fire(alarm: Alarm, out: Output, now: datetime | None = None) -> dict[st
 
 
 def schedule_of(alarm: Alarm) -> str:
-    return alarm.cron_expr or "once"
+    return alarm.cron_expr if alarm.kind == "cron" else "once"
 
 
 def since(text: str | None, field: str, now: datetime) -> datetime | None:

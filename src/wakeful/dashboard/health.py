@@ -33,7 +33,7 @@ async def page(visit: Visit) -> Response:
         "findings": [
             diagnosis.dispatcher(workers, now),
             diagnosis.overdue(backlog, paused, now),
-            diagnosis.zones(zone_data(), settings.timezone, now),
+            diagnosis.zones(zone_data(), settings.timezone, now, await store.zones.editions()),
         ],
         "hours": await health_by_hour(service, now=now),
         "sampled": SAMPLED,

@@ -47,6 +47,7 @@ from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.dispatcher.suspects import Suspects
 from wakeful.dispatcher.turns import Turns
 from wakeful.dispatcher.upkeep import Upkeep
+from wakeful.dispatcher.zone_planning import ZonePlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.moments import unix_ms
@@ -96,6 +97,7 @@ class Dispatcher:
         self._event_loop: asyncio.AbstractEventLoop  # kept: asking for it costs a system call each time
         self._woken = store.hints  # set by whoever has news: the store, a landed flight, a stop
         self._flights = Flights(served, total=self._settings.total_concurrency, batch=self._settings.batch)
+        self._zones = ZonePlanning(store, self._clock, self._metrics, tick=self._settings.tick)
         self._upkeep = Upkeep(store, self._flights, self._settings, self._clock, worker, self._metrics)
         self._settler = Settler(store, self._clock, self._landed, self._metrics, self._upkeep.tasks)
 
@@ -162,6 +164,8 @@ class Dispatcher:
         done = 0
         try:
             self._suspects.look_at_once()
+            while not await self._zones.step(anew=True):
+                pass
             await self._upkeep.catch_up(anew=True)
             while claimed := len(await self._claim()):
                 done += claimed
@@ -205,6 +209,8 @@ class Dispatcher:
 
     async def _step(self) -> float:
         """Claim what is due and start it; return how long to sleep."""
+        if not await self._zones.step():
+            return 0.0
         await self._upkeep.catch_up()
         await self._after_a_stall()
         slots = self._flights.slots(self._now())

@@ -75,6 +75,8 @@ def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) ->
     texts: dict[str, Any] = {
         name: room.text(getattr(alarm, name), NAME, name if name in EDITABLE else "") for name in _TEXTS
     }
+    if alarm.kind == "once":
+        texts["cron_expr"] = ""  # it has its wall time there, which `when` says
     return AgentAlarm(
         **plain,
         **texts,

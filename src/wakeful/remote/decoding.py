@@ -54,6 +54,8 @@ def alarm_of(shown: Answered, kind: type[A]) -> A:
         "payload": bytes(shown.get("payload", _EMPTY)).decode(),
         "policy": _policy(shown.get("policy", _EMPTY)),
     }
+    if "wall_time" in told:
+        filled["cron_expr"] = told["wall_time"]
     return msgspec.json.decode(msgspec.json.encode({**filled, **told}), type=kind)
 
 

@@ -6,15 +6,29 @@ Pure: no clock is asked here. `now` is handed in, and every answer is whole mill
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wakeful.schedule.expression import Schedule, is_interval, schedule
+from wakeful.schedule.expression import Schedule, is_interval, schedule, split_zone
 from wakeful.schedule.interval import duration
-from wakeful.schedule.zones import zone
+from wakeful.schedule.zones import former_rules, instant, read_alike, rules_changed_at, zone
 
 if TYPE_CHECKING:
     from wakeful.schedule.descriptions import describe
     from wakeful.schedule.phrases import Understood, parse
 
-__all__ = ["Schedule", "Understood", "describe", "duration", "is_interval", "parse", "schedule", "zone"]
+__all__ = [
+    "Schedule",
+    "Understood",
+    "describe",
+    "duration",
+    "former_rules",
+    "instant",
+    "is_interval",
+    "parse",
+    "read_alike",
+    "rules_changed_at",
+    "schedule",
+    "split_zone",
+    "zone",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import lru_cache
 from typing import Protocol
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.cron import Cron
 from wakeful.schedule.interval import every
-from wakeful.schedule.zones import zone
+from wakeful.schedule.zones import by_zone_rules, zone
 
 LONGEST = 300
 _EVERY = "@every "
@@ -51,6 +50,6 @@ def schedule(cron_expr: str, timezone: str = "UTC", *, anchor: datetime | None =
     return _shared(expr, name)
 
 
-@lru_cache(maxsize=4096)
+@by_zone_rules(maxsize=4096)
 def _shared(expr: str, timezone: str) -> Cron:
     return Cron(expr, zone(timezone))

@@ -45,6 +45,7 @@ class Once(NamedTuple):
     fire_at: datetime
     timezone: str
     remarks: tuple[str, ...] = ()
+    wall: datetime | None = None  # what clocks show then, where that is what was meant
 
 
 @dataclass(slots=True)
@@ -229,7 +230,8 @@ def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
     fire_at = said.offset.after(now, zone(timezone))
     _check_weekday(said, fire_at.astimezone(zone(timezone)).date())
     fire_at = fire_at.replace(microsecond=fire_at.microsecond // 1000 * 1000)
-    return Once(_ahead([fire_at], now, timezone), timezone)
+    wall = None if said.offset.millis else fire_at.astimezone(zone(timezone)).replace(tzinfo=None, fold=0)
+    return Once(_ahead([fire_at], now, timezone), timezone, wall=wall)
 
 
 def _days(said: _Said, today: date) -> tuple[date, ...]:
@@ -286,7 +288,8 @@ def _check_weekday(said: _Said, day: date) -> None:
 def _first_ahead(walls: list[datetime], name: str, now: datetime) -> Once:
     fires = [instant(wall, zone(name)) for wall in walls]
     fire_at = _ahead(fires, now, name)
-    return Once(fire_at, name, _remarks(walls[fires.index(fire_at)], fire_at, name))
+    wall = walls[fires.index(fire_at)]
+    return Once(fire_at, name, _remarks(wall, fire_at, name), wall)
 
 
 def _ahead(fires: list[datetime], now: datetime, name: str) -> datetime:

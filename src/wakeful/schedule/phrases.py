@@ -38,6 +38,7 @@ class Understood:
     description: str
     now: datetime
     _remarks: tuple[str, ...] = field(default=(), repr=False)
+    wall_time: str = field(default="", repr=False)  # one moment that was named by what clocks show then
 
     def next(self, n: int = 5, *, after: datetime | None = None) -> list[datetime]:
         """The next fires after a moment (`now` unless another is given), in UTC."""
@@ -116,7 +117,9 @@ def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understoo
             raise RefusedRhythm(refused.why) from None
         raise
     description = moment(found.fire_at, found.timezone)
-    return Understood("once", found.fire_at, "", found.timezone, description, now, found.remarks)
+    # UTC has no law that could change.
+    wall = found.wall.isoformat() if found.wall is not None and found.timezone != "UTC" else ""
+    return Understood("once", found.fire_at, "", found.timezone, description, now, found.remarks, wall)
 
 
 def _is_cron(text: str) -> bool:

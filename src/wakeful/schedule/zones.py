@@ -6,24 +6,124 @@ Only utcoffset() is trusted: a gap is where it grows, a repeated stretch is wher
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, wraps
+from io import BytesIO
+from itertools import count
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
+
+F = TypeVar("F", bound=Callable[..., Any])
+Compiled = Mapping[str, bytes]  # zones by name, as compiled files
 
 SECOND = timedelta(seconds=1)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,3}")
 # These exist as files on some machines and not on others, or count leap seconds.
 _NOT_NAMES = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
+_numbers = count(2)
 
-@lru_cache(maxsize=1024)
+
+class _Rules:
+    """Which rules count in this process. They are numbered, so that what was worked out by others is not mixed in."""
+
+    def __init__(self) -> None:
+        self.numbered: dict[int, Compiled] = {1: {}}  # a zone that is not in it: as the machine has it
+        self.in_force = 1
+        self.machine = ""  # the machine's edition when it was first asked for
+        self.version = ""  # of those in force, where they are not simply the machine's
+        self.former = 0
+        self.changed_at: datetime | None = None  # from when on those in force count instead of the former ones
+
+    def number(self, data: Compiled) -> int:
+        number = next(_numbers)
+        self.numbered[number] = data
+        return number
+
+
+_rules = _Rules()
+_asked: ContextVar[int] = ContextVar("the rules that are asked", default=0)  # 0: those in force
+
+
+def by_zone_rules(maxsize: int) -> Callable[[F], F]:
+    """`lru_cache` for answers that depend on the rules of a zone: they are kept for each set of rules apart."""
+
+    def decorated(function: F) -> F:
+        @lru_cache(maxsize=maxsize)
+        def known(_: int, *args: Hashable) -> Any:
+            return function(*args)
+
+        @wraps(function)
+        def answer(*args: Hashable) -> Any:
+            return known(_asked.get() or _rules.in_force, *args)
+
+        return answer  # type: ignore[return-value]  # it has the signature of what it wraps
+
+    return decorated
+
+
+def use_rules(version: str, data: Compiled) -> None:
+    """From now on zones have the rules of an edition; those that are not in it still the machine's."""
+    _rules.in_force, _rules.version = _rules.number(data), version
+
+
+def first_edition(now: str) -> str:
+    """The machine's edition as this process reads its zones: what it was at first, whatever was installed since."""
+    _rules.machine = _rules.machine or now
+    return _rules.machine
+
+
+def rules_in_force() -> tuple[str, Compiled]:
+    """The edition that was put in force here; empty where the machine's own counts."""
+    return _rules.version, _rules.numbered[_rules.in_force]
+
+
+def remember_former(data: Compiled, changed_at: datetime) -> None:
+    """The rules that counted until a moment, for `former_rules` and `read_alike`."""
+    _rules.former, _rules.changed_at = _rules.number(data), changed_at
+
+
+def forget_former() -> None:
+    _rules.former, _rules.changed_at = 0, None
+
+
+def rules_changed_at() -> datetime | None:
+    """When the rules in force took the place of others that still matter; None where there are none."""
+    return _rules.changed_at
+
+
+@contextmanager
+def former_rules() -> Iterator[None]:
+    """Inside, zones have the rules they had before."""
+    token = _asked.set(_rules.former)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def read_alike(moment: datetime, name: str) -> datetime:
+    """When clocks show, by the rules in force, what they showed at a moment by the former ones."""
+    with former_rules():
+        then = moment.astimezone(zone(name))
+    tz = zone(name)
+    if then.utcoffset() == moment.astimezone(tz).utcoffset():
+        return moment
+    return instant(then.replace(tzinfo=None, fold=0), tz)
+
+
+@by_zone_rules(maxsize=1024)
 def zone(name: str) -> ZoneInfo:
     """The IANA time zone of this name."""
     if isinstance(name, str) and len(name) <= 64 and _NAME.fullmatch(name) and not name.startswith(_NOT_NAMES):
+        data = _rules.numbered[_asked.get() or _rules.in_force].get(name)
         try:
-            return ZoneInfo(name)
+            return ZoneInfo(name) if data is None else ZoneInfo.from_file(BytesIO(data), key=name)
         except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder such as "Europe"
             pass
     raise InvalidSchedule(

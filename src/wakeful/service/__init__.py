@@ -28,6 +28,7 @@ from wakeful.service.tasks import Tasks
 from wakeful.service.verbs import Alarms, Created
 from wakeful.service.why import Why
 from wakeful.store import Store
+from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets import Target
 
 __all__ = ["Alarms", "Caller", "Changed", "Created", "History", "HistoryEntry", "Service", "TakenWake", "Why"]
@@ -71,13 +72,17 @@ class Service:
         return Alarms(self, caller)
 
     async def now(self) -> datetime:
-        """This moment by the store's clock, which is asked again only every so often: a create costs one round trip."""
+        """This moment by the store's clock, which is asked again only every so often: a create costs one round trip.
+
+        As often it is looked which rules of time zones count: whoever asks is about to plan.
+        """
         here, passed = self.clock.now(), self.clock.monotonic()
         was_here, was_passed = self._measured
         since = timedelta(seconds=passed - was_passed)
         # Our own clock may have been set since: then what was measured against it says nothing.
         if since >= OFFSET_GOOD_FOR or abs(here - was_here - since) > OFFSET_DRIFT:
             self._offset, self._measured = await self.store.now() - here, (here, passed)
+            await adopt_newer_rules(self.store.zones)
         return here + self._offset
 
     async def test_target(self, name: str, *, via: str) -> Tested:

@@ -9,8 +9,10 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from wakeful.schedule.zone_data import ZoneData
+from wakeful.schedule.zone_rules import edition_of
 from wakeful.service.why import is_alive
 from wakeful.store import Inspection, TargetState, Worker
+from wakeful.store.zones import Edition
 
 LATE: Final = timedelta(minutes=1)  # how long an alarm may be due before somebody should know
 _OFF: Final = timedelta(seconds=2)  # between two clocks, before it is worth a word
@@ -133,8 +135,15 @@ def clock(here: datetime, there: datetime, workers: Sequence[Worker]) -> Finding
     return Finding("clock", "ok", f"{there:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def zones(data: ZoneData, timezone: str, now: datetime) -> Finding:
+def zones(data: ZoneData, timezone: str, now: datetime, editions: Sequence[Edition] = ()) -> Finding:
+    """`editions`: those the database keeps, newest first."""
     said = f"{data.version or 'unknown edition'} from {data.source}; times are read in {timezone}"
+    newest = editions[0] if editions else None
+    if newest is not None and newest.version > edition_of(data):
+        fix = "Update the tzdata of this machine. Until then it goes by the database's."
+        return Finding("time zones", "warn", f"{said}; the database has the newer {newest.version}", fix)
+    if newest is not None and newest.planned_at is None:
+        return Finding("time zones", "ok", f"{said}; alarms are being planned again by {newest.version}")
     if data.version and int(data.version[:4]) < now.year - 1:
         fix = "Update the system's tzdata: rules of daylight saving time may have changed since."
         return Finding("time zones", "warn", f"{said}; that is old", fix)

@@ -24,7 +24,7 @@ class EditPreview(Struct, frozen=True):
         """Name, old and new of every field that a person would see change."""
         for name in SHOWN:
             old, new = getattr(self.before, name), getattr(self.after, name)
-            if old != new:
+            if old != new and not (name == "cron_expr" and self.before.kind == self.after.kind == "once"):
                 yield name, old, new
 
 

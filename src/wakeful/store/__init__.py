@@ -27,6 +27,7 @@ from wakeful.store.records import TargetState as TargetState
 from wakeful.store.records import Token as Token
 from wakeful.store.records import Worker as Worker
 from wakeful.store.tasks import TaskDoor
+from wakeful.store.zones import ZoneStore
 
 BACKLOG_LIMIT: Final = 10_000
 OWNERS_A_CLAIM: Final = 64  # whom a claim in turn looks at per target: half a millisecond of work
@@ -183,6 +184,11 @@ class Store(Protocol):
     @property
     def budget(self) -> BudgetCounts:
         """What was used of the budgets of owners, alarms and chains."""
+        ...
+
+    @property
+    def zones(self) -> ZoneStore:
+        """The rules of time zones that alarms are planned by."""
         ...
 
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks

@@ -40,6 +40,7 @@ TABLES: Final = (
     CopiedTable("fires", ("alarm_id", "scheduled_for"), in_pieces=True),
     CopiedTable("events", ("seq",), in_pieces=True),
     CopiedTable("target_states", ("target",)),
+    CopiedTable("zone_rules", ("version",)),
     CopiedTable("task_tables", ("name",)),
     CopiedTable("task_links", ("task_id",)),
     CopiedTable("budget_counts", ("scope", "id", "period", "starts_at")),

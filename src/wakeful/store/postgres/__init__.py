@@ -72,6 +72,7 @@ from wakeful.store.postgres.rows import (
 from wakeful.store.postgres.search import cursor_values, search_values
 from wakeful.store.postgres.tasks import PostgresTasks
 from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
+from wakeful.store.postgres.zones import PostgresZones
 from wakeful.store.queries import Naming, queries
 
 T = TypeVar("T")
@@ -124,6 +125,7 @@ class PostgresStore:
             self._database, self._writes, naming=naming, moment=self._moment
         )
         self.figures = PostgresFigures(self._database.look, self._turns, naming=naming, moment=self._moment)
+        self.zones = PostgresZones(self._database, naming=naming, moment=self._moment)
         self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)

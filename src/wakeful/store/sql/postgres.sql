@@ -498,7 +498,7 @@ select *
    and target = $4
    and kind = $5
    and fire_at is not distinct from $6::timestamptz
-   and cron_expr = $7
+   and (kind = 'once' or cron_expr = $7)
    and timezone = $8
    and wake_message = $9
  order by created_at desc, id desc

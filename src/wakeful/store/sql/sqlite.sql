@@ -307,7 +307,7 @@ select *
    and target = :target
    and kind = :kind
    and fire_at is :fire_at
-   and cron_expr = :cron_expr
+   and (kind = 'once' or cron_expr = :cron_expr)
    and timezone = :timezone
    and wake_message = :wake_message
  order by created_at desc, id desc

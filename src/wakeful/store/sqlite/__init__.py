@@ -75,6 +75,7 @@ from wakeful.store.sqlite.search import narrowed, search_end, search_values
 from wakeful.store.sqlite.tasks import SqliteTasks
 from wakeful.store.sqlite.tokens import SqliteTokens
 from wakeful.store.sqlite.writer import Work, Writer
+from wakeful.store.sqlite.zones import SqliteZones
 
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
@@ -112,6 +113,7 @@ class SqliteStore(SqliteTokens):
         self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
         self.figures = SqliteFigures(self._look, naming=naming, clock=clock)
         self.budget = SqliteBudget(self._writer, self._read, naming=naming)
+        self.zones = SqliteZones(self._write, self._read, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
         self._make()

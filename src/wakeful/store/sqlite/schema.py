@@ -59,7 +59,7 @@ def bring_up_to_date(db: apsw.Connection, naming: Naming, steps: list[Migration]
         try:
             ledger = _ledger(db, naming)
             have = ledger.applied(db, service)
-            _refuse(db, naming, have, len(steps))
+            _refuse(db, naming, have, steps[-1].version)
             if step.version > have:
                 db.execute(step.sql)
                 ledger.note(db, service, step.version, now)

@@ -1,0 +1,176 @@
+"""Follows the law: when the rules of time zones change, alarms are planned again before they fire by the old ones.
+
+The newest edition of the zone data that any process brought to the database counts for all of them. Planning again is
+safe to repeat and to do by several processes at once: each change is written only if its alarm is as it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Change, rezone
+from wakeful.clock import Clock
+from wakeful.dispatcher import observability
+from wakeful.metrics import Metrics
+from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here
+from wakeful.schedule.zones import first_edition, forget_former, remember_former, rules_in_force, use_rules
+from wakeful.store import Store
+from wakeful.store.zones import Edition
+
+log = logging.getLogger("wakeful.dispatcher")
+
+LOOKED_AT: Final = 1000  # alarms, in one batch
+# Until every process has seen the new edition (`Service.now` looks every 30 s): others may still plan by the old rules.
+SPREADS_WITHIN: Final = timedelta(seconds=45)
+# Clocks of two editions differ by a day at most: after that no moment reads like one before the change.
+FORMER_MATTER: Final = timedelta(days=2)
+_SHOWN: Final = 5
+
+
+class _Round(Struct, frozen=True):
+    """A pass over the alarms of the zones that changed, up to one of them."""
+
+    edition: Edition
+    names: frozenset[str]
+    begun: datetime
+    after: str = ""
+    moved: int = 0
+
+
+class ZonePlanning:
+    def __init__(self, store: Store, clock: Clock, metrics: Metrics, *, tick: timedelta) -> None:
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._every = tick.total_seconds()
+        self._spreads_within = max(SPREADS_WITHIN, 5 * tick)
+        self._look_from = 0.0
+        self._round: _Round | None = None
+        self._passed = ""  # the edition that this process has gone through all alarms for
+        self._machine = ""  # the machine's edition, as this process reads its zones
+        self._upgrade = ""  # another one that was seen there since
+        self._former = ""  # the edition before, as it was remembered
+        self._told = ""  # the edition that was told to be newer than the machine's
+
+    async def step(self, *, anew: bool = False) -> bool:
+        """Look whether rules have changed, or plan some alarms again; return whether alarms may be claimed."""
+        if self._round is None and (anew or self._clock.monotonic() >= self._look_from):
+            self._look_from = self._clock.monotonic() + self._every
+            await self._look()
+        if self._round is None:
+            return True
+        await self._batch(self._round)
+        return False  # also after the last one: there may be a newer edition to go on with
+
+    async def _look(self) -> None:
+        here = max(self._machine_edition(), rules_in_force()[0])
+        kept = await self._store.zones.editions()
+        if not kept or (kept[0].planned_at is not None and kept[0].version < here):
+            await self._keep(here, kept)
+            kept = await self._store.zones.editions()
+        await self._follow(kept[0], kept[1] if len(kept) > 1 else None)
+
+    def _machine_edition(self) -> str:
+        """The machine's, once it has been the same for two looks: while files are replaced it may say anything."""
+        found = edition()
+        if not self._machine:
+            self._machine = first_edition(found)
+        if found == self._machine:
+            self._upgrade = ""
+        elif found != self._upgrade:
+            self._upgrade = found
+        else:
+            self._machine = found
+            if found > rules_in_force()[0]:
+                use_rules(found, rules_here(found).data)
+        return self._machine
+
+    async def _keep(self, version: str, kept: list[Edition]) -> None:
+        in_force, data = rules_in_force()
+        rules = ZoneRules(version, data) if version == in_force else await asyncio.to_thread(rules_here, version)
+        packed = await asyncio.to_thread(rules.packed)
+        await self._store.zones.keep(version, packed, planned=not kept)
+
+    async def _follow(self, current: Edition, former: Edition | None) -> None:
+        """Go by the edition in force, and plan alarms again where that is not done."""
+        self._tell_of_older_data(current.version)
+        if current.version != (rules_in_force()[0] or self._machine):
+            use_rules(current.version, (await self._rules(current.version)).data)
+        now = await self._store.now()
+        matters = current.planned_at is None or now < current.since + FORMER_MATTER
+        if former is None or not matters:
+            if self._former:
+                forget_former()
+                self._former = ""
+            return
+        if self._former != former.version:
+            remember_former((await self._rules(former.version)).data, current.since)
+            self._former = former.version
+        if current.planned_at is None and (
+            self._passed != current.version or now >= current.since + self._spreads_within
+        ):
+            await self._begin(current, former, now)
+
+    def _tell_of_older_data(self, version: str) -> None:
+        if version > self._machine and version != self._told:
+            self._told = version
+            log.warning(
+                "the time zone data of this machine (%s) is older than that of the database (%s), which is used;"
+                " update the machine's",
+                self._machine,
+                version,
+            )
+
+    async def _rules(self, version: str) -> ZoneRules:
+        packed = await self._store.zones.rules(version)
+        return rules_here(version) if packed is None else ZoneRules.unpacked(version, packed)
+
+    async def _begin(self, current: Edition, former: Edition, now: datetime) -> None:
+        rules = await self._rules(former.version), await self._rules(current.version)
+        names = await asyncio.to_thread(differing, *rules, current.since)
+        if self._passed != current.version:
+            named = ", ".join(sorted(names)[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+            log.warning(
+                "the time zone data is %s now, %s before: %s",
+                current.version,
+                former.version,
+                f"{len(names)} zones have other rules ({named}), their alarms are planned again"
+                if names
+                else "no zone has other rules",
+            )
+        self._round = _Round(current, names, now)
+
+    async def _batch(self, round: _Round) -> None:
+        found: list[Alarm] = []
+        further = ""
+        if round.names:
+            found, further = await self._store.zones.alarms(round.names, after=round.after, looked_at=LOOKED_AT)
+        now = await self._store.now()
+        changes = [change for alarm in found if (change := self._rezoned(alarm, now, round)) is not None]
+        answers = await self._store.settle(changes) if changes else []
+        written = sum(answer.what == "applied" for answer in answers)
+        self._metrics.rezoned(written)
+        self._round = replace(round, after=further, moved=round.moved + written)
+        if not further:
+            await self._finish(self._round)
+
+    def _rezoned(self, alarm: Alarm, now: datetime, round: _Round) -> Change | None:
+        try:
+            return rezone(alarm, now=now, version=round.edition.version)
+        except Exception as error:  # a row this version cannot plan must not keep the others waiting
+            observability.broke("it cannot be planned by the new rules of its time zone", alarm, error)
+            return None
+
+    async def _finish(self, round: _Round) -> None:
+        version = round.edition.version
+        if not round.names or round.begun >= round.edition.since + self._spreads_within:
+            await self._store.zones.planned(version)
+        if round.moved or self._passed != version:
+            log.info("%d alarms were planned again by the time zone data %s", round.moved, version)
+        self._passed, self._round, self._look_from = version, None, 0.0
