@@ -38,3 +38,10 @@ REFUSED = {
     "0 0 1 Apr-Mar/2 *": NO_RANGE,
     "0 0 1 Apr-Mar/3 *": NO_RANGE,
 }
+
+# Where python-dateutil answers differently from wakeful, in words that say when.
+FIRST_WEEK = "BYSETPOS counts within whole weeks; the source counts the first week from DTSTART on"
+WEEK_53 = (
+    "a day early in January is in week 53 only where the year before has one; the source counts it so elsewhere too"
+)
+NO_TIME = "a step or position that meets no time it names is refused; the source searches to the end of the calendar"

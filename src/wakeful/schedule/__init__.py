@@ -1,4 +1,4 @@
-"""When: cron, elapsed time, single moments, and the phrases people use for them.
+"""When: cron, elapsed time, recurrence rules, single moments, and the phrases people use for them.
 
 Pure: no clock is asked here. `now` is handed in, and every answer is whole milliseconds in UTC.
 """
@@ -6,7 +6,15 @@ Pure: no clock is asked here. `now` is handed in, and every answer is whole mill
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wakeful.schedule.expression import Schedule, is_interval, schedule
+from wakeful.schedule.expression import (
+    Schedule,
+    anchor_now,
+    counts_from_start,
+    is_interval,
+    is_rule,
+    schedule,
+    split_zone,
+)
 from wakeful.schedule.interval import duration
 from wakeful.schedule.zones import zone
 
@@ -14,7 +22,20 @@ if TYPE_CHECKING:
     from wakeful.schedule.descriptions import describe
     from wakeful.schedule.phrases import Understood, parse
 
-__all__ = ["Schedule", "Understood", "describe", "duration", "is_interval", "parse", "schedule", "zone"]
+__all__ = [
+    "Schedule",
+    "Understood",
+    "anchor_now",
+    "counts_from_start",
+    "describe",
+    "duration",
+    "is_interval",
+    "is_rule",
+    "parse",
+    "schedule",
+    "split_zone",
+    "zone",
+]
 
 
 def __getattr__(name: str) -> Any:

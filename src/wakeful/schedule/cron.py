@@ -7,14 +7,13 @@ clocks change: *fixed* ones name their hours and minutes, the others follow what
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.zones import SECOND, aware, change_at, instant
+from wakeful.schedule.readings import WallSchedule, lowest, reading
 
-SEARCH_YEARS = 28
 DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -31,7 +30,6 @@ _MONTH_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _EVERY_SEVENTH = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
 _NTH = re.compile(r"([0-7]|[a-z]{3})(?:#([1-5])|(l))")
 _SPECIAL_DAY = re.compile(r"l|[0-9]{1,2}w")
-_NEVER = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 
 
 class Field(NamedTuple):
@@ -107,7 +105,7 @@ class Days(NamedTuple):
         return self._lowest_day() if skips else 0
 
     def _lowest_day(self) -> int:
-        return min(day for day in (_lowest(self.days.bits, 1), *self.nearest) if day > 0)
+        return min(day for day in (lowest(self.days.bits, 1), *self.nearest) if day > 0)
 
 
 def _leap(year: int) -> bool:
@@ -129,12 +127,6 @@ def _nearest_weekday(day: int, length: int, weekday: int) -> int:
     return day
 
 
-def _lowest(bits: int, start: int) -> int:
-    """The lowest set bit from `start` on, or -1."""
-    bits = bits >> start << start
-    return (bits & -bits).bit_length() - 1
-
-
 class Times(NamedTuple):
     """Which times of day match."""
 
@@ -143,74 +135,28 @@ class Times(NamedTuple):
     hours: int
 
     def first(self) -> tuple[int, int, int]:
-        return _lowest(self.hours, 0), _lowest(self.minutes, 0), _lowest(self.seconds, 0)
+        return lowest(self.hours, 0), lowest(self.minutes, 0), lowest(self.seconds, 0)
 
     def at_or_after(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
         """The earliest matching time of day that is not before this one."""
         if self.hours >> hour & 1:
-            if self.minutes >> minute & 1 and (found := _lowest(self.seconds, second)) >= 0:
+            if self.minutes >> minute & 1 and (found := lowest(self.seconds, second)) >= 0:
                 return hour, minute, found
-            if (found := _lowest(self.minutes, minute + 1)) >= 0:
-                return hour, found, _lowest(self.seconds, 0)
-        if (found := _lowest(self.hours, hour + 1)) >= 0:
-            return found, _lowest(self.minutes, 0), _lowest(self.seconds, 0)
+            if (found := lowest(self.minutes, minute + 1)) >= 0:
+                return hour, found, lowest(self.seconds, 0)
+        if (found := lowest(self.hours, hour + 1)) >= 0:
+            return found, lowest(self.minutes, 0), lowest(self.seconds, 0)
         return None
 
 
-class Cron:
-    """A cron expression in a time zone. It never changes; it only remembers its last answer."""
+class Cron(WallSchedule):
+    """A cron expression in a time zone."""
 
-    __slots__ = ("_window", "days", "fixed", "times", "zone")
+    __slots__ = ("days", "times")
 
     def __init__(self, expr: str, tz: ZoneInfo) -> None:
-        self.zone = tz
-        self.times, self.days, self.fixed = read(expr)
-        self._window: tuple[datetime, datetime] = _NEVER
-
-    def after(self, moment: datetime) -> datetime | None:
-        asked = aware(moment)
-        # Nothing fires between a moment and its next fire, so the whole stretch has one answer:
-        # thousands of alarms that share an expression cost one search. One tuple, swapped whole.
-        since, fire = self._window
-        if since <= asked < fire:
-            return fire
-        found = self.search(asked)
-        if found is not None:
-            self._window = asked, found
-        return found
-
-    def search(self, asked: datetime) -> datetime | None:
-        """The next fire after a moment in UTC, without remembering it."""
-        try:
-            local = asked.astimezone(self.zone)
-            return self._fixed_after(local) if self.fixed else self._wild_after(local)
-        except OverflowError:  # the end of the calendar
-            return None
-
-    def _fixed_after(self, local: datetime) -> datetime | None:
-        """Named times: in a gap once at its end, in a repeated stretch on the first pass only."""
-        start = _next_second(local)
-        if local.fold:
-            start = max(start, _repeated(local, self.zone)[1])
-        wall = self.at_or_after(start, start.year + SEARCH_YEARS)
-        return None if wall is None else instant(wall, self.zone)
-
-    def _wild_after(self, local: datetime) -> datetime | None:
-        """Every reading the wall clock really shows: none in a gap, both passes of a repeated stretch."""
-        start = _next_second(local)
-        limit = start.year + SEARCH_YEARS
-        wall = self.at_or_after(start, limit)
-        begin, end = _repeated(local, self.zone)
-        fold = local.fold
-        if not fold and begin < end and (wall is None or wall >= end):
-            wall, fold = self.at_or_after(begin, limit), 1
-        while wall is not None:
-            change = change_at(wall, self.zone)
-            if change is None or change[2] < change[1]:
-                reading = wall.replace(tzinfo=self.zone, fold=fold if begin <= wall < end else 0)
-                return reading.astimezone(UTC)
-            wall = self.at_or_after(_wall(change[0], change[2]), limit)
-        return None
+        self.times, self.days, fixed = read(expr)
+        super().__init__(tz, fixed=fixed)
 
     def at_or_after(self, wall: datetime, limit: int) -> datetime | None:
         """The first matching wall clock reading from this one on, up to the end of the year `limit`."""
@@ -218,40 +164,19 @@ class Cron:
         if self.days.months >> month & 1:
             matching = self.days.of(year, month)
             if matching >> day & 1 and (time := self.times.at_or_after(wall.hour, wall.minute, wall.second)):
-                return _reading(year, month, day, time)
-            if (found := _lowest(matching, day + 1)) > 0:
-                return _reading(year, month, found, self.times.first())
+                return reading(year, month, day, time)
+            if (found := lowest(matching, day + 1)) > 0:
+                return reading(year, month, found, self.times.first())
         return self._in_later_month(year, month, min(limit, 9999))
 
     def _in_later_month(self, year: int, month: int, limit: int) -> datetime | None:
         while year <= limit:
-            month = _lowest(self.days.months, month + 1)
+            month = lowest(self.days.months, month + 1)
             if month < 0:
                 year, month = year + 1, 0
-            elif (day := _lowest(self.days.of(year, month), 1)) > 0:
-                return _reading(year, month, day, self.times.first())
+            elif (day := lowest(self.days.of(year, month), 1)) > 0:
+                return reading(year, month, day, self.times.first())
         return None
-
-
-def _reading(year: int, month: int, day: int, time: tuple[int, int, int]) -> datetime:
-    """A wall clock reading: a datetime without a zone, which only means something together with one."""
-    return datetime(year, month, day, *time)  # noqa: DTZ001 a reading has no zone
-
-
-def _next_second(local: datetime) -> datetime:
-    return local.replace(tzinfo=None, microsecond=0, fold=0) + SECOND
-
-
-def _wall(moment: datetime, offset: timedelta) -> datetime:
-    return (moment + offset).replace(tzinfo=None)
-
-
-def _repeated(local: datetime, tz: ZoneInfo) -> tuple[datetime, datetime]:
-    """Where the stretch that happens twice begins and ends on the wall; empty for ordinary times."""
-    change = change_at(local.replace(tzinfo=None), tz)
-    if change is None:
-        return local.replace(tzinfo=None), local.replace(tzinfo=None)
-    return _wall(change[0], change[2]), _wall(change[0], change[1])
 
 
 def read(expr: str) -> tuple[Times, Days, bool]:

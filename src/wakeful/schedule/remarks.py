@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from wakeful.schedule.cron import SEARCH_YEARS, Cron
+from wakeful.schedule.cron import Cron
 from wakeful.schedule.expression import is_interval, schedule
+from wakeful.schedule.readings import SEARCH_YEARS
 from wakeful.schedule.zones import transition
 
 _YEAR = timedelta(days=366)
