@@ -41,7 +41,5 @@ REFUSED = {
 
 # Where python-dateutil answers differently from wakeful, in words that say when.
 FIRST_WEEK = "BYSETPOS counts within whole weeks; the source counts the first week from DTSTART on"
-WEEK_53 = (
-    "a day early in January is in week 53 only where the year before has one; the source counts it so elsewhere too"
-)
+NEW_YEAR = "a week that crosses New Year has its number in both years; the source leaves out or adds some of its days"
 NO_TIME = "a step or position that meets no time it names is refused; the source searches to the end of the calendar"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import cache
 
 from wakeful.schedule import cron
-from wakeful.schedule.expression import schedule, split_zone
+from wakeful.schedule.expression import is_rule, schedule, split_zone
 from wakeful.schedule.interval import go_duration, period, rhythm
 from wakeful.schedule.names import MONTH_NAMES, ORDINAL_NAMES, WEEKDAY_NAMES, listed, ordinal
 from wakeful.schedule.zones import zone
@@ -21,6 +21,12 @@ _UNITS = {"s": "second", "m": "minute", "h": "hour"}
 def describe(cron_expr: str, timezone: str = "UTC") -> str:
     """A recurring schedule in words; refuses what schedule() refuses."""
     schedule(cron_expr, timezone)
+    if is_rule(cron_expr):
+        from wakeful.schedule.recurrence_text import read
+        from wakeful.schedule.recurrence_words import rule_words
+
+        recurrence, name = read(*split_zone(cron_expr, timezone))
+        return f"{rule_words(recurrence)}, {name}"
     expr, name = split_zone(cron_expr, timezone)
     return f"{_words(expr)}, {name}"
 

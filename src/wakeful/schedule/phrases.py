@@ -10,7 +10,7 @@ from typing import Literal
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.descriptions import describe, moment
-from wakeful.schedule.expression import LONGEST, schedule, split_zone
+from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
 from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
@@ -44,7 +44,7 @@ class Understood:
         moment = self.now if after is None else aware(after, "after")
         if self.fire_at is not None:
             return [self.fire_at][: max(0, n)] if self.fire_at > moment else []
-        rhythm = schedule(self.cron_expr, self.timezone, anchor=self.now)
+        rhythm = _rhythm(self.cron_expr, self.timezone, self.now)
         fires: list[datetime] = []
         while len(fires) < n and (fire := rhythm.after(moment)) is not None:
             fires.append(fire)
@@ -83,9 +83,12 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
 def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
     if not isinstance(text, str) or not text.strip():
         raise PhraseRefused("it is empty")
+    text = text.strip()
+    if is_rule(text):
+        expr, named = _take_zone(text)
+        return _recurring(*split_zone(expr, named or timezone), now)
     if len(text) > LONGEST:
         raise PhraseRefused(f"it is longer than {LONGEST} characters")
-    text = text.strip()
     if _is_cron(text):
         expr, timezone = split_zone(text, timezone)
         return _recurring(" ".join(expr.split()), timezone, now)
@@ -107,6 +110,10 @@ def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understoo
         try:
             expr, utc = recurring.understand(phrase, default)
         except PhraseRefused as refused:
+            from wakeful.schedule.recurrence_words import read_words
+
+            if (recurrence := read_words(phrase)) is not None:  # the words of describe()
+                return _recurring(*split_zone(recurrence.text(), timezone), now)
             raise RefusedRhythm(refused.why, *refused.instead) from None
         return _recurring(expr, "UTC" if utc else timezone, now)
     try:
@@ -145,8 +152,16 @@ def _known(name: str) -> bool:
         return False
 
 
+def _rhythm(expr: str, timezone: str, now: datetime) -> Schedule:
+    """The schedule as it is if it is set now."""
+    return schedule(expr, timezone, anchor=anchor_now(expr, timezone, now) if counts_from_start(expr) else None)
+
+
 def _recurring(expr: str, timezone: str, now: datetime) -> Understood:
-    if schedule(expr, timezone, anchor=now).after(now) is None:
+    if _rhythm(expr, timezone, now).after(now) is None:
+        if is_rule(expr):
+            fix = "Give a later UNTIL or DTSTART, a higher COUNT, or dates that come."
+            raise InvalidSchedule("it does not fire after now", field="when", fix=fix)
         raise RefusedRhythm("it would never fire in the next 28 years")
     return Understood("cron", None, expr, timezone, describe(expr, timezone), now)
 

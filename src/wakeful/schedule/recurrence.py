@@ -12,7 +12,7 @@ from typing import NamedTuple
 FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY")
 DAY_CODES = ("SU", "MO", "TU", "WE", "TH", "FR", "SA")  # the number of a weekday is its place here
 MONDAY = 1
-MOST_COUNTED = 10_000
+MOST_COUNTED = 5_000
 LONGEST_INTERVAL = 99_999
 
 Said = datetime | date  # UTC, a wall clock reading (no zone), or a whole day

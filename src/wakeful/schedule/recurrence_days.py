@@ -137,6 +137,12 @@ class RuleDays:
             number += 1
         return number // 12, number % 12 + 1
 
+    def rare(self) -> int:
+        """The day that makes shorter months be skipped, or 0."""
+        lowest = min(self._month_days, default=0)
+        skipped = (month for month in range(1, 13) if self._months >> month & 1 and _LENGTHS[month] < lowest)
+        return lowest if any(skipped) else 0
+
     def _month_of_next_counted(self, number: int) -> int:
         """In which month the next day or week that counts begins or goes on: long intervals skip many."""
         ordinal = date(number // 12, number % 12 + 1, 1).toordinal()

@@ -9,21 +9,23 @@ from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.readings import SEARCH_YEARS, WallSchedule, lowest, reading
+from wakeful.schedule.readings import WallSchedule, lowest, reading
 from wakeful.schedule.recurrence import Recurrence, RecurrenceRule, Said
 from wakeful.schedule.recurrence_days import LAST_YEAR, RuleDays, month_number, week_of, with_days_of
 from wakeful.schedule.recurrence_text import read
 from wakeful.schedule.recurrence_times import RuleTimes, bits_of, picked
-from wakeful.schedule.zones import aware, instant, zone
+from wakeful.schedule.zones import SECOND, aware, instant, zone
 
 TICK = timedelta(microseconds=1)
+SHORTER = ("HOURLY", "MINUTELY")  # than a day
 _MIDNIGHT = (0, 0, 0)
 _LAST_DAY = date.max.toordinal()
 _NO_END = datetime.max.replace(tzinfo=UTC)
-# How much a search looks at before it is given up: at least as many years as cron looks ahead.
-_MONTHS = SEARCH_YEARS * 12
-_DAYS = SEARCH_YEARS * 366
-_PERIODS = {"YEARLY": SEARCH_YEARS * 2, "MONTHLY": _MONTHS, "WEEKLY": SEARCH_YEARS * 53}
+# How much a search looks at before it is given up. Within 40 years every weekday meets every date, over 2100 as well.
+_YEARS = 41
+_MONTHS = _YEARS * 12
+_DAYS = _YEARS * 366
+_PERIODS = {"YEARLY": _YEARS, "MONTHLY": _MONTHS, "WEEKLY": _YEARS * 53}
 
 
 class Fires(Protocol):
@@ -35,18 +37,18 @@ class Fires(Protocol):
 class RuleSchedule(WallSchedule):
     """One rule, counted from a reading of the wall clock. It never changes; it only remembers what it worked out."""
 
-    __slots__ = ("_begin", "_counted", "_end", "_fraction", "_slots", "days", "origin", "rule", "times")
+    __slots__ = ("_counted", "_end", "_fraction", "_slots", "begin", "days", "origin", "rule", "times")
 
     def __init__(self, rule: RecurrenceRule, origin: datetime, tz: ZoneInfo, begin: datetime | None = None) -> None:
         """`origin`: the reading it counts from. `begin`: the moment before which nothing fires; else that reading's."""
-        clock_named = rule.freq not in ("HOURLY", "MINUTELY")
+        clock_named = rule.freq not in SHORTER
         super().__init__(tz, fixed=clock_named or bool(rule.by_hour and (rule.by_minute or rule.freq == "HOURLY")))
         self.rule = rule
         self._fraction = timedelta(microseconds=origin.microsecond)
         self.origin = origin.replace(microsecond=0)
-        self._begin = begin or instant(self.origin, tz)
+        self.begin = begin or instant(self.origin, tz)
         self._end = _NO_END if rule.until is None else _last_moment(rule.until, tz)
-        self._counted = 0, self._begin - TICK
+        self._counted = 0, self.begin - TICK
         self.days = RuleDays(rule, self.origin.date())
         self.times = RuleTimes(rule, self.origin)
         self._slots = bits_of(self.times.of(0)) if rule.by_set_pos else []
@@ -65,7 +67,7 @@ class RuleSchedule(WallSchedule):
 
     def search_uncounted(self, asked: datetime) -> datetime | None:
         """The next fire as if there were no COUNT and no UNTIL."""
-        found = super().search(max(asked, self._begin - TICK) - self._fraction)
+        found = super().search(max(asked, self.begin - TICK) - self._fraction)
         return None if found is None else found + self._fraction
 
     def _is_counted(self, found: datetime) -> bool:
@@ -223,11 +225,11 @@ def first_anchor(text: str, timezone: str, now: datetime) -> datetime:
     """
     recurrence, name = read(text, timezone)
     endless = recurrence._replace(rules=tuple(rule._replace(fire_count=None, until=None) for rule in recurrence.rules))
-    tz, fire = zone(name), _shared(endless, name, now).after(now)
-    if fire is None or any(not rule.says_time for rule in recurrence.rules):
-        same_clock = fire is not None and fire.astimezone(tz).time() == now.astimezone(tz).time()
-        return fire if fire is not None and same_clock else now
-    return fire
+    if all(rule.says_time for rule in recurrence.rules):
+        return _shared(endless, name, now + SECOND).after(now) or now
+    tz, fire = zone(name), _shared(endless, name, now).after(now) or now
+    follows = any(rule.freq in SHORTER for rule in recurrence.rules)
+    return fire if follows or fire.astimezone(tz).time() == now.astimezone(tz).time() else now
 
 
 @lru_cache(maxsize=4096)
@@ -257,16 +259,14 @@ def _build(recurrence: Recurrence, tz: ZoneInfo, anchor: datetime | None) -> Fir
 
 
 def _counted_from(rule: RecurrenceRule, origin: datetime, tz: ZoneInfo, anchor: datetime) -> RuleSchedule:
-    """A rule without DTSTART: counted from its first reading at or after the start, with times as short as people say.
+    """A rule without DTSTART: counted from its first reading at or after the start.
 
-    "BYHOUR=9" set at 11:17:33 means 09:00:00, not 09:17:33.
+    If it names a time of day that has no seconds: not those at which it happens to be set.
     """
     if rule.says_time:
         origin = origin.replace(microsecond=0)
-        if rule.by_hour and not rule.by_minute and rule.freq != "MINUTELY":
-            rule = rule._replace(by_minute=(0,))
         rule = rule._replace(by_second=rule.by_second or (0,))
-    elif rule.freq not in ("HOURLY", "MINUTELY"):
+    elif rule.freq not in SHORTER:
         rule = rule._replace(by_hour=(origin.hour,), by_minute=(origin.minute,), by_second=(origin.second,))
     if rule.interval > 1:
         rule = with_days_of(rule, origin.date())

@@ -89,6 +89,8 @@ def _read(text: str, timezone: str) -> tuple[Recurrence, str]:
     start, timezone = _start(*starts[0], timezone) if starts else (None, timezone)
     tz = zone(timezone)
     rules = tuple(_rule(value) for name, _, value in found if name == "RRULE")
+    if start is None:
+        rules = tuple(_whole_hours(rule) for rule in rules)
     dates = {
         wanted: tuple(
             _moment(text, wanted, parameters.get("TZID", ""), tz)
@@ -101,6 +103,11 @@ def _read(text: str, timezone: str) -> tuple[Recurrence, str]:
     recurrence = Recurrence(rules, start, dates["RDATE"], dates["EXDATE"])
     _check_whole(recurrence)
     return recurrence, timezone
+
+
+def _whole_hours(rule: RecurrenceRule) -> RecurrenceRule:
+    """Without a DTSTART, "BYHOUR=9" means 09:00, not the minute at which it happens to be set."""
+    return rule._replace(by_minute=(0,)) if rule.by_hour and not rule.by_minute and rule.freq != "MINUTELY" else rule
 
 
 def _check_whole(recurrence: Recurrence) -> None:
@@ -173,7 +180,11 @@ def _rule(text: str) -> RecurrenceRule:
 def _freq(text: str) -> str:
     if text not in FREQUENCIES:
         instead = " For seconds, write @every 10s." if text == "SECONDLY" else ""
-        _refuse("FREQ", f"{text[:40]!r} is not accepted.", f"Accepted: {', '.join(FREQUENCIES)}.{instead}")
+        _refuse(
+            "FREQ",
+            f"{text[:40]!r} is not accepted." if text else "is missing.",
+            f"Accepted: {', '.join(FREQUENCIES)}.{instead}",
+        )
     return text
 
 
