@@ -62,7 +62,8 @@ def at_command(words: tuple[str, ...], wait: bool, **given: Any) -> int:
 def every_command(words: tuple[str, ...], **given: Any) -> None:
     """Set an alarm that fires again and again.
 
-    SCHEDULE is a phrase, with or without "every" in front, cron with 5 or 6 fields, @daily and its kin, or @every 90m.
+    SCHEDULE is a phrase, with or without "every" in front, cron with 5 or 6 fields, @daily and its kin,
+    @every 90m, or a recurrence rule (RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9).
 
     \b
       wakeful every "weekday at 9am" Morning brief --to ops --tz Europe/Berlin
