@@ -21,7 +21,7 @@ from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule import Understood, parse
+from wakeful.schedule import Understood, is_rule, parse
 from wakeful.service import Created, Service
 
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
@@ -139,7 +139,8 @@ def understood(kind: Kind, text: str, timezone: str, now: datetime) -> str:
 def _ways(kind: str, text: str) -> list[str]:
     if kind == "once":
         return [text, f"in {text}"]
-    explicit = text.lower().startswith(_EXPLICIT) or (len(text.split()) >= 5 and text[0].isdigit())
+    cron = len(text.split()) >= 5 and text[0].isdigit()
+    explicit = text.lower().startswith(_EXPLICIT) or cron or is_rule(text)
     return [text] if explicit else [f"every {text}", text]
 
 
