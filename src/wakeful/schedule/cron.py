@@ -28,8 +28,8 @@ WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 _MONTH_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _EVERY_SEVENTH = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
-_NTH = re.compile(r"([0-7]|[a-z]{3})(?:#([1-5])|(l))")
-_SPECIAL_DAY = re.compile(r"l|[0-9]{1,2}w")
+_NTH = re.compile(r"([0-7]|[a-z]{3})(?:(?:-([0-7]|[a-z]{3}))?#([1-5])|(l))")
+_SPECIAL_DAY = re.compile(r"lw?|[0-9]{1,2}w")
 
 
 class Field(NamedTuple):
@@ -45,7 +45,7 @@ class Field(NamedTuple):
 SECONDS = Field("second", 0, 59, {}, "0-59")
 MINUTES = Field("minute", 0, 59, {}, "0-59")
 HOURS = Field("hour", 0, 23, {}, "0-23")
-DAYS = Field("day of month", 1, 31, {}, "1-31, L (last day), 15W (weekday nearest the 15th)")
+DAYS = Field("day of month", 1, 31, {}, "1-31, L (last day), LW (last weekday), 15W (weekday nearest the 15th)")
 MONTH = Field("month", 1, 12, {name: i for i, name in enumerate(MONTHS, 1)}, "1-12, JAN-DEC")
 WEEKDAY = Field(
     "day of week", 0, 6, {name: i for i, name in enumerate(WEEKDAYS)}, "0-7, SUN-SAT, MON#2 (second), 5L (last Friday)"
@@ -67,6 +67,7 @@ class Days(NamedTuple):
     months: int
     weekdays: Values
     last_day: bool = False
+    last_weekday: bool = False
     nearest: tuple[int, ...] = ()
     nth: tuple[tuple[int, int], ...] = ()  # (weekday, n); n = 0 means the last one
 
@@ -76,7 +77,7 @@ class Days(NamedTuple):
         first = date(year, month, 1).toordinal() % 7  # Sunday is 0
         inside = (2 << length) - 2
         by_number = self.days.bits
-        if self.last_day or self.nearest:
+        if self.last_day or self.last_weekday or self.nearest:
             by_number |= self._special(length, first)
         week = self.weekdays.bits
         by_weekday = ((week >> first | week << 7 - first) & 127) * _EVERY_SEVENTH << 1
@@ -87,6 +88,8 @@ class Days(NamedTuple):
 
     def _special(self, length: int, first: int) -> int:
         bits = 1 << length if self.last_day else 0
+        if self.last_weekday:
+            bits |= 1 << _nearest_weekday(length, length, (first + length - 1) % 7)
         for day in self.nearest:
             if day <= length:
                 bits |= 1 << _nearest_weekday(day, length, (first + day - 1) % 7)
@@ -94,15 +97,16 @@ class Days(NamedTuple):
 
     def possible(self) -> bool:
         """Whether any date at all matches; the 30th of February does not."""
-        if not self.weekdays.free or self.last_day:
+        if not self.weekdays.free or self.last_day or self.last_weekday:
             return True
         lowest = self._lowest_day()
         return any(self.months >> month & 1 and lowest <= _MONTH_DAYS[month] for month in range(1, 13))
 
     def rare(self) -> int:
         """The day that makes shorter months be skipped, or 0."""
-        skips = self.weekdays.free and not self.last_day and self._lowest_day() > 28
-        return self._lowest_day() if skips else 0
+        if not self.weekdays.free or self.last_day or self.last_weekday:
+            return 0
+        return self._lowest_day() if self._lowest_day() > 28 else 0
 
     def _lowest_day(self) -> int:
         return min(day for day in (lowest(self.days.bits, 1), *self.nearest) if day > 0)
@@ -213,8 +217,9 @@ def _days(days: str, months: str, weekdays: str) -> Days:
         months=_values(months, MONTH).bits,
         weekdays=_values(plain, WEEKDAY) if not counted else Values(0, False, False),
         last_day="l" in special,
-        nearest=tuple(_number(item[:-1], DAYS) for item in special if item != "l"),
-        nth=tuple(_counted(item) for item in counted),
+        last_weekday="lw" in special,
+        nearest=tuple(_number(item[:-1], DAYS) for item in special if item[0] != "l"),
+        nth=tuple(day for item in counted for day in counted_days(item)),
     )
 
 
@@ -224,10 +229,12 @@ def _split(text: str, special: re.Pattern[str]) -> tuple[str, list[str]]:
     return ",".join(plain), [item for item in items if special.fullmatch(item)]
 
 
-def _counted(item: str) -> tuple[int, int]:
+def counted_days(item: str) -> list[tuple[int, int]]:
+    """The weekdays of "mon#2", "mon-fri#1" or "5l", each with which one of the month it is; 0 is the last."""
     found = _NTH.fullmatch(item)
     assert found is not None
-    return _number(found[1], WEEKDAY) % 7, int(found[2] or 0)
+    bits = _range(f"{found[1]}-{found[2] or found[1]}", WEEKDAY).bits
+    return [(day, int(found[3] or 0)) for day in range(7) if bits >> day & 1]
 
 
 def _values(text: str, field: Field) -> Values:
@@ -252,6 +259,8 @@ def _range(item: str, field: Field) -> Values:
     high = _number(high_text, field) if dash else field.high if slash else low
     if field is WEEKDAY:
         low, high = _sundays(low, high)
+    if low > high and field in (MONTH, WEEKDAY):  # over the end of the year or the week
+        return Values(_wrapped(low, high, step, field), False, False)
     if low > high:
         raise _refusal(
             f"{field.name}: the range {item!r} runs backwards.", f"Accepted: {field.accepted}; split it with a comma."
@@ -260,6 +269,14 @@ def _range(item: str, field: Field) -> Values:
     if bits >> 7 and field is WEEKDAY:
         bits = bits & 127 | 1
     return Values(bits, False, bool(slash) and not dash)
+
+
+def _wrapped(low: int, high: int, step: int, field: Field) -> int:
+    size = field.high - field.low + 1
+    bits = 0
+    for value in range(low, high + size + 1, step):
+        bits |= 1 << (value - field.low) % size + field.low
+    return bits
 
 
 def _sundays(low: int, high: int) -> tuple[int, int]:

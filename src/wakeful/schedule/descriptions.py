@@ -149,8 +149,8 @@ def _on_days(days: str, months: str, in_months: str) -> str:
 def _day(item: str) -> str:
     if item.isdigit():
         return ordinal(int(item))
-    if item == "l":
-        return "last day"
+    if item in ("l", "lw"):
+        return "last day" if item == "l" else "last weekday"
     if item.endswith("w"):
         return f"weekday nearest the {ordinal(int(item[:-1]))}"
     body, slash, step = item.partition("/")
@@ -204,9 +204,8 @@ def _weekday_item(item: str) -> str:
 def _counted(items: list[str], in_months: str) -> str:
     """The first and third Friday of every month."""
     by_day: dict[int, list[int]] = {}
-    for item in items:
-        day, _, n = item.partition("#")
-        by_day.setdefault(_number(day if n else day[:-1]), []).append(int(n or 0))
+    for day, n in (counted for item in items for counted in cron.counted_days(item)):
+        by_day.setdefault(day, []).append(n)
     words = []
     for weekday, counts in by_day.items():
         order = sorted(set(counts), key=lambda n: n or 9)

@@ -17,7 +17,7 @@ from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
-_CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|[LWlw](?![A-Za-z]))+")
+_CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
