@@ -31,7 +31,7 @@ def split_zone(cron_expr: str, timezone: str) -> tuple[str, str]:
     A recurrence rule in its one way of writing, without the zone of its DTSTART.
     """
     expr, timezone = _split_prefix(cron_expr, timezone)
-    if not is_rule(expr):
+    if not _begins_rule(expr):
         return expr, timezone
     from wakeful.schedule.recurrence_text import read  # only where there is a rule: most have none
 
@@ -49,8 +49,11 @@ def _split_prefix(cron_expr: str, timezone: str) -> tuple[str, str]:
 
 def is_rule(cron_expr: str) -> bool:
     """Whether it is a recurrence rule of RFC 5545, with or without a zone before it."""
-    expr = _split_prefix(cron_expr, "")[0]
-    return expr[:1].isalpha() and _RULE.match(expr) is not None
+    return _begins_rule(_split_prefix(cron_expr, "")[0])
+
+
+def _begins_rule(expr: str) -> bool:
+    return expr[:1].isalpha() and _RULE.match(expr) is not None  # cron begins with no letter
 
 
 def is_interval(cron_expr: str) -> bool:
@@ -66,7 +69,7 @@ def counts_from_start(cron_expr: str) -> bool:
 def anchor_now(cron_expr: str, timezone: str, now: datetime) -> datetime:
     """What an expression that counts from its start counts from when it is set now: now, or a rule's first fire."""
     expr, timezone = _split_prefix(cron_expr, timezone)
-    if not is_rule(expr):
+    if not _begins_rule(expr):
         return now
     from wakeful.schedule.recurrence_schedule import first_anchor
 
@@ -80,7 +83,7 @@ def schedule(cron_expr: str, timezone: str = "UTC", *, anchor: datetime | None =
     can be checked but not asked.
     """
     expr, name = _split_prefix(cron_expr, timezone)
-    if is_rule(expr):
+    if _begins_rule(expr):
         from wakeful.schedule.recurrence_schedule import recurrence_schedule
 
         return recurrence_schedule(expr, name, anchor)
