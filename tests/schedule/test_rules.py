@@ -14,6 +14,7 @@ from wakeful.errors import InvalidSchedule
 from wakeful.schedule import anchor_now, counts_from_start, describe, is_rule, parse, schedule, split_zone
 from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule
 from wakeful.schedule.recurrence_text import read
+from wakeful.schedule.recurrence_words import read_words
 
 from .helpers import BERLIN, NOW, QUICK, rule_fires, say
 from .rule_oracle import random_rule
@@ -165,6 +166,12 @@ def test_counted_fires_begin_with_the_first_that_can_still_fire() -> None:
         assert schedule(text, BERLIN, anchor=anchor).after(NOW) == anchor
 
 
+@pytest.mark.parametrize("seconds", [0, 1, 1800])
+def test_a_rule_set_at_its_time_of_day_begins_with_the_next(seconds: int) -> None:
+    understood = say("every 3 days at 9am", now=NOW + timedelta(seconds=seconds))  # it is nine
+    assert understood.next(2) == [NOW + timedelta(days=1), NOW + timedelta(days=4)]
+
+
 def test_what_the_clocks_moved_is_not_taken_for_the_time_of_day() -> None:
     before = datetime(2027, 3, 27, 1, 30, tzinfo=UTC)  # 02:30, which the next day does not have
     fires = say("FREQ=DAILY", now=before).next(2)
@@ -212,6 +219,17 @@ def test_named_times_in_a_gap_fire_at_its_end_and_repeated_ones_once() -> None:
     assert autumn == ["2027-10-30T02:30:00+02:00", "2027-10-31T02:30:00+02:00", "2027-11-01T02:30:00+01:00"]
 
 
+def test_what_would_be_before_the_start_does_not_fire_where_a_gap_swallows_both() -> None:
+    text = "DTSTART:20270328T023000 RRULE:FREQ=DAILY;BYHOUR=2;BYMINUTE=15"
+    assert days(text, 1) == ["2027-03-29 02:15"]
+
+
+def test_a_long_interval_is_found_however_long_it_is() -> None:
+    assert days("DTSTART:20000101T090000 RRULE:FREQ=DAILY;INTERVAL=50000", 2)[1] == "2136-11-23 09:00"
+    assert days("DTSTART:20000101T090000 RRULE:FREQ=WEEKLY;INTERVAL=5000;BYDAY=SU", 2)[1] == "2095-10-30 09:00"
+    assert days("DTSTART:20000101T090000 RRULE:FREQ=MONTHLY;INTERVAL=1500", 2)[1] == "2125-01-01 09:00"
+
+
 def test_steps_of_hours_follow_the_wall_clock() -> None:
     spring = "DTSTART:20270328T010000 RRULE:FREQ=HOURLY"
     assert days(spring, 3) == ["2027-03-28 01:00", "2027-03-28 03:00", "2027-03-28 04:00"]
@@ -253,6 +271,12 @@ def test_a_rule_in_words(text: str, words: str) -> None:
     zone = "UTC" if "Z RRULE" in text else BERLIN
     assert describe(text, BERLIN) == f"{words}, {zone}"
     assert say(f"{words}, {zone}").next(5) == say(text).next(5)
+
+
+def test_words_that_leave_the_time_of_day_open_are_not_a_rule() -> None:
+    assert read_words("every 2 weeks on tuesday") is None
+    assert read_words("every 2 weeks on tuesday at 09:00, counted from its start") is None
+    assert read_words("every 2 weeks on tuesday, counted from its start") is not None
 
 
 def common_rule(seed: int) -> str:
