@@ -53,7 +53,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     max_fires: int | None = None
     jitter: float = 0.0
     auto_pause_after: int | None = None
-    anchor: datetime | None = None  # where `@every` counts from; set by wakeful, not by callers
+    anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
 
 
 DEFAULT_POLICY: Final = Policy()
