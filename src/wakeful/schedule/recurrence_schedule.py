@@ -25,7 +25,7 @@ _NO_END = datetime.max.replace(tzinfo=UTC)
 _YEARS = 41
 _MONTHS = _YEARS * 12
 _DAYS = _YEARS * 366
-_PERIODS = {"YEARLY": _YEARS, "MONTHLY": _MONTHS, "WEEKLY": _YEARS * 53}
+_PERIODS = {"YEARLY": _YEARS, "MONTHLY": _MONTHS, "WEEKLY": _MONTHS}  # those with any day at all
 
 
 class Fires(Protocol):
@@ -37,7 +37,7 @@ class Fires(Protocol):
 class RuleSchedule(WallSchedule):
     """One rule, counted from a reading of the wall clock. It never changes; it only remembers what it worked out."""
 
-    __slots__ = ("_counted", "_end", "_fraction", "_slots", "begin", "days", "origin", "rule", "times")
+    __slots__ = ("_counted", "_end", "_fraction", "_reach", "_slots", "begin", "days", "origin", "rule", "times")
 
     def __init__(self, rule: RecurrenceRule, origin: datetime, tz: ZoneInfo, begin: datetime | None = None) -> None:
         """`origin`: the reading it counts from. `begin`: the moment before which nothing fires; else that reading's."""
@@ -51,6 +51,8 @@ class RuleSchedule(WallSchedule):
         self._counted = 0, self.begin - TICK
         self.days = RuleDays(rule, self.origin.date())
         self.times = RuleTimes(rule, self.origin)
+        # Years that count are far apart; where days or weeks are counted, which of them meet a date takes longer.
+        self._reach = _YEARS * (rule.interval if rule.freq in ("YEARLY", "MONTHLY") else _MONTHS)
         self._slots = bits_of(self.times.of(0)) if rule.by_set_pos else []
         if not self.times.any():
             raise InvalidSchedule(
@@ -109,6 +111,7 @@ class RuleSchedule(WallSchedule):
             return -1
         asked = date.fromordinal(ordinal)
         year, month, day = asked.year, asked.month, asked.day
+        last = min(year + self._reach, LAST_YEAR)
         for _ in range(_MONTHS):
             if (found := lowest(self.days.of(year, month), day)) > 0:
                 return (
@@ -118,7 +121,7 @@ class RuleSchedule(WallSchedule):
                 )
             year, month = self.days.next_month(year, month)
             day = 1
-            if year > LAST_YEAR:
+            if year > last:
                 break
         return -1
 
@@ -133,10 +136,20 @@ class RuleSchedule(WallSchedule):
                 found = self._reading(days[place // len(slots)], slots[place % len(slots)])
                 if found >= wall:
                     return found
-            period += self.rule.interval
+            day = self._day_from(self._end_of(period))
+            if day < 0:
+                return None
+            period = self._period(date.fromordinal(day))
         return None
 
-    def _period(self, wall: datetime) -> int:
+    def _end_of(self, period: int) -> int:
+        """The first day behind a year, month or week."""
+        if self.rule.freq == "WEEKLY":
+            return (period + 1) * 7 + self.rule.week_start
+        year, month = (period + 1, 0) if self.rule.freq == "YEARLY" else divmod(period + 1, 12)
+        return _ordinal(year, month + 1, 1) if year <= LAST_YEAR else _LAST_DAY + 1
+
+    def _period(self, wall: date) -> int:
         if self.rule.freq == "YEARLY":
             return wall.year
         if self.rule.freq == "MONTHLY":
