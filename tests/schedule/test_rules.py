@@ -273,6 +273,13 @@ def test_a_rule_in_words(text: str, words: str) -> None:
     assert say(f"{words}, {zone}").next(5) == say(text).next(5)
 
 
+def test_words_that_would_be_too_long_for_a_phrase_are_not_made() -> None:
+    days_off = ",".join(f"202701{day}" for day in range(10, 29))
+    text = f"RRULE:FREQ=DAILY;INTERVAL=2;BYHOUR=9;BYMINUTE=0 EXDATE:{days_off}"
+    assert describe(text, BERLIN) == f"{text}, {BERLIN}"
+    assert say(describe(text, BERLIN)).cron_expr == text
+
+
 def test_words_that_leave_the_time_of_day_open_are_not_a_rule() -> None:
     assert read_words("every 2 weeks on tuesday") is None
     assert read_words("every 2 weeks on tuesday at 09:00, counted from its start") is None

@@ -26,6 +26,7 @@ _UNITS = {
 _FREQUENCIES = {unit: freq for freq, unit in _UNITS.items()}
 _WORKDAYS = tuple(CountedDay(day) for day in range(1, 6))
 _MOST_CLOCKS = 24
+_LONGEST = 230  # characters: with its zone it must be short enough for a phrase
 
 _NAMED_DAY = rf"[0-9]{{1,2}} (?:{'|'.join(name.lower() for name in MONTH_NAMES)}) [0-9]{{4}}"
 _MOMENT = rf"{_NAMED_DAY}(?: at [0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}})?(?: utc)?)?"
@@ -45,6 +46,8 @@ _NTH = re.compile(r"(?:([0-9]{1,2})(?:st|nd|rd|th)( to last)?|(last))(?: (day|we
 def rule_words(recurrence: Recurrence) -> str:
     """In words if they say all of it, else its text."""
     said = _words(recurrence)
+    if len(said) > _LONGEST:
+        return recurrence.text()
     return said if said and read_words(normal(said) or "") == recurrence else recurrence.text()
 
 
