@@ -16,6 +16,7 @@ from typing import Any
 
 from wakeful.schedule import parse, schedule, zone
 from wakeful.schedule.cron import Cron
+from wakeful.schedule.readings import WallSchedule
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
@@ -48,7 +49,7 @@ def shared(alarms: int = 100_000) -> dict[str, Any]:
     searches = 0
     search = Cron.search
 
-    def counting(self: Cron, asked: datetime) -> datetime | None:
+    def counting(self: WallSchedule, asked: datetime) -> datetime | None:
         nonlocal searches
         searches += 1
         return search(self, asked)

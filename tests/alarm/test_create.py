@@ -9,6 +9,7 @@ import pytest
 
 from tests.acting import Draft
 from wakeful.alarm import GivenTime, Policy, understand, user_of
+from wakeful.alarm.plan import following
 from wakeful.errors import InvalidRequest, InvalidSchedule
 
 from .world import DAY, HOUR, MINUTE, MONDAY, SECOND, alarm, at
@@ -30,6 +31,8 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
     ("the 30th of February", "cron_expr", {"cron_expr": "0 0 30 2 *"}),
     ("an end before the first", "cron_expr", {"cron_expr": "@daily", "policy": Policy(ends_at=at(9))}),
     ("no interval", "cron_expr", {"cron_expr": "@every never"}),
+    ("no rule", "cron_expr", {"cron_expr": "RRULE:FREQ=NEVER"}),
+    ("a rule that is over", "cron_expr", {"cron_expr": "RRULE:FREQ=DAILY;UNTIL=20250101"}),
     ("no message", "wake_message", {"delay": HOUR, "wake_message": " \n"}),
     ("NUL in the message", "wake_message", {"delay": HOUR, "wake_message": "a\x00b"}),
     ("half a surrogate pair", "wake_message", {"delay": HOUR, "wake_message": "\ud83d"}),
@@ -131,6 +134,37 @@ def test_an_interval_that_starts_later_counts_from_its_start() -> None:
     made = alarm(cron_expr="@every 90m", policy=Policy(starts_at=at(12)))
     assert made.policy.anchor == at(12)
     assert made.occurrence_at == at(13, 30)
+
+
+def test_a_start_in_the_past_is_what_an_interval_counts_from() -> None:
+    made = alarm(cron_expr="@every 90m", policy=Policy(starts_at=at(7)))
+    assert (made.policy.anchor, made.occurrence_at) == (at(7), at(8, 30))
+    # Every third day since Saturday: not since today, which is Monday.
+    series = alarm(when="every 3 days at 9am", policy=Policy(starts_at=at(9) - 2 * DAY))
+    assert series.occurrence_at == at(9) + DAY
+
+
+def test_a_rule_fires_first_at_its_start_if_that_is_one_of_its_times() -> None:
+    made = alarm(cron_expr="FREQ=DAILY;INTERVAL=3", policy=Policy(starts_at=at(12, 0, 30)))
+    assert (made.policy.anchor, made.occurrence_at) == (at(12, 0, 30), at(12, 0, 30))
+    assert following(made, made.occurrence_at) == at(12, 0, 30) + 3 * DAY
+    later = alarm(cron_expr="FREQ=DAILY;INTERVAL=3;BYHOUR=11", policy=Policy(starts_at=at(12)))
+    assert later.occurrence_at == at(11) + DAY
+
+
+def test_a_rule_counts_from_its_first_fire_and_keeps_that_anchor() -> None:
+    made = alarm(cron_expr="FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9;COUNT=2", timezone="Europe/Berlin")
+    tuesday = at(8) + DAY
+    assert (made.policy.anchor, made.occurrence_at) == (tuesday, tuesday)
+    assert following(made, tuesday) == tuesday + 14 * DAY
+    assert following(made, tuesday + 14 * DAY) is None
+
+
+def test_a_rule_is_kept_in_one_way_of_writing_and_in_the_zone_it_names() -> None:
+    text = "RRULE:BYDAY=TU;FREQ=WEEKLY\nDTSTART;TZID=Europe/Berlin:20260106T090000"
+    for made in (alarm(cron_expr=text), alarm(when=text)):
+        assert made.cron_expr == "DTSTART:20260106T090000 RRULE:FREQ=WEEKLY;BYDAY=TU"
+        assert (made.timezone, made.policy.anchor, made.occurrence_at) == ("Europe/Berlin", None, at(8) + DAY)
 
 
 def test_starts_at_and_ends_at_are_the_first_and_last_moments_allowed() -> None:

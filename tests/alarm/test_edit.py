@@ -176,6 +176,16 @@ def test_an_interval_counts_anew_from_a_new_time_and_keeps_its_anchor_otherwise(
     assert (world.alarm.policy.anchor, world.alarm.occurrence_at) == (MONDAY, at(9))
     world.update(at(8, 30), cron_expr="@every 2h")
     assert (world.alarm.policy.anchor, world.alarm.occurrence_at) == (at(8, 30), at(10, 30))
+    world.update(at(8, 30), policy=Policy(starts_at=at(9)))
+    assert (world.alarm.policy.anchor, world.alarm.occurrence_at) == (at(9), at(11))
+
+
+def test_a_rule_keeps_its_days_when_its_bounds_change_and_its_zone_is_read_anew() -> None:
+    world = World(alarm(cron_expr="FREQ=DAILY;INTERVAL=3;BYHOUR=9"))
+    world.update(at(12) + DAY, policy=Policy(ends_at=at(20) + 30 * DAY))
+    assert world.alarm.occurrence_at == at(9) + 3 * DAY
+    world.update(at(12) + DAY, timezone="Europe/Berlin")
+    assert world.alarm.occurrence_at == at(8) + 2 * DAY
 
 
 def test_a_paused_alarm_is_edited_and_stays_paused() -> None:

@@ -72,6 +72,8 @@ def test_at_takes_single_moments(run: Run, when: str) -> None:
         ("@every 90m", "@every 90m"),
         ("@daily", "@daily"),
         ("mondays at 9", "0 9 * * 1"),
+        ("3 days at 9am", "RRULE:FREQ=DAILY;INTERVAL=3;BYHOUR=9;BYMINUTE=0"),
+        ("RRULE:FREQ=MONTHLY;BYDAY=1FR;BYHOUR=9", "RRULE:FREQ=MONTHLY;BYDAY=1FR;BYHOUR=9;BYMINUTE=0"),
     ],
 )
 def test_every_takes_rhythms_with_or_without_the_word(run: Run, schedule: str, cron: str) -> None:

@@ -35,6 +35,7 @@ from wakeful.store import AlarmQuery, Store
 from wakeful.testing import store_of
 
 AT = "2099-07-01T09:00:00+02:00"
+RULE = "DTSTART;TZID=Europe/Berlin:20270105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU"
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 # Whose words differ on purpose: which door it was, and who is on record for what was done there.
 OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)|\d\d:\d\d(?= in UTC)")
@@ -69,6 +70,10 @@ WISHES = (
     Wish("the key, as it is", "set", FULL | {"wake_message": "Again", "on_conflict": "return"}),
     Wish("a rhythm", "set", {"when": "every weekday at 9am", "wake_message": "brief", "idempotency_key": "brief"}),
     Wish("an interval", "set", {"when": "@every 90m", "wake_message": "look", "idempotency_key": "look"}),
+    Wish("a rule", "set", {"when": RULE, "wake_message": "fortnight", "idempotency_key": "fortnight"}),
+    Wish("the same rule again", "set", {"when": RULE, "wake_message": "fortnight", "idempotency_key": "fortnight"}),
+    Wish("another rule", "edit", {"when": "every 3 days at 9am"}, on="fortnight"),
+    Wish("a rule with a fault", "set", {"when": "RRULE:FREQ=DAILY;BYHOUR=25", "wake_message": "x"}),
     Wish("no time", "set", {"when": "whenever", "wake_message": "x"}),
     Wish("the past", "set", {"when": "2020-01-01T00:00:00Z", "wake_message": "x"}),
     Wish("no zone", "set", {"when": AT, "wake_message": "x", "timezone": "Mars/Base"}),
@@ -206,7 +211,7 @@ async def cli(db: str) -> AsyncIterator[Do]:
         match wish.verb:
             case "set":
                 when = fields.pop("when")
-                again = when.startswith(("every", "@every"))
+                again = when.startswith(("every", "@every", "DTSTART", "RRULE"))
                 words = ["every" if again else "at", when, fields.pop("wake_message")]
             case "snooze":
                 words = ["snooze", id, fields.pop("wait")]

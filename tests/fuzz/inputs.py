@@ -43,11 +43,14 @@ PHRASES: Final = (
     *("*/5 * * * *", "CRON_TZ=Asia/Tokyo 0 9 L * *", "0 0 9 ? * MON#2", "every other week"),
     *("last day of the month", "24 December at 6pm, Europe/Berlin"),
     *("every day at 9am until friday", "tonight", "in 2 weeks"),
+    *("every 3 days at 9am", "RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9"),
 )  # fmt: skip
 CRONS: Final = (
     *("* * * * *", "*/5 0-6,9 1,15 JAN-JUN MON-FRI", "0 0 9 ? * MON#2"),
     *("0 9 L * *", "0 9 15W * *", "0 0 29 2 *", "0 0 31 2 *"),
     *("@every 1s", "@every 90m30s", "@hourly"),
+    *("RRULE:FREQ=MONTHLY;BYDAY=-1FR,2MO;COUNT=9", "DTSTART;TZID=Europe/Berlin:20270105T090000 RRULE:FREQ=DAILY"),
+    *("FREQ=HOURLY;BYSETPOS=-1;BYMINUTE=0,30", "RDATE:20990101T090000Z EXDATE:20990101"),
     *("@yearly", "TZ=Europe/London 30 1 * * 7", "59 59 23 31 12 *", "0-59/7 */3 L-3 */2 5L"),
 )  # fmt: skip
 SPANS: Final = (

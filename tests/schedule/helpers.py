@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, time
 from zoneinfo import ZoneInfo
 
 from hypothesis import HealthCheck, settings
 
-from wakeful.schedule import Understood, parse
+from wakeful.schedule import Understood, parse, schedule, split_zone
 from wakeful.schedule.cron import Cron
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)  # 09:00 on a Sunday in Berlin
@@ -40,3 +41,13 @@ def fires(expr: str, start: str, n: int = 3, timezone: str = "UTC") -> list[str]
         found.append(fire.astimezone(tz).isoformat(timespec="seconds"))
         moment = fire
     return found
+
+
+def rule_fires(text: str, *, timezone: str = "UTC", anchor: datetime | None = None) -> Iterator[datetime]:
+    """All fires of a recurrence rule, in its own zone's time."""
+    rhythm = schedule(text, timezone, anchor=anchor)
+    tz = ZoneInfo(split_zone(text, timezone)[1])
+    moment = datetime(1900, 1, 1, tzinfo=UTC)
+    while (fire := rhythm.after(moment)) is not None:
+        yield fire.astimezone(tz)
+        moment = fire

@@ -18,8 +18,10 @@ LIMIT = 0.05  # seconds of CPU
 WORDS = """
 every each in at on from until next last first second third of the and or , - / * @ : am pm noon midnight day days
 weekday weekend monday tue friday june feb month months year years week weeks hour hours minute minutes s ms 1 2 9 15
+RRULE: FREQ=DAILY FREQ=YEARLY;BYDAY=MO ;INTERVAL=3 ;COUNT=5 DTSTART:20270101T090000 EXDATE:20270101 counted times
 30 31 60 99 2026 9999 1h30m 09:00 25:99 2026-02-30 @every @daily tomorrow today other not except L W # ? 1-5 */7
 """.split()  # noqa: SIM905 - a list would be a page long
+EVERY_60 = ",".join(map(str, range(60)))
 NASTY = (
     "313020271h30m",
     "in " + "1h " * 300,
@@ -43,6 +45,23 @@ NASTY = (
     "tomorrow " * 5000,
     "2026-" * 5000,
     "9999-12-31T23:59:59-12:00",
+    "DTSTART:19000101T000000 RRULE:FREQ=DAILY;COUNT=5000",
+    "DTSTART:19000101T000600 RRULE:FREQ=MINUTELY;INTERVAL=7",
+    "DTSTART:19000101T000000 RRULE:FREQ=MINUTELY;INTERVAL=7;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO",
+    "DTSTART:19000101T000000 RRULE:FREQ=MINUTELY;INTERVAL=99999;BYHOUR=3;BYDAY=MO",
+    "RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
+    "RRULE:FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=30",
+    "RRULE:FREQ=YEARLY;INTERVAL=99999;BYYEARDAY=366",
+    "RRULE:FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYSETPOS=366",
+    "RRULE:FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=9;BYSETPOS=366,-366",
+    f"RRULE:FREQ=DAILY;BYSECOND={EVERY_60};BYMINUTE={EVERY_60};BYHOUR={','.join(map(str, range(24)))};BYSETPOS=-1",
+    " ".join(["DTSTART:19000101", *["RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"] * 10]),
+    "DTSTART:20260101T000000 RRULE:FREQ=MINUTELY EXDATE:" + ",".join(f"202603{day}" for day in range(28, 32)),
+    "RRULE:" + ";" * 1900,
+    "RRULE:FREQ=DAILY;BYHOUR=" + "1," * 900,
+    "DTSTART:" * 200,
+    "FREQ=" * 10_000,
+    "every " + "1st, " * 50 + "on the last day",
     "in 99999999999999 years",
     "every 99999999999999 years",
 )

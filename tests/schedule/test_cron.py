@@ -31,6 +31,15 @@ def first(expr: str, start: str = "2026-11-15T08:00:00+00:00") -> str:
         ("0 0 * * 7-tue", "2026-11-16T00:00"),
         ("0 0 L * *", "2026-11-30T00:00"),
         ("0 0 * * 5L", "2026-11-27T00:00"),
+        ("0 0 LW 1 *", "2027-01-29T00:00"),
+        ("0 0 LW 2 *", "2027-02-26T00:00"),
+        ("0 0 LW 3 *", "2027-03-31T00:00"),
+        ("0 0 1,LW * *", "2026-11-30T00:00"),
+        ("0 0 * * MON-FRI#1", "2026-12-01T00:00"),
+        ("0 0 * 2 fri-mon#1", "2027-02-01T00:00"),
+        ("0 0 * * FRI-MON", "2026-11-16T00:00"),
+        ("0 0 16 NOV-MAR *", "2026-11-16T00:00"),
+        ("0 0 1 FEB-JAN/4 *", "2027-02-01T00:00"),
         ("0 0 * * MON#2", "2026-12-14T00:00"),
         ("0 0 * * MON#1,5L", "2026-11-27T00:00"),
         ("0 0 15W * *", "2026-11-16T00:00"),
@@ -46,6 +55,28 @@ def first(expr: str, start: str = "2026-11-15T08:00:00+00:00") -> str:
 )
 def test_an_expression_fires_next_at(expr: str, expected: str) -> None:
     assert first(expr) == expected
+
+
+@pytest.mark.parametrize(
+    ("expr", "days"),
+    [
+        ("0 0 * * FRI-MON", "16 20 21 22 23 27 28 29 30"),
+        ("0 0 * * FRI-MON/2", "20 22 27 29"),
+        ("0 0 * * MON-WED#1,SUN#1", "1 2 6 7"),
+        ("0 0 LW * *", "30"),
+    ],
+)
+def test_ranges_over_the_end_of_the_week_and_counted_ranges(expr: str, days: str) -> None:
+    month = "2026-12" if "#" in expr else "2026-11"
+    found = [fire for fire in fires(expr, "2026-11-15T08:00:00+00:00", 9) if fire.startswith(month)]
+    assert " ".join(str(int(fire[8:10])) for fire in found) == days
+
+
+def test_ranges_over_the_end_of_the_year() -> None:
+    winter = fires("0 0 1 NOV-MAR *", "2026-11-15T08:00:00+00:00", 6)
+    assert [fire[:7] for fire in winter] == ["2026-12", "2027-01", "2027-02", "2027-03", "2027-11", "2027-12"]
+    thirds = fires("0 0 1 FEB-JAN/4 *", "2026-11-15T08:00:00+00:00", 4)
+    assert [fire[:7] for fire in thirds] == ["2027-02", "2027-06", "2027-10", "2028-02"]
 
 
 def test_six_fields_begin_with_seconds() -> None:
@@ -116,9 +147,11 @@ def test_a_zone_in_front_of_the_expression_wins(prefix: str) -> None:
         ("¹ * * * *", "minute"),
         (", * * * *", "minute"),
         ("0 0 29-L * *", "day of month"),
-        ("0 0 LW * *", "day of month"),
-        ("0 0 * * FRI-MON", "day of week"),
-        ("0 0 * * MON-FRI#1", "day of week"),
+        ("0 0 LW-3 * *", "day of month"),
+        ("0 0 20-10 * *", "day of month"),
+        ("22-4 * * * *", "minute"),
+        ("0 0 * * MON-FRI#6", "day of week"),
+        ("0 0 * * MON-L", "day of week"),
         ("0 0 * * 5,6#3", "day of week"),
         ("0 0 * * 1#6", "day of week"),
         ("0 0 * * 5L/2", "day of week"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wakeful.errors import InvalidSchedule
+from wakeful.schedule import is_rule
 
 from .helpers import say
 from .scoring import cron_verdicts, phrase_verdicts
@@ -29,6 +30,13 @@ def test_what_the_page_says_is_understood_is(phrase: str) -> None:
 def test_what_the_page_says_is_refused_is(phrase: str) -> None:
     with pytest.raises(InvalidSchedule):
         say(phrase)
+
+
+@pytest.mark.parametrize("rule", phrases("rules"))
+def test_what_the_page_says_is_a_rule_is(rule: str) -> None:
+    understood = say(rule)
+    assert is_rule(understood.cron_expr)
+    assert understood.next(2)
 
 
 @pytest.mark.parametrize(("phrase", "expr"), re.findall(r"^\| ([a-z0-9].*?) \| `(.*?)` \|$", PAGE, re.MULTILINE))

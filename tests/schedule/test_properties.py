@@ -207,6 +207,9 @@ GOOD = [
 GOOD += [
     "0 9 * * 1-5",
     "@every 1h30m",
+    "DTSTART;TZID=Europe/Berlin:20270105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,FR;COUNT=5 EXDATE:20270119",
+    "FREQ=MONTHLY;BYDAY=1FR,-1MO;BYHOUR=9,17;BYSETPOS=-1;UNTIL=20280101T000000Z",
+    "every 2 weeks on Tuesday at 09:00, counted from 5 January 2027 at 09:00, until 1 May 2028",
     "last friday of the month at 5pm",
     "quarter to 5",
     "tomorrow at 9am Europe/Berlin",

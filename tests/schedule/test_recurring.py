@@ -49,6 +49,12 @@ from .helpers import NOW, say
         ("every day at midnight", "0 0 * * *"),
         ("every day at 9am and 5pm", "0 9,17 * * *"),
         ("every day at 9:00:30", "30 0 9 * * *"),
+        ("every 3 days at 9am", "RRULE:FREQ=DAILY;INTERVAL=3;BYHOUR=9;BYMINUTE=0"),
+        ("every 3 days at 9am and 5pm", "RRULE:FREQ=DAILY;INTERVAL=3;BYHOUR=9,17;BYMINUTE=0"),
+        ("every 2 weeks", "RRULE:FREQ=WEEKLY;INTERVAL=2;BYHOUR=9;BYMINUTE=0"),
+        ("every 2 weeks and 3 days", "RRULE:FREQ=DAILY;INTERVAL=17;BYHOUR=9;BYMINUTE=0"),
+        ("every 6 months at 17:30", "RRULE:FREQ=MONTHLY;INTERVAL=6;BYHOUR=17;BYMINUTE=30"),
+        ("every 2 years at 9:00:30", "RRULE:FREQ=YEARLY;INTERVAL=2;BYHOUR=9;BYMINUTE=0;BYSECOND=30"),
     ],
 )
 def test_a_rhythm(phrase: str, expr: str) -> None:
@@ -61,8 +67,9 @@ def test_a_rhythm(phrase: str, expr: str) -> None:
     [
         ("every other week", "counts across"),
         ("every second friday", "counts across"),
-        ("every 4 days", "several days"),
-        ("every 3 months on the 4th", "several days or months"),
+        ("every 2 days and 3 hours", "hours and less"),
+        ("every 1 month", "which day"),
+        ("every 3 months on the 4th", "was not understood"),
         ("every day until friday", "ends_at"),
         ("every day starting march 3rd", "starts_at"),
         ("fridays for 3 times", "max_fires"),

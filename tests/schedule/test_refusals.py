@@ -171,7 +171,7 @@ def test_a_suggested_rhythm_has_the_period_that_was_meant(text: str, months: int
     ("text", "meant"),
     [
         ("every other day", ("@every 48h",)),
-        ("every 6 months", ("0 9 1 */6 *",)),
+        ("every other month", ("0 9 1 */2 *",)),
         ("every quarter at 17:30", ("30 17 1 */3 *",)),
         ("every week at 5pm", ("every monday at 5pm",)),
         ("every 2 hours at 9am", ("0 */2 * * *",)),
@@ -179,7 +179,7 @@ def test_a_suggested_rhythm_has_the_period_that_was_meant(text: str, months: int
         ("monday through friday", ("0 9 * * 1-5",)),
         ("every day until friday", ("every day",)),
         ("every day starting monday at 5pm", ()),
-        ("every 5 months", ()),
+        ("every 5th month", ()),
         ("every 3rd friday", ()),
         ("every other weekend", ()),
         ("every day except sunday", ()),

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from .differences import DIFFERENCES, REFUSED
+from .differences import DIFFERENCES, OPTIONS, REFUSED
 from .scoring import Row, cron_verdicts, phrase_verdicts
 
 
@@ -29,7 +29,8 @@ def test_every_cron_row_that_differs_is_listed_with_its_reason(cron: list[tuple[
     differing = {(row["expr"], row["start"]) for verdict, row in cron if verdict in ("differs", "accepted")}
     assert differing == set(DIFFERENCES)
     assert {row["expr"] for verdict, row in cron if verdict == "refused"} == set(REFUSED)
-    assert not [row for verdict, row in cron if verdict in ("wrong", "grid wrong", "differs from source")]
+    assert {(row["expr"], row["start"]) for verdict, row in cron if verdict == "differs from source"} == set(OPTIONS)
+    assert not [row for verdict, row in cron if verdict in ("wrong", "grid wrong")]
 
 
 def test_at_most_four_in_a_hundred_cron_rows_differ(cron: list[tuple[str, Row]]) -> None:

@@ -109,6 +109,12 @@ def test_an_interval_goes_on_in_the_rhythm_it_had() -> None:
     assert following(alarm, due) == due + timedelta(minutes=90)
 
 
+def test_a_rule_goes_on_from_the_fire_it_waits_for() -> None:
+    alarm = cron("RRULE:FREQ=DAILY;INTERVAL=3", next_fire_at="2026-03-01T09:00:00+00:00")
+    assert (alarm.occurrence_at, alarm.policy.anchor) == (AT, AT)
+    assert following(alarm, AT) == AT + timedelta(days=3)
+
+
 @pytest.mark.parametrize("expr", ["0 9 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 9 * * *", "*/5 * * * ?", "0 9 1 1 *"])
 def test_what_chronos_accepts_as_cron_is_taken_as_it_is(expr: str) -> None:
     alarm = cron(expr, timezone="Europe/Berlin")

@@ -72,18 +72,20 @@ async def test_a_row_in_sql_is_an_alarm_like_any_other(here: Gateway) -> None:
 
 async def test_it_fires_and_a_series_goes_on(here: Gateway) -> None:
     at = here.clock.now() + timedelta(minutes=1)
-    [once], [daily], [often] = (
+    [once], [daily], [often], [third] = (
         await insert(here, at),
         await insert(here, at, cron="@daily"),
         await insert(here, at, cron="@every 90s"),
+        await insert(here, at, cron="RRULE:FREQ=DAILY;INTERVAL=3"),
     )
     await here.pass_time(60)
     fires = await acting(here.wakeful.service, DID).fires()
-    assert {fire.id for fire in fires} == {f"{id}@{unix_ms(at)}" for id in (once, daily, often)}
+    assert {fire.id for fire in fires} == {f"{id}@{unix_ms(at)}" for id in (once, daily, often, third)}
     assert {fire.status for fire in fires} == {"waiting"}
     assert (await read(here, once)).status == "fired"
     assert (await read(here, daily)).next_fire_at.hour == 0
     assert (await read(here, often)).next_fire_at == at + timedelta(seconds=90)
+    assert (await read(here, third)).next_fire_at == at + timedelta(days=3)
 
 
 async def test_a_moment_between_two_milliseconds_fires_no_earlier(here: Gateway) -> None:

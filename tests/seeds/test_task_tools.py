@@ -78,10 +78,21 @@ async def test_digits_in_cron_are_an_interval_in_milliseconds(gateway: Gateway) 
     assert await gateway.messages() == ["tick"] * 3
 
 
+async def test_a_rule_in_cron_counts_from_its_first_run(gateway: Gateway) -> None:
+    await gateway.connect()
+    async with tools(gateway.wakeful) as ana:
+        made = await ana("schedule_task", targetJid=CHAT, prompt="tick", cron="RRULE:FREQ=MINUTELY;INTERVAL=10;COUNT=2")
+    assert "every 10 minutes" in made["summary"]
+    for _ in range(4):
+        await gateway.pass_time(600)
+    assert await gateway.messages() == ["tick"] * 2
+
+
 NO_TIMES = [
     ("", "no time was given"),
     ("61 * * * *", "out of range"),
     ("0 0 30 2 *", "never"),
+    ("RRULE:FREQ=DAILY;BYHOUR=25", "BYHOUR"),
     ("tomorrow at 9", ""),
     ("0", "not an interval"),
     ("-5", ""),

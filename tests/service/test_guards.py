@@ -202,13 +202,19 @@ async def test_owners_are_forgotten_when_there_are_too_many(
 
 @pytest.mark.parametrize(
     "schedule",
-    ["* * * * *", "@every 60s", "0 * * * * *", "@hourly", "0 9 * * 1-5", "5 0 0 1 1 *"],
+    ["* * * * *", "@every 60s", "0 * * * * *", "@hourly", "0 9 * * 1-5", "5 0 0 1 1 *", "FREQ=MINUTELY"],
 )
 async def test_once_a_minute_is_often_enough(service: Service, schedule: str) -> None:
     await set_one(service, cron_expr=schedule)
 
 
-@pytest.mark.parametrize("schedule", ["@every 59s", "* * * * * *", "*/30 * * * * *", "0,1 0 9 * * *", "0,59 0 0 1 1 *"])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *("@every 59s", "* * * * * *", "*/30 * * * * *", "0,1 0 9 * * *", "0,59 0 0 1 1 *"),
+        *("FREQ=MINUTELY;BYSECOND=0,30", "RDATE:20990101T090000,20990101T090001"),
+    ],
+)
 async def test_more_often_than_that_is_refused(service: Service, schedule: str) -> None:
     with pytest.raises(InvalidSchedule) as refusal:
         await set_one(service, cron_expr=schedule)

@@ -16,7 +16,7 @@ from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
-from wakeful.schedule import is_interval, parse, schedule, zone
+from wakeful.schedule import anchor_now, counts_from_start, is_rule, parse, schedule, split_zone, zone
 
 MESSAGE_LIMIT: Final = 32 * 1024
 PAYLOAD_LIMIT: Final = 128 * 1024
@@ -171,8 +171,9 @@ def planned(alarm: Alarm, *, now: datetime, field: str) -> Alarm:
     if alarm.kind == "once":
         assert alarm.fire_at is not None
         return at_occurrence(alarm, alarm.fire_at)
-    if is_interval(alarm.cron_expr) and alarm.policy.anchor is None:
-        anchor = max(now, alarm.policy.starts_at or now)
+    if counts_from_start(alarm.cron_expr) and alarm.policy.anchor is None:
+        # A start in the past counts as well: "every 3 days since Monday" keeps to Monday's days.
+        anchor = alarm.policy.starts_at or anchor_now(alarm.cron_expr, alarm.timezone, now)
         alarm = replace(alarm, policy=replace(alarm.policy, anchor=anchor))
     first = following(alarm, now)
     if first is None:
@@ -199,6 +200,8 @@ def understand(time: GivenTime, *, now: datetime) -> Timing:
     zone(time.timezone)
     if time.cron_expr:
         schedule(time.cron_expr, time.timezone, anchor=now)
+        if is_rule(time.cron_expr):  # in its one way of writing, and in the zone it names
+            return Timing("cron", None, *split_zone(time.cron_expr, time.timezone))
         return Timing("cron", None, time.cron_expr, time.timezone)
     return Timing("once", _moment(time, now), "", time.timezone)
 

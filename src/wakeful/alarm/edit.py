@@ -253,7 +253,7 @@ def _bounds(alarm: Alarm) -> tuple[Any, ...]:
 def _replan(
     alarm: Alarm, fire: Fire | None, after: Alarm, said: GivenTime, named: Sequence[str], *, now: datetime, by: str
 ) -> Change:
-    anchor = alarm.policy.anchor
+    anchor = alarm.policy.anchor if after.policy.starts_at == alarm.policy.starts_at else None
     field = "when" if said.when else "cron_expr" if said.cron_expr else "policy"
     if said != GivenTime():
         # A zone alone: the same expression, read in another zone.

@@ -59,7 +59,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     wakes_per_day: int | None = None
     cost_per_day: Cost | None = None  # as its reports say
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
-    anchor: datetime | None = None  # where `@every` counts from; set by wakeful, not by callers
+    anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
 
 
 DEFAULT_POLICY: Final = Policy()

@@ -27,7 +27,8 @@ COUNT_LIMIT: Final = 1_000
 
 
 def timetable(alarm: Alarm) -> Schedule:
-    return schedule(alarm.cron_expr, alarm.timezone, anchor=alarm.policy.anchor)
+    # A row of somebody else's SQL may have no anchor: such a series goes on from the occurrence it stands at.
+    return schedule(alarm.cron_expr, alarm.timezone, anchor=alarm.policy.anchor or alarm.occurrence_at)
 
 
 def following(alarm: Alarm, moment: datetime) -> datetime | None:

@@ -112,7 +112,10 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     kind: Annotated[Kind | None, about("Refuse the request where its time is of the other kind.", agents=False)] = None
     delay_seconds: Annotated[float | None, about("Once, so many seconds from now.", 90, agents=False)] = None
     fire_at: Annotated[Moment | None, about("Once, at this moment.", "2030-01-31T09:00:00Z", agents=False)] = None
-    cron_expr: Annotated[str | None, about("Recurring: cron, @daily and the like, or @every 90m.", agents=False)] = None
+    cron_expr: Annotated[
+        str | None,
+        about("Recurring: cron, @daily and the like, @every 90m, or RRULE:FREQ=DAILY;BYHOUR=9.", agents=False),
+    ] = None
     timezone: Annotated[str | None, about("The IANA time zone of the time.", "Europe/Berlin")] = None
     label: Annotated[str | None, about("A short name for people.", "grant portal")] = None
     conversation_id: Annotated[str | None, about("The conversation of this alarm; the wake carries it.")] = None

@@ -20,7 +20,7 @@ from wakeful.alarm.users import Users, task_users
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
-from wakeful.schedule import schedule
+from wakeful.schedule import anchor_now, counts_from_start, schedule
 
 ISOLATED: Final = "isolated"
 _LIVE: Final = ("active", "paused")
@@ -139,7 +139,7 @@ class Planner(Struct, frozen=True, kw_only=True):
             timing = replace(timing, fire_at=first)
         new = timed(self._alarm(task, id, first, now), timing)
         check(new)
-        if timing.cron_expr.startswith("@every"):
+        if counts_from_start(timing.cron_expr):
             new = replace(new, policy=replace(new.policy, anchor=first))
         new = replace(new, status="paused" if status == "paused" else "active")
         return TaskPlan(news=news, change=change, new=new, alarm_id=id, task=left_by(task, new))
@@ -165,7 +165,8 @@ class Planner(Struct, frozen=True, kw_only=True):
             return moment_of(task.next_run)
         if timing.kind == "once":
             return None
-        found = schedule(timing.cron_expr, self.timezone, anchor=now).after(now)
+        anchor = anchor_now(timing.cron_expr, self.timezone, now)
+        found = schedule(timing.cron_expr, self.timezone, anchor=anchor).after(now)
         if found is None:
             raise InvalidSchedule(f"{task.cron!r} never comes true", field="cron_expr")
         return whole_ms(found)

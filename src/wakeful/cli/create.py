@@ -21,7 +21,7 @@ from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule import Understood, parse
+from wakeful.schedule import Understood, is_rule, parse
 from wakeful.service import Created, Service
 
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
@@ -62,7 +62,8 @@ def at_command(words: tuple[str, ...], wait: bool, **given: Any) -> int:
 def every_command(words: tuple[str, ...], **given: Any) -> None:
     """Set an alarm that fires again and again.
 
-    SCHEDULE is a phrase, with or without "every" in front, cron with 5 or 6 fields, @daily and its kin, or @every 90m.
+    SCHEDULE is a phrase, with or without "every" in front, cron with 5 or 6 fields, @daily and its kin,
+    @every 90m, or a recurrence rule (RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9).
 
     \b
       wakeful every "weekday at 9am" Morning brief --to ops --tz Europe/Berlin
@@ -140,7 +141,8 @@ def understood(kind: Kind, text: str, timezone: str, now: datetime) -> str:
 def _ways(kind: str, text: str) -> list[str]:
     if kind == "once":
         return [text, f"in {text}"]
-    explicit = text.lower().startswith(_EXPLICIT) or (len(text.split()) >= 5 and text[0].isdigit())
+    cron = len(text.split()) >= 5 and text[0].isdigit()
+    explicit = text.lower().startswith(_EXPLICIT) or cron or is_rule(text)
     return [text] if explicit else [f"every {text}", text]
 
 

@@ -15,7 +15,7 @@ from wakeful.alarm.model import AlarmStatus, Kind
 from wakeful.contrib.takeover import PAGE, TakeoverResult, Written
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.moments import whole_ms
-from wakeful.schedule import is_interval, schedule, zone
+from wakeful.schedule import counts_from_start, is_rule, schedule, zone
 from wakeful.store.postgres.database import Database
 
 CHAT: Final = "neo_chat"  # what Chronos's later column `target` says of an alarm for the router
@@ -204,8 +204,10 @@ def _policy(row: ChronosRow, timezone: str, occurrence: datetime) -> Policy:
     if row.kind == "once" or row.status != "active":
         return DEFAULT_POLICY
     upcoming = schedule(row.cron_expr, timezone, anchor=occurrence).after(occurrence)
-    if not is_interval(row.cron_expr) or upcoming is None:
+    if not counts_from_start(row.cron_expr) or upcoming is None:
         return DEFAULT_POLICY
+    if is_rule(row.cron_expr):
+        return Policy(anchor=occurrence)
     return Policy(anchor=occurrence - (upcoming - occurrence))
 
 

@@ -1,4 +1,4 @@
-"""When: cron, elapsed time, single moments, and the phrases people use for them.
+"""When: cron, elapsed time, recurrence rules, single moments, and the phrases people use for them.
 
 Pure: no clock is asked here. `now` is handed in, and every answer is whole milliseconds in UTC.
 """
@@ -6,7 +6,15 @@ Pure: no clock is asked here. `now` is handed in, and every answer is whole mill
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wakeful.schedule.expression import Schedule, is_interval, schedule, split_zone
+from wakeful.schedule.expression import (
+    Schedule,
+    anchor_now,
+    counts_from_start,
+    is_interval,
+    is_rule,
+    schedule,
+    split_zone,
+)
 from wakeful.schedule.interval import duration
 from wakeful.schedule.zones import former_rules, instant, read_alike, rules_changed_at, zone
 
@@ -17,11 +25,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Schedule",
     "Understood",
+    "anchor_now",
+    "counts_from_start",
     "describe",
     "duration",
     "former_rules",
     "instant",
     "is_interval",
+    "is_rule",
     "parse",
     "read_alike",
     "rules_changed_at",

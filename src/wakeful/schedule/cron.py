@@ -7,14 +7,13 @@ clocks change: *fixed* ones name their hours and minutes, the others follow what
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.zones import SECOND, aware, change_at, instant
+from wakeful.schedule.readings import WallSchedule, lowest, reading
 
-SEARCH_YEARS = 28
 DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -29,9 +28,8 @@ WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 _MONTH_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _EVERY_SEVENTH = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
-_NTH = re.compile(r"([0-7]|[a-z]{3})(?:#([1-5])|(l))")
-_SPECIAL_DAY = re.compile(r"l|[0-9]{1,2}w")
-_NEVER = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+_NTH = re.compile(r"([0-7]|[a-z]{3})(?:(?:-([0-7]|[a-z]{3}))?#([1-5])|(l))")
+_SPECIAL_DAY = re.compile(r"lw?|[0-9]{1,2}w")
 
 
 class Field(NamedTuple):
@@ -47,7 +45,7 @@ class Field(NamedTuple):
 SECONDS = Field("second", 0, 59, {}, "0-59")
 MINUTES = Field("minute", 0, 59, {}, "0-59")
 HOURS = Field("hour", 0, 23, {}, "0-23")
-DAYS = Field("day of month", 1, 31, {}, "1-31, L (last day), 15W (weekday nearest the 15th)")
+DAYS = Field("day of month", 1, 31, {}, "1-31, L (last day), LW (last weekday), 15W (weekday nearest the 15th)")
 MONTH = Field("month", 1, 12, {name: i for i, name in enumerate(MONTHS, 1)}, "1-12, JAN-DEC")
 WEEKDAY = Field(
     "day of week", 0, 6, {name: i for i, name in enumerate(WEEKDAYS)}, "0-7, SUN-SAT, MON#2 (second), 5L (last Friday)"
@@ -69,6 +67,7 @@ class Days(NamedTuple):
     months: int
     weekdays: Values
     last_day: bool = False
+    last_weekday: bool = False
     nearest: tuple[int, ...] = ()
     nth: tuple[tuple[int, int], ...] = ()  # (weekday, n); n = 0 means the last one
 
@@ -78,7 +77,7 @@ class Days(NamedTuple):
         first = date(year, month, 1).toordinal() % 7  # Sunday is 0
         inside = (2 << length) - 2
         by_number = self.days.bits
-        if self.last_day or self.nearest:
+        if self.last_day or self.last_weekday or self.nearest:
             by_number |= self._special(length, first)
         week = self.weekdays.bits
         by_weekday = ((week >> first | week << 7 - first) & 127) * _EVERY_SEVENTH << 1
@@ -89,6 +88,8 @@ class Days(NamedTuple):
 
     def _special(self, length: int, first: int) -> int:
         bits = 1 << length if self.last_day else 0
+        if self.last_weekday:
+            bits |= 1 << _nearest_weekday(length, length, (first + length - 1) % 7)
         for day in self.nearest:
             if day <= length:
                 bits |= 1 << _nearest_weekday(day, length, (first + day - 1) % 7)
@@ -96,18 +97,19 @@ class Days(NamedTuple):
 
     def possible(self) -> bool:
         """Whether any date at all matches; the 30th of February does not."""
-        if not self.weekdays.free or self.last_day:
+        if not self.weekdays.free or self.last_day or self.last_weekday:
             return True
         lowest = self._lowest_day()
         return any(self.months >> month & 1 and lowest <= _MONTH_DAYS[month] for month in range(1, 13))
 
     def rare(self) -> int:
         """The day that makes shorter months be skipped, or 0."""
-        skips = self.weekdays.free and not self.last_day and self._lowest_day() > 28
-        return self._lowest_day() if skips else 0
+        if not self.weekdays.free or self.last_day or self.last_weekday:
+            return 0
+        return self._lowest_day() if self._lowest_day() > 28 else 0
 
     def _lowest_day(self) -> int:
-        return min(day for day in (_lowest(self.days.bits, 1), *self.nearest) if day > 0)
+        return min(day for day in (lowest(self.days.bits, 1), *self.nearest) if day > 0)
 
 
 def _leap(year: int) -> bool:
@@ -129,12 +131,6 @@ def _nearest_weekday(day: int, length: int, weekday: int) -> int:
     return day
 
 
-def _lowest(bits: int, start: int) -> int:
-    """The lowest set bit from `start` on, or -1."""
-    bits = bits >> start << start
-    return (bits & -bits).bit_length() - 1
-
-
 class Times(NamedTuple):
     """Which times of day match."""
 
@@ -143,74 +139,28 @@ class Times(NamedTuple):
     hours: int
 
     def first(self) -> tuple[int, int, int]:
-        return _lowest(self.hours, 0), _lowest(self.minutes, 0), _lowest(self.seconds, 0)
+        return lowest(self.hours, 0), lowest(self.minutes, 0), lowest(self.seconds, 0)
 
     def at_or_after(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
         """The earliest matching time of day that is not before this one."""
         if self.hours >> hour & 1:
-            if self.minutes >> minute & 1 and (found := _lowest(self.seconds, second)) >= 0:
+            if self.minutes >> minute & 1 and (found := lowest(self.seconds, second)) >= 0:
                 return hour, minute, found
-            if (found := _lowest(self.minutes, minute + 1)) >= 0:
-                return hour, found, _lowest(self.seconds, 0)
-        if (found := _lowest(self.hours, hour + 1)) >= 0:
-            return found, _lowest(self.minutes, 0), _lowest(self.seconds, 0)
+            if (found := lowest(self.minutes, minute + 1)) >= 0:
+                return hour, found, lowest(self.seconds, 0)
+        if (found := lowest(self.hours, hour + 1)) >= 0:
+            return found, lowest(self.minutes, 0), lowest(self.seconds, 0)
         return None
 
 
-class Cron:
-    """A cron expression in a time zone. It never changes; it only remembers its last answer."""
+class Cron(WallSchedule):
+    """A cron expression in a time zone."""
 
-    __slots__ = ("_window", "days", "fixed", "times", "zone")
+    __slots__ = ("days", "times")
 
     def __init__(self, expr: str, tz: ZoneInfo) -> None:
-        self.zone = tz
-        self.times, self.days, self.fixed = read(expr)
-        self._window: tuple[datetime, datetime] = _NEVER
-
-    def after(self, moment: datetime) -> datetime | None:
-        asked = aware(moment)
-        # Nothing fires between a moment and its next fire, so the whole stretch has one answer:
-        # thousands of alarms that share an expression cost one search. One tuple, swapped whole.
-        since, fire = self._window
-        if since <= asked < fire:
-            return fire
-        found = self.search(asked)
-        if found is not None:
-            self._window = asked, found
-        return found
-
-    def search(self, asked: datetime) -> datetime | None:
-        """The next fire after a moment in UTC, without remembering it."""
-        try:
-            local = asked.astimezone(self.zone)
-            return self._fixed_after(local) if self.fixed else self._wild_after(local)
-        except OverflowError:  # the end of the calendar
-            return None
-
-    def _fixed_after(self, local: datetime) -> datetime | None:
-        """Named times: in a gap once at its end, in a repeated stretch on the first pass only."""
-        start = _next_second(local)
-        if local.fold:
-            start = max(start, _repeated(local, self.zone)[1])
-        wall = self.at_or_after(start, start.year + SEARCH_YEARS)
-        return None if wall is None else instant(wall, self.zone)
-
-    def _wild_after(self, local: datetime) -> datetime | None:
-        """Every reading the wall clock really shows: none in a gap, both passes of a repeated stretch."""
-        start = _next_second(local)
-        limit = start.year + SEARCH_YEARS
-        wall = self.at_or_after(start, limit)
-        begin, end = _repeated(local, self.zone)
-        fold = local.fold
-        if not fold and begin < end and (wall is None or wall >= end):
-            wall, fold = self.at_or_after(begin, limit), 1
-        while wall is not None:
-            change = change_at(wall, self.zone)
-            if change is None or change[2] < change[1]:
-                reading = wall.replace(tzinfo=self.zone, fold=fold if begin <= wall < end else 0)
-                return reading.astimezone(UTC)
-            wall = self.at_or_after(_wall(change[0], change[2]), limit)
-        return None
+        self.times, self.days, fixed = read(expr)
+        super().__init__(tz, fixed=fixed)
 
     def at_or_after(self, wall: datetime, limit: int) -> datetime | None:
         """The first matching wall clock reading from this one on, up to the end of the year `limit`."""
@@ -218,40 +168,19 @@ class Cron:
         if self.days.months >> month & 1:
             matching = self.days.of(year, month)
             if matching >> day & 1 and (time := self.times.at_or_after(wall.hour, wall.minute, wall.second)):
-                return _reading(year, month, day, time)
-            if (found := _lowest(matching, day + 1)) > 0:
-                return _reading(year, month, found, self.times.first())
+                return reading(year, month, day, time)
+            if (found := lowest(matching, day + 1)) > 0:
+                return reading(year, month, found, self.times.first())
         return self._in_later_month(year, month, min(limit, 9999))
 
     def _in_later_month(self, year: int, month: int, limit: int) -> datetime | None:
         while year <= limit:
-            month = _lowest(self.days.months, month + 1)
+            month = lowest(self.days.months, month + 1)
             if month < 0:
                 year, month = year + 1, 0
-            elif (day := _lowest(self.days.of(year, month), 1)) > 0:
-                return _reading(year, month, day, self.times.first())
+            elif (day := lowest(self.days.of(year, month), 1)) > 0:
+                return reading(year, month, day, self.times.first())
         return None
-
-
-def _reading(year: int, month: int, day: int, time: tuple[int, int, int]) -> datetime:
-    """A wall clock reading: a datetime without a zone, which only means something together with one."""
-    return datetime(year, month, day, *time)  # noqa: DTZ001 a reading has no zone
-
-
-def _next_second(local: datetime) -> datetime:
-    return local.replace(tzinfo=None, microsecond=0, fold=0) + SECOND
-
-
-def _wall(moment: datetime, offset: timedelta) -> datetime:
-    return (moment + offset).replace(tzinfo=None)
-
-
-def _repeated(local: datetime, tz: ZoneInfo) -> tuple[datetime, datetime]:
-    """Where the stretch that happens twice begins and ends on the wall; empty for ordinary times."""
-    change = change_at(local.replace(tzinfo=None), tz)
-    if change is None:
-        return local.replace(tzinfo=None), local.replace(tzinfo=None)
-    return _wall(change[0], change[2]), _wall(change[0], change[1])
 
 
 def read(expr: str) -> tuple[Times, Days, bool]:
@@ -288,8 +217,9 @@ def _days(days: str, months: str, weekdays: str) -> Days:
         months=_values(months, MONTH).bits,
         weekdays=_values(plain, WEEKDAY) if not counted else Values(0, False, False),
         last_day="l" in special,
-        nearest=tuple(_number(item[:-1], DAYS) for item in special if item != "l"),
-        nth=tuple(_counted(item) for item in counted),
+        last_weekday="lw" in special,
+        nearest=tuple(_number(item[:-1], DAYS) for item in special if item[0] != "l"),
+        nth=tuple(day for item in counted for day in counted_days(item)),
     )
 
 
@@ -299,10 +229,12 @@ def _split(text: str, special: re.Pattern[str]) -> tuple[str, list[str]]:
     return ",".join(plain), [item for item in items if special.fullmatch(item)]
 
 
-def _counted(item: str) -> tuple[int, int]:
+def counted_days(item: str) -> list[tuple[int, int]]:
+    """The weekdays of "mon#2", "mon-fri#1" or "5l", each with which one of the month it is; 0 is the last."""
     found = _NTH.fullmatch(item)
     assert found is not None
-    return _number(found[1], WEEKDAY) % 7, int(found[2] or 0)
+    bits = _range(f"{found[1]}-{found[2] or found[1]}", WEEKDAY).bits
+    return [(day, int(found[3] or 0)) for day in range(7) if bits >> day & 1]
 
 
 def _values(text: str, field: Field) -> Values:
@@ -327,6 +259,8 @@ def _range(item: str, field: Field) -> Values:
     high = _number(high_text, field) if dash else field.high if slash else low
     if field is WEEKDAY:
         low, high = _sundays(low, high)
+    if low > high and field in (MONTH, WEEKDAY):  # over the end of the year or the week
+        return Values(_wrapped(low, high, step, field), False, False)
     if low > high:
         raise _refusal(
             f"{field.name}: the range {item!r} runs backwards.", f"Accepted: {field.accepted}; split it with a comma."
@@ -335,6 +269,14 @@ def _range(item: str, field: Field) -> Values:
     if bits >> 7 and field is WEEKDAY:
         bits = bits & 127 | 1
     return Values(bits, False, bool(slash) and not dash)
+
+
+def _wrapped(low: int, high: int, step: int, field: Field) -> int:
+    size = field.high - field.low + 1
+    bits = 0
+    for value in range(low, high + size + 1, step):
+        bits |= 1 << (value - field.low) % size + field.low
+    return bits
 
 
 def _sundays(low: int, high: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import cache
 
 from wakeful.schedule import cron
-from wakeful.schedule.expression import schedule, split_zone
+from wakeful.schedule.expression import is_rule, schedule, split_zone
 from wakeful.schedule.interval import go_duration, period, rhythm
 from wakeful.schedule.names import MONTH_NAMES, ORDINAL_NAMES, WEEKDAY_NAMES, listed, ordinal
 from wakeful.schedule.zones import zone
@@ -21,6 +21,12 @@ _UNITS = {"s": "second", "m": "minute", "h": "hour"}
 def describe(cron_expr: str, timezone: str = "UTC") -> str:
     """A recurring schedule in words; refuses what schedule() refuses."""
     schedule(cron_expr, timezone)
+    if is_rule(cron_expr):
+        from wakeful.schedule.recurrence_text import read
+        from wakeful.schedule.recurrence_words import rule_words
+
+        recurrence, name = read(*split_zone(cron_expr, timezone))
+        return f"{rule_words(recurrence)}, {name}"
     expr, name = split_zone(cron_expr, timezone)
     return f"{_words(expr)}, {name}"
 
@@ -143,8 +149,8 @@ def _on_days(days: str, months: str, in_months: str) -> str:
 def _day(item: str) -> str:
     if item.isdigit():
         return ordinal(int(item))
-    if item == "l":
-        return "last day"
+    if item in ("l", "lw"):
+        return "last day" if item == "l" else "last weekday"
     if item.endswith("w"):
         return f"weekday nearest the {ordinal(int(item[:-1]))}"
     body, slash, step = item.partition("/")
@@ -198,9 +204,8 @@ def _weekday_item(item: str) -> str:
 def _counted(items: list[str], in_months: str) -> str:
     """The first and third Friday of every month."""
     by_day: dict[int, list[int]] = {}
-    for item in items:
-        day, _, n = item.partition("#")
-        by_day.setdefault(_number(day if n else day[:-1]), []).append(int(n or 0))
+    for day, n in (counted for item in items for counted in cron.counted_days(item)):
+        by_day.setdefault(day, []).append(n)
     words = []
     for weekday, counts in by_day.items():
         order = sorted(set(counts), key=lambda n: n or 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from wakeful.schedule.zones import by_zone_rules, zone
 
 LONGEST = 300
 _EVERY = "@every "
+_RULE = re.compile(r"(?:DTSTART|RRULE|RDATE|EXDATE|EXRULE)[:;]|FREQ=", re.IGNORECASE)
 
 
 class Schedule(Protocol):
@@ -23,7 +25,20 @@ class Schedule(Protocol):
 
 
 def split_zone(cron_expr: str, timezone: str) -> tuple[str, str]:
-    """The expression without its CRON_TZ= or TZ= prefix, and the zone it is meant in."""
+    """The expression without its CRON_TZ= or TZ= prefix, and the zone it is meant in.
+
+    A recurrence rule in its one way of writing, without the zone of its DTSTART.
+    """
+    expr, timezone = _split_prefix(cron_expr, timezone)
+    if not _begins_rule(expr):
+        return expr, timezone
+    from wakeful.schedule.recurrence_text import read  # only where there is a rule: most have none
+
+    recurrence, timezone = read(expr, timezone)
+    return recurrence.text(), timezone
+
+
+def _split_prefix(cron_expr: str, timezone: str) -> tuple[str, str]:
     expr = cron_expr.strip()
     if expr.startswith(("CRON_TZ=", "TZ=")):
         prefix, _, expr = expr.partition(" ")
@@ -31,19 +46,48 @@ def split_zone(cron_expr: str, timezone: str) -> tuple[str, str]:
     return expr.strip(), timezone
 
 
+def is_rule(cron_expr: str) -> bool:
+    """Whether it is a recurrence rule of RFC 5545, with or without a zone before it."""
+    return _begins_rule(_split_prefix(cron_expr, "")[0])
+
+
+def _begins_rule(expr: str) -> bool:
+    return expr[:1].isalpha() and _RULE.match(expr) is not None  # cron begins with no letter
+
+
 def is_interval(cron_expr: str) -> bool:
     """Whether it is elapsed time ("@every 90m"), which needs an anchor to count from."""
-    return split_zone(cron_expr, "")[0].startswith(_EVERY)
+    return _split_prefix(cron_expr, "")[0].startswith(_EVERY)
+
+
+def counts_from_start(cron_expr: str) -> bool:
+    """Whether it needs an anchor to count from: elapsed time, and a rule without DTSTART."""
+    return is_interval(cron_expr) or (is_rule(cron_expr) and "DTSTART" not in cron_expr.upper())
+
+
+def anchor_now(cron_expr: str, timezone: str, now: datetime) -> datetime:
+    """What an expression that counts from its start counts from when it is set now: now, or a rule's first fire."""
+    expr, timezone = _split_prefix(cron_expr, timezone)
+    if not _begins_rule(expr):
+        return now
+    from wakeful.schedule.recurrence_schedule import first_anchor
+
+    return first_anchor(expr, timezone, now)
 
 
 def schedule(cron_expr: str, timezone: str = "UTC", *, anchor: datetime | None = None) -> Schedule:
     """The schedule of a cron expression. The same expression and zone give the same, shared value.
 
-    `@every` fires at anchor + k · period, k ≥ 1; without an anchor it can be checked but not asked.
+    `@every` fires at anchor + k · period, k ≥ 1, and a rule without DTSTART from its anchor on; without an anchor they
+    can be checked but not asked.
     """
+    expr, name = _split_prefix(cron_expr, timezone)
+    if _begins_rule(expr):
+        from wakeful.schedule.recurrence_schedule import recurrence_schedule
+
+        return recurrence_schedule(expr, name, anchor)
     if len(cron_expr) > LONGEST:
         raise InvalidSchedule(f"is longer than {LONGEST} characters.", field="cron_expr")
-    expr, name = split_zone(cron_expr, timezone)
     if expr.startswith(_EVERY):
         zone(name)
         return every(expr.removeprefix(_EVERY).strip(), anchor)

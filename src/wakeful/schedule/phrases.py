@@ -10,14 +10,14 @@ from typing import Literal
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.descriptions import describe, moment
-from wakeful.schedule.expression import LONGEST, schedule, split_zone
+from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
 from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
-_CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|[LWlw](?![A-Za-z]))+")
+_CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
@@ -45,7 +45,7 @@ class Understood:
         moment = self.now if after is None else aware(after, "after")
         if self.fire_at is not None:
             return [self.fire_at][: max(0, n)] if self.fire_at > moment else []
-        rhythm = schedule(self.cron_expr, self.timezone, anchor=self.now)
+        rhythm = _rhythm(self.cron_expr, self.timezone, self.now)
         fires: list[datetime] = []
         while len(fires) < n and (fire := rhythm.after(moment)) is not None:
             fires.append(fire)
@@ -84,9 +84,12 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
 def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
     if not isinstance(text, str) or not text.strip():
         raise PhraseRefused("it is empty")
+    text = text.strip()
+    if is_rule(text):
+        expr, named = _take_zone(text)
+        return _recurring(*split_zone(expr, named or timezone), now)
     if len(text) > LONGEST:
         raise PhraseRefused(f"it is longer than {LONGEST} characters")
-    text = text.strip()
     if _is_cron(text):
         expr, timezone = split_zone(text, timezone)
         return _recurring(" ".join(expr.split()), timezone, now)
@@ -108,6 +111,10 @@ def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understoo
         try:
             expr, utc = recurring.understand(phrase, default)
         except PhraseRefused as refused:
+            from wakeful.schedule.recurrence_words import read_words
+
+            if (recurrence := read_words(phrase)) is not None:  # the words of describe()
+                return _recurring(*split_zone(recurrence.text(), timezone), now)
             raise RefusedRhythm(refused.why, *refused.instead) from None
         return _recurring(expr, "UTC" if utc else timezone, now)
     try:
@@ -148,8 +155,16 @@ def _known(name: str) -> bool:
         return False
 
 
+def _rhythm(expr: str, timezone: str, now: datetime) -> Schedule:
+    """The schedule as it is if it is set now."""
+    return schedule(expr, timezone, anchor=anchor_now(expr, timezone, now) if counts_from_start(expr) else None)
+
+
 def _recurring(expr: str, timezone: str, now: datetime) -> Understood:
-    if schedule(expr, timezone, anchor=now).after(now) is None:
+    if _rhythm(expr, timezone, now).after(now) is None:
+        if is_rule(expr):
+            fix = "Give a later UNTIL or DTSTART, a higher COUNT, or dates that come."
+            raise InvalidSchedule("it does not fire after now", field="when", fix=fix)
         raise RefusedRhythm("it would never fire in the next 28 years")
     return Understood("cron", None, expr, timezone, describe(expr, timezone), now)
 

@@ -1,4 +1,7 @@
-"""Phrases for what recurs, turned into cron: "every weekday at 9am", "last friday of the month at 5pm"."""
+"""Phrases for what recurs, turned into cron: "every weekday at 9am", "last friday of the month at 5pm".
+
+What cron cannot count becomes a recurrence rule: "every 3 days at 9am".
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from wakeful.schedule.clocks import PART_OF_DAY, PARTS, WallTime, read_clock, se
 from wakeful.schedule.interval import go_duration, rhythm
 from wakeful.schedule.names import WEEKDAY_NAMES
 from wakeful.schedule.offsets import Offset, read_amounts, total
+from wakeful.schedule.recurrence import LONGEST_INTERVAL, Recurrence, RecurrenceRule
 from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS
+from wakeful.schedule.words import MONTH, MONTHS, UNITS, WEEKDAY, WEEKDAYS
 
 _PLURALS = "|".join(f"{name.lower()}s" for name in WEEKDAY_NAMES)
 RECURS = re.compile(
@@ -39,6 +43,7 @@ _EVERY_OTHER = re.compile(
     rf"(?:(day|week|month|year|quarter)|(weekend)|{WEEKDAY})s?\b(?! (?:of|in) (?:the|every|each) month)"
 )
 _LENGTHS = {"day": Offset(days=1), "week": Offset(days=7), "month": Offset(1), "quarter": Offset(3), "year": Offset(12)}
+_STEPS = {"d": ("DAILY", 1), "w": ("WEEKLY", 7), "fortnight": ("WEEKLY", 7), "mo": ("MONTHLY", 1), "y": ("YEARLY", 12)}
 _SAYS_WHEN = re.compile(r"\bat\b|[0-9] ?[ap]\.?m\b|:|noon|midnight|morning|afternoon|evening|night")
 
 _AND = r"(?:,? and |, ?| ?& ?)"
@@ -69,6 +74,8 @@ class Rule(NamedTuple):
     months: str = "*"
     weekdays: str = "*"
     expr: str = ""
+    freq: str = ""  # of a recurrence rule, where cron cannot count that far
+    interval: int = 1
     plain: bool = True  # recurring by itself; else only beside a time of day
 
 
@@ -93,6 +100,10 @@ def understand(text: str, default: time) -> tuple[str, bool]:
 
 
 def _expression(rule: Rule, times: list[time]) -> str:
+    if rule.freq:
+        seconds, minutes, hours = _units(times)
+        counted = RecurrenceRule(rule.freq, rule.interval, by_hour=hours, by_minute=minutes)
+        return Recurrence((counted if seconds == (0,) else counted._replace(by_second=seconds),)).text()
     return f"{_time_fields(times)} {rule.days} {rule.months} {rule.weekdays}"
 
 
@@ -185,13 +196,19 @@ def _read_clocks(text: str, position: int) -> tuple[list[WallTime], int] | None:
 
 def _time_fields(times: list[time]) -> str:
     """Second (when there is one), minute and hour; several times must share all but one of them."""
+    seconds, minutes, hours = _units(times)
+    fields = [minutes, hours] if seconds == (0,) else [seconds, minutes, hours]
+    return " ".join(",".join(map(str, values)) for values in fields)
+
+
+def _units(times: list[time]) -> list[tuple[int, ...]]:
+    """The seconds, minutes and hours of the times."""
     if any(at.microsecond for at in times):
         raise PhraseRefused("recurring times are whole seconds")
-    seconds, minutes, hours = (sorted({getattr(at, unit) for at in times}) for unit in ("second", "minute", "hour"))
-    if len(seconds) > 1 or len(minutes) * len(hours) != len(set(times)):
+    units = [tuple(sorted({getattr(at, unit) for at in times})) for unit in ("second", "minute", "hour")]
+    if len(units[0]) > 1 or len(units[1]) * len(units[2]) != len(set(times)):
         raise PhraseRefused("times with different minutes are different schedules: set one for each")
-    fields = [minutes, hours] if seconds == [0] else [seconds, minutes, hours]
-    return " ".join(",".join(map(str, values)) for values in fields)
+    return units
 
 
 def _read_rule(text: str, position: int) -> tuple[Rule, int] | None:
@@ -212,18 +229,36 @@ def _read_interval(text: str, position: int) -> tuple[Rule, int] | None:
         if not amounts:
             return None
         offset = total(amounts)
-        if offset.months or (offset.days and (offset.days > 1 or offset.millis)):
-            raise PhraseRefused(
-                "an interval of several days or months cannot be written as a phrase", *_as_often(offset, text)
-            )
-        if offset.days:
-            return Rule(), end
+        if offset.months or offset.days:
+            return _counted(offset, text, UNITS[amounts[0][7]]), end
         seconds = offset.millis // 1000
         if offset.millis % 1000 or seconds < 1:
             raise PhraseRefused("an interval must be whole seconds, at least one")
     if counted := _FROM_START.match(text, end):
         return Rule(expr=f"@every {go_duration(seconds)}"), counted.end()
     return Rule(expr=rhythm(seconds)), end
+
+
+def _counted(offset: Offset, text: str, unit: str) -> Rule:
+    """So many days, weeks, months or years, by the calendar: the time of day stays, whatever the clocks do."""
+    if offset == Offset(days=1):
+        return Rule()
+    if offset.millis or (offset.months and offset.days):
+        why = "an interval is days, weeks, months or years, or it is hours and less"
+        raise PhraseRefused(why, *_as_often(offset, text))
+    freq, length = _STEPS[unit]
+    n, rest = divmod(offset.months or offset.days, length)
+    if rest:  # "1 year and 6 months", "2 weeks and 3 days"
+        freq, n = ("MONTHLY", offset.months) if offset.months else ("DAILY", offset.days)
+    if n == 1:
+        raise PhraseRefused("it does not say which day", *_as_often(offset, text))
+    return Rule(freq=freq, interval=_interval(n))
+
+
+def _interval(n: int) -> int:
+    if n > LONGEST_INTERVAL:
+        raise PhraseRefused("it is too long")
+    return n
 
 
 def weekday_field(days: set[int]) -> str:

@@ -20,7 +20,7 @@ from wakeful.alarm import Alarm, Origin, Policy, parse_fire_id
 from wakeful.alarm.plan import timetable
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
-from wakeful.schedule import is_interval
+from wakeful.schedule import is_interval, is_rule
 from wakeful.store import Store
 
 MINUTE: Final = timedelta(minutes=1)
@@ -75,7 +75,7 @@ def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backo
 
 def _check_interval(alarm: Alarm, least: timedelta, now: datetime) -> None:
     steady = is_interval(alarm.cron_expr)
-    if least <= MINUTE and not steady and len(alarm.cron_expr.split()) < 6:
+    if least <= MINUTE and not steady and not is_rule(alarm.cron_expr) and len(alarm.cron_expr.split()) < 6:
         return  # without a field for seconds it cannot fire more often than each minute
     fires = islice(_fires(alarm, now), 2 if steady else FIRES)
     if any(later - earlier < least for earlier, later in pairwise(fires)):
