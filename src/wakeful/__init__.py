@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wakeful.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
     from wakeful.remote import RemoteWakeful
     from wakeful.schedule import Understood, describe, parse
-    from wakeful.service import Alarms, Changed, Created, HistoryEntry, TakenWake, Why
+    from wakeful.service import Alarms, Cancelled, Changed, Created, HistoryEntry, TakenWake, Why
     from wakeful.service.history import HistoryStatus, Pending
     from wakeful.service.subscription import LiveEvent
     from wakeful.store import Matches, Stats
@@ -82,6 +82,7 @@ _HOMES = {
     "describe": "schedule",
     "parse": "schedule",
     "Alarms": "service",
+    "Cancelled": "service",
     "Changed": "service",
     "Created": "service",
     "HistoryEntry": "service",
@@ -100,6 +101,7 @@ __all__ = [
     "Alarm",
     "AlarmStatus",
     "Alarms",
+    "Cancelled",
     "Changed",
     "Conflict",
     "CreateRequest",

@@ -19,6 +19,8 @@ A failed delivery is never an exception: it is an Outcome.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class WakefulError(Exception):
     """Every error wakeful raises on purpose. `code` is stable and documented in docs/reference/errors.md."""
@@ -30,6 +32,7 @@ class WakefulError(Exception):
         self.message = message
         self.field = field
         self.fix = fix
+        self.repair: dict[str, Any] = {}  # the caller's own request with these fields so (None: without) is accepted
 
     def __str__(self) -> str:
         """Return the error in sentences: where, what, and what to do instead."""

@@ -206,6 +206,9 @@ def handed_out(taken: TakenWake) -> dict[str, Any]:
         "late_ms": taken.late_ms,
         "missed": taken.missed,
         "report_by": taken.fire.report_by,
+        "number": taken.number,
+    } | {
+        name: value for name in ("max_fires", "previous", "next_fire_at") if (value := getattr(taken, name)) is not None
     }
 
 

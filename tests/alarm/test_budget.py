@@ -189,6 +189,11 @@ def test_a_report_adds_its_cost_once() -> None:
         ("@every 90s", 960),
         ("@every 1s", 86_400),
         ("@every 36h", 0),
+        ("RRULE:FREQ=DAILY;INTERVAL=3;BYHOUR=9;BYMINUTE=0", 1),
+        ("RRULE:FREQ=DAILY;BYHOUR=9,17", 2),
+        ("RRULE:FREQ=HOURLY", 24),
+        ("RRULE:FREQ=MINUTELY;INTERVAL=5", 288),
+        ("DTSTART:20270105T090000 RRULE:FREQ=WEEKLY;BYDAY=TU;BYHOUR=9,10,11", 3),
     ],
 )
 @pytest.mark.parametrize("timezone", ["UTC", "Asia/Kolkata", "America/New_York"])

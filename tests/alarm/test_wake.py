@@ -8,11 +8,11 @@ import hmac
 import msgspec
 import pytest
 
-from wakeful.alarm import Wake, fire_id, parse_fire_id, report_token
+from wakeful.alarm import Policy, Wake, fire_id, parse_fire_id, report_token
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
 
-from .world import BROKEN, alarm, at, once
+from .world import BROKEN, DONE, HOUR, alarm, at, hourly, once
 
 SECRET = b"s" * 32
 URL = "https://wake.example/v1/fires/{fire_id}/report?{other}"
@@ -35,6 +35,28 @@ def test_the_body_changes_with_what_the_owner_edited_and_with_the_occurrence() -
     assert Wake(world.alarm, secret=SECRET).body != first.body
     world.update(at(8, 30), fire_at=at(10))
     assert Wake(world.alarm, secret=SECRET).fire_id != first.fire_id
+
+
+def test_it_says_where_it_stands_in_its_series() -> None:
+    world = hourly(policy=Policy(max_fires=3))
+    for number in (1, 2, 3):
+        wake = Wake(world.alarm)
+        assert (wake.number, wake.max_fires) == (number, 3)
+        assert wake.next_fire_at == (None if number == 3 else wake.scheduled_for + HOUR)
+        world.claim(wake.scheduled_for)
+        world.attempt(DONE)
+    single = Wake(once().alarm)
+    assert (single.number, single.max_fires, single.next_fire_at, single.failed_in_a_row) == (1, 1, None, 0)
+
+
+def test_a_late_one_names_the_next_that_comes_and_a_retry_has_the_number_of_its_fire() -> None:
+    world = hourly(max_failures=3)
+    world.claim(world.alarm.next_fire_at)
+    before = Wake(world.alarm)
+    world.attempt(BROKEN)
+    again = Wake(world.alarm)
+    assert (again.number, again.next_fire_at) == (before.number, before.next_fire_at)
+    assert again.last_error == BROKEN.error
 
 
 def test_the_payload_is_echoed_verbatim() -> None:

@@ -253,7 +253,7 @@ _DIFFERS: Final = (
     (re.compile(r"(?<=:\d\d),\d{3}(?= INFO)"), ",000"),
     (re.compile(r"worker \S+:\d+|a worker was"), "worker HOST:PID"),  # where, only its operator is told
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
-    (re.compile(r"\b\d+ of \d+$|(?<=version )\d+(?=, up to date)|(?<=^bytes {12})\d+", re.MULTILINE), "N"),  # by schema
+    (re.compile(r"\b\d+ of \d+$|(?<=version )\d+(?=, up to date)|(?<=^bytes {15})\d+", re.MULTILINE), "N"),  # by schema
     (re.compile(r"SQLite 3\.[\d.]+"), "SQLite VERSION"),
     (re.compile(r"20\d\d[a-z] from [^;]+;"), "EDITION;"),
     (re.compile(re.escape(__version__)), "VERSION"),

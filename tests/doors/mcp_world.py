@@ -55,7 +55,7 @@ class Agent:
 
 def taught(text: str) -> tuple[str, dict[str, Any]]:
     """The call an error recommends."""
-    found = re.search(r"(?:To check|Your call with(?:out)? [\w ]+): (\w+) (\{.*\})$", text)
+    found = re.search(r"(?:To check|Your call [\w ]+): (\w+) (\{.*\})$", text)
     assert found is not None, text
     return found[1], json.loads(found[2])
 
@@ -88,7 +88,7 @@ async def the_whole_round(agent: Agent) -> None:
     assert "differs in when" in await agent.refused("alarm_set", **same | {"when": "in 1 hour"})
     assert [alarm["id"] for alarm in (await agent("alarm_list", text="CHECK"))["alarms"]] == [id]
     assert "It fires at" in (await agent("alarm_get", id=id))["why"]
-    changed = await agent("alarm_update", id=id, when="every weekday at 9am", timezone="Asia/Tokyo")
+    changed = await agent("alarm_update", id=id, when="every weekday at 9am", kind="cron", timezone="Asia/Tokyo")
     assert changed["alarm"]["when"] == "at 09:00 on Monday through Friday, Asia/Tokyo"
     paused = await agent("alarm_update", id=id, action="pause", reason="holiday")
     assert (paused["alarm"]["status"], paused["alarm"]["paused_reason"]) == ("paused", "holiday")

@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client
 
+import wakeful
 from tests.doors.mcp_world import Agent, door
 from tests.doors.world import Visitor, serving
 from wakeful.alarm.budget import Allowance, Charge
+from wakeful.alarm.request import PolicyRequest
 from wakeful.cli import main
 from wakeful.config import load
 from wakeful.config_budget import BudgetSettings
@@ -32,7 +34,7 @@ async def cost_of_today(visit: Visitor, owner: str = "local") -> int:
 
 async def test_over_http(visit: Visitor) -> None:
     assert (await visit.set(when="every 5 minutes"))["notes"] == [OFTEN]
-    assert "notes" not in await visit.set(when="every day at 9am")
+    assert "notes" not in await visit.set(when="every day at 9am", timezone="UTC")
     assert "notes" not in await visit.set()
     alarm = await visit.set(when="in 1 second", target="agent", policy={"wakes_per_day": 3, "cost_per_day": 0.5})
     assert alarm["policy"] == {"wakes_per_day": 3, "cost_per_day": 0.5}
@@ -60,6 +62,17 @@ async def _as_an_agent(visit: Visitor, agent: Agent) -> None:
     wake = await visit.agent.wakes.get()
     await agent("alarm_report", fire_id=wake.fire_id, outcome="completed", cost=0.25)
     assert await cost_of_today(visit) == 250_000
+
+
+async def test_a_program_elsewhere_hears_the_same_and_once(visit: Visitor) -> None:
+    asked = wakeful.CreateRequest(wake_message="look", when="every 5 minutes", policy=PolicyRequest(wakes_per_day=24))
+    async with wakeful.open(visit.url) as elsewhere:
+        for clock in (elsewhere, visit.clock):
+            made = await clock.create(asked)
+            notes = await clock.notes(made.alarm, asked)
+            assert notes == [OFTEN, "Its budget allows 24 wakes a day: the others are skipped."]
+            paused = await clock.pause(made.alarm.id)
+            assert await clock.notes(paused) == []
 
 
 async def test_from_python(visit: Visitor) -> None:

@@ -51,7 +51,7 @@ def test_at_answers_with_the_id_and_the_time_it_understood(run: Run) -> None:
 
 
 def test_at_warns_while_nobody_would_deliver(run: Run) -> None:
-    assert "note: no running worker serves 'inbox' yet" in run("at", "1h", "x").stderr
+    assert "note: No running worker serves 'inbox' yet" in run("at", "1h", "x").stderr
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,13 @@ def test_flags_change_what_they_name_and_nothing_else(tmp_path: Path, env: dict[
     assert (rows["version"], rows["when"]) == ("3", "at 10:00 every day, UTC")
 
 
+def test_a_budget_is_given_and_a_field_of_the_policy_taken_out(tmp_path: Path, env: dict[str, str]) -> None:
+    before = new(tmp_path, env, "every", "day at 9am", "brief", "--grace", "5m", "--expires", "2h")
+    flags = ("--policy", "wakes-per-day=24", "--policy", "cost_per_day=2.5", "--policy", "expires=")
+    after = new(tmp_path, env, "edit", before["id"], *flags)["policy"]
+    assert after == {"grace": 300, "wakes_per_day": 24, "cost_per_day": 2.5}
+
+
 @pytest.mark.parametrize(
     ("flags", "word", "code"),
     [
@@ -74,6 +81,7 @@ def test_flags_change_what_they_name_and_nothing_else(tmp_path: Path, env: dict[
         (["--to", "moon"], "there is no target 'moon'", 2),
         (["--policy", "colour=red"], "names are: backoff_base", 2),
         (["--policy", "expires=soon"], "policy.expires", 2),
+        (["--policy", "cost_per_day=much"], "policy.cost_per_day", 2),
         (["--payload", "{"], "payload", 2),
         (["--payload", "@nowhere"], "cannot be read", 2),
         (["--label", "x", "--version", "7"], "version", 4),

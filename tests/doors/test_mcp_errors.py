@@ -24,17 +24,17 @@ async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
         yield clock
 
 
-LOOKING = ("alarm_list", "alarm_get")
+LOOKING = ("alarm_list", "alarm_agenda", "alarm_history", "alarm_get")
 WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("alarm_set", {"when": "in 1 hour"}, "wake_message", "It takes: when*, wake_message*, key"),
     ("alarm_set", SET | {"time": "9am"}, "time", "It takes"),
     ("alarm_set", SET | {"when": "yesterday"}, "when", "past"),
     ("alarm_set", SET | {"when": "soonish"}, "when", "not"),
     ("alarm_set", SET | {"when": 5}, "when", "Expected `str`"),
-    ("alarm_set", SET | {"when": "every other day", "key": "k"}, "when", '"when":"@every 48h","wake_message":"x"'),
-    ("alarm_set", SET | {"when": "every 6 months"}, "when", '{"when":"0 9 1 */6 *","wake_message":"x"}'),
+    ("alarm_set", SET | {"when": "every other day", "key": "k"}, "when", '"when":"every 2 days at 09:00"'),
+    ("alarm_set", SET | {"when": "every other month"}, "when", '{"when":"0 9 1 */2 *","wake_message":"x"}'),
     ("alarm_set", SET | {"when": "every other day", "wake_message": "x" * 3000}, "when", "To check: alarm_list"),
-    ("alarm_update", {"id": "ID", "when": "every quarter"}, "when", '"when":"0 9 1 */3 *"}'),
+    ("alarm_update", {"id": "ID", "when": "every quarter", "kind": "cron"}, "when", '"when":"0 9 1 */3 *"'),
     ("alarm_update", {"id": "ID", "when": "soonish"}, "when", "To check: alarm_get"),
     ("alarm_set", SET | {"timezone": "Mars/Base"}, "timezone", "Mars/Base"),
     ("alarm_set", SET | {"target": "https://evil.example"}, "target", "Known names: inbox"),
@@ -56,7 +56,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("alarm_get", {}, "id", "It takes: id*"),
     ("alarm_get", {"id": "nope"}, "id", "there is no alarm"),
     ("alarm_get", {"id": "nope@1"}, "id", "there is no alarm"),
-    ("alarm_get", {"id": "nope@now"}, "id", "is not a fire id"),
+    ("alarm_get", {"id": "nope@now"}, "id", "there is no alarm"),
     ("alarm_get", {"id": "ID", "part": "everything"}, "part", "Accepted: facts"),
     ("alarm_get", {"id": "ID", "part": "result"}, "id", "fire_id"),
     ("alarm_update", {"id": "nope", "when": "in 1 hour"}, "id", "there is no alarm"),

@@ -83,6 +83,8 @@ WISHES = (
     Wish("too many retries", "set", {"when": AT, "wake_message": "x", "policy": {"expires": "soon"}}),
     Wish("new words", "edit", {"wake_message": "Morning brief", "label": " b "}, on="brief"),
     Wish("another time", "edit", {"when": "every monday at 10am"}, on="brief"),
+    Wish("another time of day", "edit", {"when": "11am"}, on="brief"),
+    Wish("another kind, unasked", "edit", {"when": "tomorrow at 9am"}, on="brief"),
     Wish("no such target to go to", "edit", {"target": "moon"}, on="brief"),
     Wish("pause", "pause", {"reason": "holiday"}, on="brief"),
     Wish("pause again", "pause", {"reason": "other"}, on="brief"),

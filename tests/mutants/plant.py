@@ -62,6 +62,18 @@ FAULTS: Final[dict[str, Fault]] = {
         "place(rows[acted.reached - 1]) if acted.reached",
         "place(rows[acted.done - 1]) if acted.done",
     ),
+    "an edit changes the kind unasked": Source(
+        "wakeful.alarm.edit", "if timing.kind == alarm.kind or said.kind or not said.when:", "if True:"
+    ),
+    "an edited policy drops what it does not name": Source(
+        "wakeful.alarm.edit", "replace(alarm.policy, **wanted.policy)", "replace(Policy(), **wanted.policy)"
+    ),
+    "many are set over a key that is taken": Source(
+        "wakeful.service.creating", 'if not key or on_conflict in ("return", "replace"):', "if True:"
+    ),
+    "a hint drops a part of what was said": Source(
+        "wakeful.schedule.phrases", "elif PARTLY in error.message:", "elif False:"
+    ),
     "the end of the last token opens the server": Source(
         "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
     ),

@@ -57,6 +57,16 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a bad token is nobody's": [
         "tests/doors/test_auth.py::test_a_bad_token_is_refused_also_where_none_is_needed[bearer nonsense]"
     ],
+    "an edit changes the kind unasked": ["tests/alarm/test_moving.py::test_what_would_change_the_kind_has_to_say_so"],
+    "an edited policy drops what it does not name": [
+        "tests/alarm/test_moving.py::test_an_edited_policy_keeps_what_is_not_mentioned_and_null_removes"
+    ],
+    "many are set over a key that is taken": [
+        "tests/service/test_many.py::test_a_key_that_is_taken_refuses_all_of_them[sqlite]"
+    ],
+    "a hint drops a part of what was said": [
+        "tests/schedule/test_repairs.py::test_a_suggestion_that_drops_a_part_is_not_made"
+    ],
     "a page takes wakes out of the inbox": [
         "tests/doors/test_http_look.py::test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server[sqlite]"
     ],

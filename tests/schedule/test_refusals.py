@@ -170,7 +170,9 @@ def test_a_suggested_rhythm_has_the_period_that_was_meant(text: str, months: int
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("every other day", ("@every 48h",)),
+        ("every other day", ("every 2 days at 09:00",)),
+        ("each alternate week at 5pm", ("every 2 weeks at 17:00",)),
+        ("every other day at 9am and 5pm", ()),
         ("every other month", ("0 9 1 */2 *",)),
         ("every quarter at 17:30", ("30 17 1 */3 *",)),
         ("every week at 5pm", ("every monday at 5pm",)),

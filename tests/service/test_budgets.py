@@ -15,8 +15,8 @@ from wakeful.alarm import Alarm, Fire
 from wakeful.http.live.rpc import AlarmMethods, RpcDispatcher
 from wakeful.ids import Ids
 from wakeful.service import Service
+from wakeful.service.fetching import HANDED_OUT
 from wakeful.service.live import Live
-from wakeful.service.verbs import HANDED_OUT
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import MS, a_fire, added, an_alarm, an_event, change, settled

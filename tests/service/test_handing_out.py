@@ -56,6 +56,18 @@ async def test_what_has_a_wake_of_its_own_was_not_missed(wake_me: Wakeful, clock
     assert (await wake_me.get(alarm.id)).status == "fired"
 
 
+async def test_what_a_budget_skipped_was_missed_and_what_was_skipped_on_request_was_not(
+    wake_me: Wakeful, clock: ManualClock
+) -> None:
+    alarm = await waiting(wake_me, clock, cron="0 * * * *", policy=Policy(overlap="allow", wakes_per_day=1))
+    await wake_me.skip(alarm.id)
+    for _ in range(3):
+        await clock.advance(HOUR)
+        await wake_me.run_due()
+    [taken] = await wake_me.inbox()
+    assert taken.missed == 2
+
+
 async def test_one_that_is_never_reported_on_ends_and_why_says_so(wake_me: Wakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock, max_failures=1)
     for handed in (1, 1, 0):

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -22,6 +23,7 @@ from wakeful.store import AlarmQuery
 from wakeful.store.queries import Naming, queries
 from wakeful.store.sqlite import SqliteStore
 from wakeful.store.sqlite import file as sqlite_file
+from wakeful.store.sqlite.search import narrowed, search_values
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, added, an_alarm, claimed, done, settled
 
@@ -350,11 +352,19 @@ class TestPlans:
         self, file: SqliteStore, path: str, name: str, index: str
     ) -> None:
         with other_program(path) as db:
-            sql = queries("sqlite", Naming())[name]
-            plan = db.execute(
-                f"explain query plan {sql}", {"now": 1, "owner": "x", "target": "inbox", "limit": 1}
-            ).fetchall()
-        assert any(index in str(step[3]) for step in plan)
+            for conversation in ("", "c"):
+                values = {"now": 1, "owner": "x", "target": "inbox", "conversation_id": conversation, "limit": 1}
+                sql = narrowed(queries("sqlite", Naming())[name], values)
+                plan = db.execute(f"explain query plan {sql}", values).fetchall()
+                assert any(index in str(step[3]) for step in plan)
+
+    @pytest.mark.parametrize("more", [{}, {"statuses": ("paused",)}, {"root_id": "r", "target": "x"}])
+    async def test_a_key_is_found_by_its_index(self, file: SqliteStore, path: str, more: dict[str, Any]) -> None:
+        values = search_values(AlarmQuery(owner="ada", key="k", **more))
+        with other_program(path) as db:
+            sql = narrowed(queries("sqlite", Naming())["find"], values)
+            plan = db.execute(f"explain query plan {sql}", values).fetchall()
+        assert any("alarms_idempotency_idx (owner_did=? AND idempotency_key=?)" in str(step[3]) for step in plan), plan
 
     async def test_text_is_found_in_any_case_of_any_language(self, file: SqliteStore, clock: ManualClock) -> None:
         await added(file, an_alarm(clock, label="ÜBER Straße"))

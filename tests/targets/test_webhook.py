@@ -40,6 +40,8 @@ class TestWhatIsSent:
         assert [wake.headers["wakeful-attempt"] for wake in receiver.wakes] == ["1", "2"]
         assert [wake.headers["wakeful-late-ms"] for wake in receiver.wakes] == ["7", "14"]
         assert first.headers["wakeful-missed"] == "3"
+        assert (first.headers["wakeful-number"], first.headers["wakeful-failed-in-a-row"]) == ("1/1", "0")
+        assert "wakeful-next" not in first.headers
 
     async def test_id_and_idempotency_key_are_the_fire_id(self, webhook: Open, receiver: Receiver) -> None:
         await webhook(receiver.url, headers={"X-Team": "night"}).deliver(a_wake())

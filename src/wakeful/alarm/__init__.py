@@ -19,6 +19,7 @@ from wakeful.alarm.model import (
     Policy,
     Row,
     fire_id,
+    is_fire_id,
     parse_fire_id,
 )
 from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
@@ -26,7 +27,7 @@ from wakeful.alarm.pace import HELD_BACK, hold_back
 from wakeful.alarm.passing import pass_over
 from wakeful.alarm.plan import coming, first_due, following, missed_before
 from wakeful.alarm.quarantine import quarantine
-from wakeful.alarm.report import fetch, report, retry, sweep
+from wakeful.alarm.report import check_reportable, fetch, report, retry, sweep
 from wakeful.alarm.rezone import REZONED, rezone
 from wakeful.alarm.settle import begin, note, release, retry_at, settle, skip
 from wakeful.alarm.suspect import put_on_trial
@@ -72,6 +73,7 @@ __all__ = [
     "attempt_number",
     "begin",
     "cancel",
+    "check_reportable",
     "coming",
     "create",
     "default_policy",
@@ -83,6 +85,7 @@ __all__ = [
     "following",
     "hold_back",
     "in_hand",
+    "is_fire_id",
     "missed_before",
     "note",
     "parse_fire_id",

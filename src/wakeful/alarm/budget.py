@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -21,8 +20,9 @@ from wakeful.alarm.settle import is_too_late, release, skip
 from wakeful.config_budget import BudgetLimits, BudgetSettings
 from wakeful.errors import InvalidSchedule
 from wakeful.moments import whole_ms
-from wakeful.schedule import is_interval, schedule, zone
-from wakeful.schedule.frequency import fires_per_day, per_day
+from wakeful.schedule import is_interval, is_rule, schedule, zone
+from wakeful.schedule.frequency import fires_per_day, fires_within_day, per_day
+from wakeful.schedule.zones import by_zone_rules
 
 Scope = Literal["owner", "alarm", "chain", "rewake"]
 Period = Literal["hour", "day"]
@@ -201,10 +201,12 @@ def wakes_per_day(alarm: Alarm) -> int:
     if is_interval(alarm.cron_expr):
         upcoming = timetable(alarm).after(alarm.occurrence_at)
         return 1 if upcoming is None else per_day(upcoming - alarm.occurrence_at)
+    if is_rule(alarm.cron_expr):
+        return fires_within_day(timetable(alarm), alarm.occurrence_at)
     return _fires_per_day(alarm.cron_expr, alarm.timezone, alarm.occurrence_at)
 
 
-@lru_cache(maxsize=1024)
+@by_zone_rules(maxsize=1024)
 def _fires_per_day(cron_expr: str, timezone: str, first: datetime) -> int:
     return fires_per_day(schedule(cron_expr, timezone), first, zone(timezone))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -36,13 +36,13 @@ _OTHER_TEXTS: Final = frozenset(
     {"id", "user_id", "cron_expr", "timezone", "wake_message", "payload_json", "last_error", "paused_reason"}
 )
 _NAMES: Final = tuple(field.name for field in fields(Alarm) if field.type is str and field.name not in _OTHER_TEXTS)
-# Compared on their own, or not part of a request: which key, and because of which wake.
-_NOT_COMPARED: Final = frozenset({"payload_json", "policy", "idempotency_key", "parent_fire"})
+# Compared on their own, or what they are found by.
+_NOT_COMPARED: Final = frozenset({"payload_json", "policy", "idempotency_key"})
 _POLICY: Final = {field.name: field.type for field in fields(Policy)}
 _OPTIONAL_LENGTHS: Final = tuple(name for name, kind in _POLICY.items() if kind == float | None)  # nothing, or more
 POLICY_LENGTHS: Final = tuple(name for name, kind in _POLICY.items() if kind is float or name in _OPTIONAL_LENGTHS)
 POLICY_MOMENTS: Final = tuple(name for name, kind in _POLICY.items() if kind == datetime | None)
-_POLICY_COUNTS: Final = tuple(name for name, kind in _POLICY.items() if kind == int | None)
+POLICY_COUNTS: Final = tuple(name for name, kind in _POLICY.items() if kind == int | None)
 _DID: Final = re.compile(r"did:matrix:([^:]+):[0-9a-fA-F]{16}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(\\\\)*\\u0000")
@@ -56,6 +56,7 @@ class GivenTime(Struct, frozen=True, kw_only=True):
     delay: timedelta | None = None
     cron_expr: str = ""
     timezone: str = ""
+    kind: Kind | Literal[""] = ""  # what it must turn out to be, where somebody said so
 
 
 class Wanted(Struct, frozen=True):
@@ -63,6 +64,7 @@ class Wanted(Struct, frozen=True):
 
     fields: Mapping[str, Any]
     time: GivenTime
+    policy: Mapping[str, Any] = {}  # of an edit: the fields of the policy that change
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -135,8 +137,10 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
 def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
     if asked.kind != known.kind:
         return False
+    if asked.timezone != known.timezone:
+        return False
     if asked.kind == "cron":
-        return (asked.cron_expr.split(), asked.timezone) == (known.cron_expr.split(), known.timezone)
+        return asked.cron_expr.split() == known.cron_expr.split()
     if asked.fire_at == known.fire_at:
         return True
     try:
@@ -186,7 +190,19 @@ def planned(alarm: Alarm, *, now: datetime, field: str) -> Alarm:
 
 
 def understand(time: GivenTime, *, now: datetime) -> Timing:
-    """What somebody says about time, with exactly one way of saying it."""
+    """What somebody says about time, with exactly one way of saying it, and of the kind they said."""
+    timing = _understood(time, now=now)
+    if time.kind not in ("", timing.kind):
+        what = "one moment" if timing.kind == "once" else "a series"
+        raise InvalidSchedule(
+            f"the time that was given is {what}, and the kind is {time.kind!r}",
+            field="kind",
+            fix="Leave one of them out.",
+        )
+    return timing
+
+
+def _understood(time: GivenTime, *, now: datetime) -> Timing:
     if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
         given = [name for field, name in _TIMES.items() if getattr(time, field) not in (None, "")]
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
@@ -302,7 +318,7 @@ def check_policy(policy: Policy) -> None:
                 field=f"policy.{name}",
                 fix=f"Give seconds from {least} up to 100 years.",
             )
-    for name in _POLICY_COUNTS:
+    for name in POLICY_COUNTS:
         value = getattr(policy, name)
         if value is not None and value < 1:
             raise InvalidRequest(

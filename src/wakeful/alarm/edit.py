@@ -6,21 +6,22 @@ Every change of *when* an alarm fires also raises `claim`: a worker that holds i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.create import GivenTime, Wanted, check, planned, timed, understand
+from wakeful.alarm.create import GivenTime, Timing, Wanted, check, planned, timed, understand
 from wakeful.alarm.inbox import no_longer_awaited, retract
 from wakeful.alarm.model import STEPPED_OVER, Alarm, Change, Event, Fire, Policy, SkipReason
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone
 from wakeful.alarm.request import ATTRIBUTES, EDITABLE
-from wakeful.errors import Conflict, InvalidRequest, StaleVersion
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, StaleVersion
 from wakeful.moments import whole_ms
-from wakeful.schedule import zone
+from wakeful.schedule import schedule, zone
+from wakeful.schedule.time_of_day import at_time_of_day, time_of_day
 
 _MS: Final = timedelta(milliseconds=1)
 _MOMENT: Final = ("when", "fire_at", "delay", "cron_expr")
@@ -83,11 +84,14 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
     now = whole_ms(now)
     until = whole_ms(now + wait)
     if until <= alarm.next_fire_at:
-        raise InvalidRequest(
-            f"it already waits until {alarm.next_fire_at.isoformat()}, which is later",
+        later = whole_ms(alarm.next_fire_at + wait)
+        error = InvalidRequest(
+            f"it counts from now, and the alarm waits until {alarm.next_fire_at.isoformat()} anyway, which is later",
             field="for",
-            fix="Give a longer snooze; to fire sooner, edit its time.",
+            fix=f"To put that fire off by as much, snooze it until {later.isoformat()}.",
         )
+        error.repair = {"for": None, "until": later.isoformat()}
+        raise error
     upcoming = following(alarm, alarm.next_fire_at)
     run = skipped_run(alarm, upcoming, until - _MS, "superseded", now=now)
     resumes = following(alarm, until - _MS) if upcoming is not None and upcoming <= until else None
@@ -164,7 +168,10 @@ def update(
     by: str = "",
     inbox: Sequence[Fire] = (),
 ) -> Change:
-    """Change only the given fields. A new *when* starts the alarm again and removes its wakes from the inbox."""
+    """Change only the given fields. A new *when* starts the alarm again and removes its wakes from the inbox.
+
+    A time of day alone keeps the days of a series; what would turn a series into a one-shot, or back, has to say so.
+    """
     if version is not None and version != alarm.version:
         raise StaleVersion(
             f"the alarm is at version {alarm.version}, not {version}",
@@ -175,7 +182,9 @@ def update(
     now = whole_ms(now)
     named = [name for name in GivenTime.__struct_fields__ if getattr(wanted.time, name) not in (None, "")]
     named += [name for name in EDITABLE if ATTRIBUTES[name] in wanted.fields]
+    named += ["policy"] if wanted.policy else []
     after = replace(alarm, **wanted.fields, timezone=wanted.time.timezone or alarm.timezone)
+    after = replace(after, policy=replace(alarm.policy, **wanted.policy)) if wanted.policy else after
     if alarm.kind == "once" and after.timezone != alarm.timezone:
         after = replace(after, cron_expr="")  # it stays at its moment, which no clock of the new zone was asked about
     check(after)
@@ -259,11 +268,51 @@ def _replan(
         # A zone alone: the same expression, read in another zone.
         expression = said.cron_expr if _names_a_moment(said) else alarm.cron_expr
         said = replace(said, cron_expr=expression, timezone=after.timezone)
-        after = timed(after, understand(said, now=now))
-        anchor = None
+        at = time_of_day(said.when) if alarm.kind == "cron" and said.when and said.kind != "once" else None
+        timing = understand(said if at is None else _on_its_days(alarm, said, at), now=now)
+        _check_kind(alarm, said, timing)
+        after = timed(after, timing)
+        anchor = None if at is None or anchor is None else _moved_anchor(alarm, anchor, at, timing.timezone)
     after = replace(after, policy=replace(after.policy, anchor=anchor))
     after = planned(_taken_back(after, now), now=now, field=field)
     return _change(alarm, after, "updated", by, ", ".join(named), *_left_behind(alarm, fire, "superseded", now))
+
+
+def _moved_anchor(alarm: Alarm, anchor: datetime, at: time, timezone: str) -> datetime:
+    """What a rule counts from at another time of day, so that "every 3 days" keeps its days: its first fire, moved."""
+    first = schedule(alarm.cron_expr, alarm.timezone, anchor=anchor).after(anchor - _MS) or anchor
+    day = first.astimezone(zone(alarm.timezone)).date()
+    return datetime.combine(day, at, zone(timezone)).astimezone(UTC)
+
+
+def _on_its_days(alarm: Alarm, said: GivenTime, at: time) -> GivenTime:
+    """A time of day alone moves that of a series, which stays on its days; for a one-shot it is the next one."""
+    moved = at_time_of_day(alarm.cron_expr, at)
+    if moved is None:
+        raise InvalidSchedule(
+            f"{said.when!r} is a time of day, and {alarm.cron_expr!r} has none or more than one",
+            field="when",
+            fix='Give the whole rhythm, such as "every weekday at 10am".',
+        )
+    return replace(said, when="", cron_expr=moved)
+
+
+def _check_kind(alarm: Alarm, said: GivenTime, timing: Timing) -> None:
+    """Refuse what would turn a series into a one-shot, or back, unless that is said: by `kind`, or by the field."""
+    if timing.kind == alarm.kind or said.kind or not said.when:
+        return
+    if alarm.kind == "cron":
+        raise InvalidSchedule(
+            f"{said.when!r} is one moment, and the alarm is a series ({alarm.cron_expr})",
+            field="when",
+            fix='To move its time of day, give that alone, such as "10am"; to put off only its next fire, snooze it; '
+            'to have it fire once and never again, add the kind "once".',
+        )
+    raise InvalidSchedule(
+        f"{said.when!r} is a series, and the alarm fires once",
+        field="when",
+        fix='To make it a series, add the kind "cron"; else give one moment.',
+    )
 
 
 def _emptied(change: Change, inbox: Sequence[Fire]) -> Change:

@@ -38,6 +38,7 @@ SUSPECT: Final = 2  # `unsettled` of an alarm that is claimed again though it wa
 LOG_LIMIT: Final = 20
 ERROR_LIMIT: Final = 2000
 RESULT_LIMIT: Final = 16_384
+_MS_DIGITS: Final = 14
 
 
 class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
@@ -223,8 +224,14 @@ def fire_id(alarm_id: str, scheduled_for: datetime) -> str:
     return f"{alarm_id}@{unix_ms(scheduled_for)}"
 
 
+def is_fire_id(text: str) -> bool:
+    """Whether a text names a fire; a key may hold an @ as well."""
+    alarm_id, at, ms = text.rpartition("@")
+    return bool(at and alarm_id) and ms.isascii() and ms.isdigit() and len(ms) <= _MS_DIGITS
+
+
 def parse_fire_id(text: str) -> tuple[str, datetime]:
-    alarm_id, _, ms = text.partition("@")
-    if not alarm_id or not ms.isascii() or not ms.isdigit() or len(ms) > 14:
+    alarm_id, _, ms = text.rpartition("@")
+    if not is_fire_id(text):
         raise NotFound(f"{text!r} is not a fire id; it looks like <alarm id>@<unix milliseconds>", field="fire_id")
     return alarm_id, from_unix_ms(int(ms))

@@ -40,8 +40,7 @@ def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, 
         fire = replace(open_fire(alarm, now), started_at=alarm.claimed_at)
     if said.outcome == fire.status or (said.outcome == "failed" and is_foreseen(fire)):
         return None
-    if fire.status not in _OPEN or fire.completed_at is not None:
-        raise Conflict(f"the fire is {fire.status}: it has ended, and its outcome is recorded", field="fire_id")
+    check_open(fire)
     return replace(_decided(alarm, fire, said, in_flight=in_flight, now=now), cost=said.cost)
 
 
@@ -55,6 +54,18 @@ def _decided(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: da
             return _working(alarm, fire, said, now=now)
         case _:
             return _snooze(alarm, fire, said, in_flight=in_flight, now=now)
+
+
+def check_open(fire: Fire) -> None:
+    """Refuse a report on a fire whose outcome is recorded."""
+    if fire.status not in _OPEN or fire.completed_at is not None:
+        raise Conflict(f"the fire is {fire.status}: it has ended, and its outcome is recorded", field="fire_id")
+
+
+def check_reportable(fire: Fire) -> None:
+    """Refuse a fire that cannot be reported as completed; one that was already is accepted."""
+    if fire.status != "completed":
+        check_open(fire)
 
 
 def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:

@@ -48,50 +48,58 @@ def about(text: str, *examples: Any, agents: bool = True, **schema: Any) -> Meta
     )
 
 
+SaidSpan = Span | UnsetType | None  # in a policy null says something: see PolicyRequest
+SaidMoment = Moment | UnsetType | None
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What an alarm does when something goes wrong. Fields that are left out come from the settings."""
+    """What an alarm does when something goes wrong. Fields that are left out come from the settings.
+
+    In an edit they stay as they are, and null is what takes one back to the settings.
+    """
 
     backoff_base: Annotated[
-        Span | None, about("The wait before the first retry; it doubles from there.", "30s", agents=False)
-    ] = None
-    backoff_cap: Annotated[Span | None, about("The longest wait between two retries.", "1h", agents=False)] = None
-    catch_up: Annotated[CatchUp | None, about("After downtime: fire once for what was missed, or skip it.")] = None
-    grace: Annotated[
-        Span | None, about("With catch_up skip: how late a fire may still happen.", "10m", agents=False)
-    ] = None
-    expires: Annotated[Span | None, about("Start no attempt later than this after the scheduled time.", "2h")] = None
+        SaidSpan, about("The wait before the first retry; it doubles from there.", "30s", agents=False)
+    ] = UNSET
+    backoff_cap: Annotated[SaidSpan, about("The longest wait between two retries.", "1h", agents=False)] = UNSET
+    catch_up: Annotated[
+        CatchUp | UnsetType | None, about("After downtime: fire once for what was missed, or skip it.")
+    ] = UNSET
+    grace: Annotated[SaidSpan, about("With catch_up skip: how late a fire may still happen.", "10m", agents=False)] = (
+        UNSET
+    )
+    expires: Annotated[SaidSpan, about("Start no attempt later than this after the scheduled time.", "2h")] = UNSET
     overlap: Annotated[
-        Overlap | None,
+        Overlap | UnsetType | None,
         about("While the report of the fire before is awaited: skip, or fire all the same.", agents=False),
-    ] = None
-    report_within: Annotated[Span | None, about("How long to wait for a report after delivery.", "15m")] = None
-    starts_at: Annotated[Moment | None, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = None
-    ends_at: Annotated[Moment | None, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = None
-    max_fires: Annotated[Count | None, about("End after this many fires.", 10)] = None
-    jitter: Annotated[Span | None, about("Delay each fire by a random time up to this.", "30s", agents=False)] = None
+    ] = UNSET
+    report_within: Annotated[SaidSpan, about("How long to wait for a report after delivery.", "15m")] = UNSET
+    starts_at: Annotated[SaidMoment, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = UNSET
+    ends_at: Annotated[SaidMoment, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = UNSET
+    max_fires: Annotated[Count | UnsetType | None, about("End after this many fires.", 10)] = UNSET
+    jitter: Annotated[SaidSpan, about("Delay each fire by a random time up to this.", "30s", agents=False)] = UNSET
     auto_pause_after: Annotated[
-        Count | None, about("Pause after this many failed fires in a row.", 5, agents=False)
-    ] = None
-    wakes_per_hour: Annotated[Count | None, about("The most wakes of this alarm in an hour.", 4)] = None
-    wakes_per_day: Annotated[Count | None, about("The most wakes of this alarm in a day.", 24)] = None
+        Count | UnsetType | None, about("Pause after this many failed fires in a row.", 5, agents=False)
+    ] = UNSET
+    wakes_per_hour: Annotated[Count | UnsetType | None, about("The most wakes of this alarm in an hour.", 4)] = UNSET
+    wakes_per_day: Annotated[Count | UnsetType | None, about("The most wakes of this alarm in a day.", 24)] = UNSET
     cost_per_day: Annotated[
-        Cost | None, about("The most cost that reports on this alarm may name in a day.", 2.5, agents=False)
-    ] = None
+        Cost | UnsetType | None,
+        about("The most cost that reports on this alarm may name in a day.", 2.5, agents=False),
+    ] = UNSET
     at_limit: Annotated[
-        AtLimit | None,
+        AtLimit | UnsetType | None,
         about(
             "When a budget is used up: defer the wake until it is free again, or skip it. Default: a series skips.",
             "defer",
             agents=False,
         ),
-    ] = None
+    ] = UNSET
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The changes to an alarm; fields left out or null stay as they are. `policy` is replaced as a whole."""
+    """The changes to an alarm; fields left out or null stay as they are, and so do those of its `policy` left out."""
 
     wake_message: Annotated[
         str | None,
@@ -109,7 +117,13 @@ class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             minLength=1,
         ),
     ] = None
-    kind: Annotated[Kind | None, about("Refuse the request where its time is of the other kind.", agents=False)] = None
+    kind: Annotated[
+        Kind | None,
+        about(
+            "What the time must be. An edit that makes a series fire once, or the other way round, has to say it.",
+            agents=False,
+        ),
+    ] = None
     delay_seconds: Annotated[float | None, about("Once, so many seconds from now.", 90, agents=False)] = None
     fire_at: Annotated[Moment | None, about("Once, at this moment.", "2030-01-31T09:00:00Z", agents=False)] = None
     cron_expr: Annotated[
@@ -191,10 +205,11 @@ def wanted_alarm(asked: CreateRequest, usual: Defaults) -> Wanted:
 
 
 def wanted_change(asked: EditRequest, usual: Policy) -> Wanted:
-    """Build the edit that a request asks for."""
+    """Build the edit that a request asks for. What it says of a policy is merged into the alarm's own."""
     _check_kind(asked)
-    found = Wanted(_said(asked, EDITABLE, usual), _time(asked, asked.timezone or ""))
-    if not found.fields and found.time == GivenTime():
+    names = [name for name in EDITABLE if name != "policy"]
+    found = Wanted(_said(asked, names, usual), _time(asked, asked.timezone or ""), policy_changes(asked.policy, usual))
+    if not found.fields and not found.policy and replace(found.time, kind="") == GivenTime():
         raise InvalidRequest("nothing to change was given", field="body", fix="Name at least one field.")
     return found
 
@@ -221,6 +236,7 @@ def _time(asked: EditRequest, timezone: str) -> GivenTime:
         delay=None if asked.delay_seconds is None else span(asked.delay_seconds, "delay_seconds"),
         cron_expr=asked.cron_expr or "",
         timezone=timezone,
+        kind=asked.kind or "",
     )
 
 
@@ -259,17 +275,29 @@ def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
     """Fill in a requested policy from the default; a complete Policy stays as it is."""
     if asked is None or isinstance(asked, Policy):
         return asked or default
+    said = policy_changes(asked, default)
+    return replace(default, **said) if said else default
+
+
+def policy_changes(asked: PolicyRequest | Policy | None, default: Policy) -> dict[str, Any]:
+    """What a request says of a policy, field by field; null is what the default has."""
+    if asked is None:
+        return {}
+    if isinstance(asked, Policy):
+        return {name: getattr(asked, name) for name in PolicyRequest.__struct_fields__}
     said: dict[str, Any] = {}
     for name in PolicyRequest.__struct_fields__:
         value = getattr(asked, name)
-        if value is None:
+        if value is UNSET:
             continue
-        if name in POLICY_MOMENTS:
+        if value is None:
+            value = getattr(default, name)
+        elif name in POLICY_MOMENTS:
             value = moment(value, f"policy.{name}")
         elif name in POLICY_LENGTHS:
             value = span(value, f"policy.{name}", least=timedelta(0)).total_seconds()
         said[name] = value
-    return replace(default, **said) if said else default
+    return said
 
 
 # Values as people write them

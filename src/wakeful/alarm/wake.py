@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from wakeful.alarm.model import Alarm, Fire
+from wakeful.alarm.plan import following
 
 ORIGIN: Final = "wakeful"
 HEARD_WITHIN: Final = timedelta(minutes=1)  # of a new key of report tokens, by every process
@@ -117,6 +119,31 @@ class Wake:
     @property
     def isolated(self) -> bool:
         return self.alarm.isolated
+
+    @property
+    def number(self) -> int:
+        """Which fire of its alarm this is: 1 is the first. It is the same on every attempt."""
+        return self.alarm.fire_count + 1
+
+    @property
+    def max_fires(self) -> int | None:
+        """How many fires the alarm has at most; None if there is no such bound."""
+        return 1 if self.alarm.kind == "once" else self.alarm.policy.max_fires
+
+    @cached_property
+    def next_fire_at(self) -> datetime | None:
+        """When the alarm fires next, as of its schedule; None if this is the last time."""
+        counted = replace(self.alarm, fire_count=self.number)
+        return following(counted, max(self.alarm.next_fire_at, self.scheduled_for))
+
+    @property
+    def failed_in_a_row(self) -> int:
+        """How many fires before this one failed without a success since; `last_error` says how."""
+        return self.alarm.failed_in_a_row
+
+    @property
+    def last_error(self) -> str:
+        return self.alarm.last_error
 
     @cached_property
     def report_token(self) -> str:

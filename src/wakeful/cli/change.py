@@ -119,17 +119,20 @@ def resume_command(ids: tuple[str, ...], **given: Any) -> int:
 
 
 @click.command("snooze", cls=Command)
-@click.argument("words", nargs=-1, required=True, metavar="[ID…] FOR")
+@click.argument("words", nargs=-1, metavar="[ID…] FOR")
+@click.option("--until", metavar="TIME", help='In the place of FOR: a moment, or a phrase such as "tomorrow at 9am".')
 @choosing()
-def snooze_command(words: tuple[str, ...], **given: Any) -> int:
+def snooze_command(words: tuple[str, ...], until: str | None, **given: Any) -> int:
     """Put an alarm off for a while.
 
     FOR is a duration: 15m, 1h30m, "2 days". Without an ID, all active alarms that fit the options are put off.
     """
-    *ids, wait = words
+    if not words and until is None:
+        raise InvalidRequest("it is not said for how long", field="FOR", fix='Give a duration, or --until "9am".')
+    ids, wait = (words, None) if until is not None else (words[:-1], words[-1])
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.snooze(id, wait))
+        return _changed(await clock.snooze(id, wait, until=until))
 
     chosen = picked(tuple(ids), given, "put off", ("active",))
     return 0 if chosen is None else _each(chosen, one)

@@ -22,7 +22,7 @@ from wakeful.cli.zone import ShellZone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import Understood, is_rule, parse
-from wakeful.service import Created, Service
+from wakeful.service import Created
 
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
 
@@ -74,7 +74,7 @@ def every_command(words: tuple[str, ...], **given: Any) -> None:
 
 
 def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: bool = False) -> int:
-    policy = PolicyRequest(**{name: given.pop(name) for name in PolicyRequest.__struct_fields__})
+    policy = PolicyRequest(**{name: given.pop(name) for name in PolicyRequest.__struct_fields__})  # None: not said
     zone = asked().zone(given.pop("timezone"))
     text, message = _read(kind, words, zone.name, SystemClock().now())
     wanted = CreateRequest(
@@ -91,8 +91,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         added = await clock.create(wanted)
         if wait:
             return added, now, await settled(clock, added.alarm)
-        await _warn(clock.service, added)
-        for note in added.notes:
+        for note in await clock.notes(added.alarm, wanted):
             click.echo(f"note: {note}", err=True)
         return added, now, None
 
@@ -144,14 +143,6 @@ def _ways(kind: str, text: str) -> list[str]:
     cron = len(text.split()) >= 5 and text[0].isdigit()
     explicit = text.lower().startswith(_EXPLICIT) or cron or is_rule(text)
     return [text] if explicit else [f"every {text}", text]
-
-
-async def _warn(service: Service, added: Created) -> None:
-    name = added.alarm.target
-    if service.is_remote:  # whoever answers us there delivers as well
-        return
-    if not (await service.targets.served()).get(name):
-        click.echo(f"note: no running worker serves {name!r} yet; start one with: wakeful serve", err=True)
 
 
 def _tell(added: Created, zone: ShellZone, now: datetime, *, fired: str = "", fire: Fire | None = None) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from typing import Any, Final
 
 import click
 
 from wakeful import views
 from wakeful.alarm import Alarm
+from wakeful.alarm.create import POLICY_COUNTS
 from wakeful.alarm.request import EditRequest, PolicyRequest, request_of
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
-from wakeful.cli.edit_text import changed, policy_values, text_of
+from wakeful.cli.edit_text import changed, text_of
 from wakeful.cli.fields import field_options, payload_of, with_options
 from wakeful.cli.output import clean, next_fire, words
 from wakeful.errors import InvalidRequest, StaleVersion
@@ -29,10 +31,19 @@ _fields: Final = with_options(
 @click.command("edit", cls=Command)
 @click.argument("id")
 @click.option("--when", help="When it fires: a phrase, a duration, an ISO time or cron. Starts the alarm anew.")
+@click.option(
+    "--kind",
+    type=click.Choice(["once", "cron"]),
+    help="With --when: what the time is. Needed where a series is to fire once, or the other way round.",
+)
 @click.option("--message", "wake_message", help="What the wake says.")
 @_fields
 @click.option(
-    "--policy", "policies", multiple=True, metavar="NAME=VALUE", help="One field of its policy; may be repeated."
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="One field of its policy; nothing after the = takes it out. May be repeated.",
 )
 @click.option("--version", type=int, metavar="N", help="Only if it still is at this version.")
 def edit_command(id: str, policies: tuple[str, ...], version: int | None, **given: Any) -> None:
@@ -56,21 +67,24 @@ async def _by_flags(
     if "payload" in said:
         said["payload"] = payload_of(said["payload"])
     if policies:
-        # A policy is replaced as a whole: what is not named is sent as it was.
-        kept = {name: value for name, value in policy_values(alarm.policy).items() if value is not None}
-        said["policy"] = kept | dict(map(_pair, policies))
+        said["policy"] = dict(map(_pair, policies))
     return await clock.edit(alarm.id, request_of(EditRequest, said), version=version)
 
 
 def _pair(given: str) -> tuple[str, Any]:
-    name, _, value = given.partition("=")
+    name, named, value = given.partition("=")
     name = name.strip().replace("-", "_")
-    if name not in PolicyRequest.__struct_fields__ or not value:
+    if name not in PolicyRequest.__struct_fields__ or not named:
         known = ", ".join(PolicyRequest.__struct_fields__)
         raise InvalidRequest(
             f"{given!r} is not understood", field="--policy", fix=f"Give NAME=VALUE; names are: {known}."
         )
-    return name, int(value) if name in ("max_fires", "auto_pause_after") and value.isdigit() else value
+    if not value:
+        return name, None
+    if name == "cost_per_day":
+        with suppress(ValueError):
+            return name, float(value)
+    return name, int(value) if name in POLICY_COUNTS and value.isdigit() else value
 
 
 async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | Alarm:

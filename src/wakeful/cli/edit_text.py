@@ -18,9 +18,10 @@ from wakeful.errors import InvalidRequest
 
 _RENAMED: Final = {"wake_message": "message", "conversation_id": "conversation"}
 # In the file → in a request.
-FIELDS: Final = {_RENAMED.get(name, name): name for name in ("when", "timezone", *EDITABLE) if name != "policy"}
+FIELDS: Final = {_RENAMED.get(name, name): name for name in ("when", "kind", "timezone", *EDITABLE) if name != "policy"}
 _ABOUT: Final = {
     "when": 'A phrase ("tomorrow at 9am"), "in 20m", an ISO time or cron. Changing it starts the alarm anew.',
+    "kind": "once, or cron for a series. Change it together with `when`, where a series is to fire once, or back.",
     "payload": "JSON, as text. It comes back with the wake.",
     "max_failures": "How often a failed delivery is tried again.",
 }
@@ -78,7 +79,8 @@ def changed(before: str, after: str) -> dict[str, Any]:
         fields[FIELDS[name]] = _payload(value) if name == "payload" else value
     policy = new.get("policy", old["policy"])
     if policy != old["policy"]:
-        fields["policy"] = policy
+        # A line that was taken out is null: as the settings say.
+        fields["policy"] = dict.fromkeys(old["policy"]) | policy
     return fields
 
 

@@ -9,6 +9,7 @@ import click
 from msgspec import Raw
 
 from wakeful import views
+from wakeful.alarm import INBOX
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, utc
@@ -24,7 +25,10 @@ _LATE: Final = timedelta(seconds=1)  # from here on a person is told
 @click.command("wait", cls=Command)
 @click.option("--for", "limit", metavar="DURATION", help="Such as 30s; without it, for as long as it takes.")
 @click.option("-n", "most", type=click.IntRange(1, 100), default=1, show_default=True, help="How many at most.")
-def wait_command(limit: str | None, most: int) -> int:
+@click.option("--to", "target", default=INBOX, metavar="TARGET", help="Another inbox than the usual one, by its name.")
+@click.option("--conversation", default="", help="Only wakes of this conversation; the others stay.")
+@click.option("--done", multiple=True, metavar="FIRE", help="Report an earlier wake as done first; may be repeated.")
+def wait_command(limit: str | None, most: int, target: str, conversation: str, done: tuple[str, ...]) -> int:
     """Wait for wakes in the inbox, and take them.
 
     Each is yours until its report is due: tell `wakeful done FIRE` or `wakeful fail FIRE`, else it comes again. The
@@ -37,7 +41,13 @@ def wait_command(limit: str | None, most: int) -> int:
         ending = None if patience is None else stopwatch() + patience
         while True:
             left = AT_A_TIME if ending is None else ending - stopwatch()
-            found = await clock.inbox(limit=most, wait=max(0.0, min(left, AT_A_TIME)))
+            found = await clock.inbox(
+                limit=most,
+                wait=max(0.0, min(left, AT_A_TIME)),
+                target=target,
+                conversation_id=conversation,
+                done=dict.fromkeys(done, ""),
+            )
             if found or (left <= AT_A_TIME and ending is not None):
                 return found, await clock.service.now()
 

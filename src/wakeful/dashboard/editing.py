@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from starlette.responses import Response
 
 from wakeful.alarm import Alarm, coming
+from wakeful.alarm.model import Kind
 from wakeful.alarm.request import EditRequest, request_of
 from wakeful.dashboard.new import payload_of
 from wakeful.dashboard.page import Visit
@@ -26,7 +27,7 @@ async def page(visit: Visit) -> Response:
 
 
 def _as_it_is(alarm: Alarm) -> dict[str, str]:
-    return {name: getattr(alarm, name) for name in TEXTS} | {"when": "", "payload": alarm.payload_json}
+    return {name: getattr(alarm, name) for name in TEXTS} | {"when": "", "kind": "", "payload": alarm.payload_json}
 
 
 async def save(visit: Visit) -> Response:
@@ -60,6 +61,8 @@ def _request(alarm: Alarm, given: dict[str, str]) -> EditRequest:
     }
     if given["when"]:
         changed["when"] = given["when"]
+        if given["kind"]:
+            changed["kind"] = given["kind"]
     if given["payload"] != alarm.payload_json:
         changed["payload"] = payload_of(given["payload"] or "{}")
     return request_of(EditRequest, changed)
@@ -80,6 +83,7 @@ async def _form(
 ) -> Response:
     values: dict[str, Any] = {"alarm": alarm, "given": given, "at_version": version, "error": error, "preview": preview}
     values["was"] = _as_it_is(alarm)
+    values["kinds"] = get_args(Kind)
     values["following"] = list(islice(coming(preview.after), NEXT)) if preview else []
     values["now"] = await visit.context.service.now()
     status = 200 if error is None else DOORS[error.code][0]

@@ -14,13 +14,16 @@ from wakeful.alarm.model import Alarm, Kind
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry
+from wakeful.service.cancelling import NAMED_AT_ONCE
 from wakeful.service.overview import Overview
 from wakeful.service.subscription import LiveEvent
+from wakeful.service.taken_wake import PreviousFire
 from wakeful.service.watching import TargetStatus
 from wakeful.store import Stats
 from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 
 BATCH_LIMIT: Final = 1000
+INBOX_LIMIT: Final = 100
 PREVIEW_LIMIT: Final = 100
 
 # Bodies
@@ -47,6 +50,24 @@ class SkipBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`at`: the fire that is meant, such as `next_fire_at` or "tomorrow at 9am"; another one is not skipped."""
 
     at: Moment | None = None
+
+
+class CancelBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which alarms: `ids` (ids, keys or beginnings of ids), or all pending ones that fit the filters."""
+
+    ids: Annotated[list[str], Meta(max_length=NAMED_AT_ONCE)] = []
+    text: Annotated[str, Meta(description="A part of the label, the message or the key, in any case.")] = ""
+    conversation_id: str = ""
+    target: str = ""
+    label: str = ""
+    reason: str = ""
+    dry_run: Annotated[bool, Meta(description="Cancel nothing: only say which it would be.")] = False
+
+
+class InboxBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`done`: earlier wakes by their fire_id, with what came of each; they are reported as completed first."""
+
+    done: Annotated[dict[str, str], Meta(max_length=INBOX_LIMIT)] = {}
 
 
 class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,21 +98,26 @@ class Like(Shape, frozen=True, kw_only=True):
         return cls(**{name: getattr(alarm, name) for name in cls.__struct_fields__})
 
 
-class CreatedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+    """`notes`, where there are any: an assumed time zone, times that clock changes move, how often a series wakes, a
+    target nobody serves.
+    """
+
+    notes: list[str] | UnsetType = UNSET
+
+
+class CreatedAnswer(NotedAnswer, frozen=True, kw_only=True):
     similar: Like | UnsetType = UNSET
-    notes: Annotated[
-        tuple[str, ...] | UnsetType, Meta(description="What whoever set it should know, such as how often it wakes.")
-    ] = UNSET
 
 
-class DedupedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+class DedupedAnswer(NotedAnswer, frozen=True, kw_only=True):
     """The alarm that already has the key. `in_flight`, if it was replaced: see ChangedAnswer."""
 
     deduped: bool
     in_flight: bool | UnsetType = UNSET
 
 
-class ChangedAnswer(AlarmAnswer, frozen=True, kw_only=True):
+class ChangedAnswer(NotedAnswer, frozen=True, kw_only=True):
     """`in_flight`: a worker is delivering it, so this one attempt may still arrive unchanged; or a reader has fetched a
     wake of it from the inbox and may be working on it.
     """
@@ -108,6 +134,17 @@ class AlarmsAnswer(Shape, frozen=True, kw_only=True):
 class ResetAnswer(Shape, frozen=True, kw_only=True):
     cancelled: int
     now: datetime
+
+
+class CancelledAnswer(ResetAnswer, frozen=True, kw_only=True):
+    """How many were cancelled, and the first 500 of them; with `dry_run` none, and those that would be.
+
+    `in_flight`: of how many an attempt was under way, which may still arrive.
+    """
+
+    dry_run: bool
+    in_flight: int
+    alarms: list[AlarmView]
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
@@ -175,9 +212,10 @@ class Coming(Shape, frozen=True, kw_only=True):
 
 
 class AgendaAnswer(Limited, frozen=True, kw_only=True):
-    """The next fires of all alarms, merged, soonest first."""
+    """The next fires of all alarms, merged, soonest first. `notes`: what is due and not delivered yet."""
 
     agenda: list[Coming]
+    notes: list[str] | UnsetType = UNSET
 
 
 class StatsAnswer(Stats, frozen=True, kw_only=True):
@@ -208,17 +246,25 @@ class InboxWake(WakeBody, frozen=True, kw_only=True):
     """A wake from the inbox, to be reported by `report_by`; else it waits again, as often as a failure is retried.
 
     `late_ms`: how long after its scheduled time it was handed out. `missed`: how many later fires of its series passed
-    meanwhile without a wake of their own. `attempt`: how often it has been handed out.
+    meanwhile without a wake of their own. `attempt`: how often it has been handed out. `number`: which fire of its
+    alarm it is, of `max_fires` at most; `previous`: what became of the one before; `next_fire_at`: when the next comes.
     """
 
     attempt: int
     late_ms: int
     missed: int
+    number: int
+    max_fires: int | UnsetType = UNSET
+    previous: PreviousFire | UnsetType = UNSET
+    next_fire_at: Instant = UNSET
     report_by: Instant = UNSET
 
 
 class InboxAnswer(Shape, frozen=True, kw_only=True):
+    """`notes`, where there is no wake: what is due and not delivered yet."""
+
     wakes: list[InboxWake]
+    notes: list[str] | UnsetType = UNSET
     now: datetime
 
 

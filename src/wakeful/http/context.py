@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
+from wakeful.alarm.request import EditRequest
 from wakeful.config import Settings
 from wakeful.http import answers as shape
 from wakeful.http.operations import OperationRequest
@@ -33,9 +34,10 @@ class Context(Struct, frozen=True):
         """What time it is, for an answer: every one says it."""
         return await self.service.now()
 
-    async def changed(self, done: Changed) -> Response:
+    async def changed(self, alarms: Alarms, done: Changed, asked: EditRequest | None = None) -> Response:
         """Return an answer about a changed alarm, and whether an attempt was under way."""
-        return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, now=await self.now()))
+        notes = await alarms.notes(done, asked) or UNSET
+        return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, notes=notes, now=await self.now()))
 
 
 def tagged(shown: shape.AlarmAnswer, status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:

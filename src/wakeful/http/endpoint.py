@@ -13,8 +13,9 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable, Unauthorized
 from wakeful.http.operations import Operation, OperationRequest, read_query
 from wakeful.http.security.auth import PRINCIPAL, Principal
@@ -36,7 +37,8 @@ class Endpoint:
         self.__name__ = operation.run.__name__
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._answer(Request(scope, receive, send))
+        bounded = self.operation.waits and self.operation.body is not None
+        response = await self._answer(Request(scope, _body_in_time(scope, receive) if bounded else receive, send))
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> ASGIApp:
@@ -65,6 +67,17 @@ class Endpoint:
         if operation.scope:
             principal.need(operation.scope)
         return OperationRequest(request, query, principal.caller(VIA))
+
+
+def _body_in_time(scope: Scope, receive: Receive) -> Receive:
+    """Receive a body within the time that an answer has, for an operation that may take longer once it has it."""
+    ending = stopwatch() + ANSWER_WITHIN
+
+    async def received() -> Message:
+        async with asyncio.timeout(None if BODY_READ in scope else ending - stopwatch()):
+            return await receive()
+
+    return received
 
 
 async def whole_body(request: Request) -> bytes:

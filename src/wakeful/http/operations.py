@@ -161,6 +161,21 @@ def moment(name: str, says: str) -> Parameter:
     return Parameter(name, f"{says} RFC 3339 with an offset, or unix seconds.", schema, read)
 
 
+def moment_or_ago(name: str, says: str) -> Parameter:
+    """Define a parameter that is a moment, or a length of time that counts back from now: the verb reads the latter."""
+    plain = moment(name, says)
+
+    def read(name: str, value: str) -> datetime | str:
+        try:
+            found: datetime = plain.read(name, value)
+        except InvalidRequest:
+            return value
+        return found
+
+    schema = {"type": "string", "examples": ["2026-01-01T00:00:00Z", "8h"]}
+    return Parameter(name, f"{plain.says} Or how long ago, such as 8h.", schema, read)
+
+
 def whole(name: str, least: int, most: int, default: int, says: str) -> Parameter:
     def read(name: str, value: str) -> int:
         number = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else -1

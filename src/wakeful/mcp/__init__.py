@@ -1,4 +1,4 @@
-"""The MCP server: seven tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
+"""The MCP server: nine tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
 
 A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
 addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
@@ -16,12 +16,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from wakeful import __version__
+from wakeful.alarm import INBOX
 from wakeful.alarm.create import check_text
 from wakeful.alarm.request import decode, json_of
 from wakeful.config import Settings
@@ -29,8 +29,9 @@ from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
 from wakeful.http.security.guard import BODY_LIMIT, check_depth
-from wakeful.mcp.catalogue import FRESH_FOR, INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
-from wakeful.mcp.schemas import given, schema
+from wakeful.mcp import resources
+from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
+from wakeful.mcp.json_schema import given, schema
 from wakeful.mcp.task_catalogue import TASK_INSTRUCTIONS, TASK_TOOLS
 from wakeful.mcp.views import utc
 from wakeful.service import Alarms, Service
@@ -50,7 +51,9 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return listed(offered.values())
+        return listed(
+            offered.values(), timezone=settings.timezone, targets=await _targets_of(service, principal_of, ctx)
+        )
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -63,6 +66,12 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
             return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known names: {known}.")
         return await _called(service, principal, entry, params.arguments or {})
 
+    async def alarms_of(ctx: Context) -> Alarms:
+        principal = await principal_of(ctx)
+        _check_owner(principal)
+        principal.need("read")
+        return service.of(principal.caller("mcp"))
+
     quiet = logging.getLogger("mcp")
     if quiet.level == logging.NOTSET:  # it notes every request and, in detail, what was said
         quiet.setLevel(logging.WARNING)
@@ -74,30 +83,18 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         instructions=INSTRUCTIONS + (TASK_INSTRUCTIONS if settings.mcp_tasks else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=_no_resources,
-        on_list_resource_templates=_no_templates,
-        on_list_prompts=_no_prompts,
-        on_read_resource=_no_such_resource,
+        **resources.handlers(alarms_of),
     )
 
 
-# Empty lists, because clients ask for them whether or not they were announced.
-
-
-async def _no_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-    return types.ListResourcesResult(resources=[], ttl_ms=FRESH_FOR, cache_scope="public")
-
-
-async def _no_templates(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
-    return types.ListResourceTemplatesResult(resource_templates=[], ttl_ms=FRESH_FOR, cache_scope="public")
-
-
-async def _no_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-    return types.ListPromptsResult(prompts=[], ttl_ms=FRESH_FOR, cache_scope="public")
-
-
-async def _no_such_resource(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-    raise MCPError(types.INVALID_PARAMS, "there are no resources here, only tools", {"uri": str(params.uri)})
+async def _targets_of(service: Service, principal_of: PrincipalOf, ctx: Context) -> list[str]:
+    """The names of the targets that a caller may use; who is not known is told of the inbox alone."""
+    try:
+        principal = await principal_of(ctx)
+        known = await service.targets.known_to(principal.owner, is_operator=False) if principal.owner else {}
+    except WakefulError:
+        known = {}
+    return [INBOX, *sorted(name for name in known if name != INBOX)]
 
 
 def http(service: Service, settings: Settings) -> list[BaseRoute]:
@@ -153,19 +150,24 @@ async def _called(
 ) -> types.CallToolResult:
     name, alarms = entry.name, service.of(principal.caller("mcp"))
     try:
-        if not principal.owner:  # to the service that means the operator, who sees all
-            raise Forbidden("this token does not name an owner", field="Authorization")
+        _check_owner(principal)
         principal.need(entry.scope)
         asked = _read(arguments, entry.takes)
         found = msgspec.to_builtins(await entry.run(entry.tools(alarms), asked))
     except WakefulError as error:
-        error.field = entry.names.get(error.field, error.field)
+        where, dot, field = error.field.rpartition(".")
+        error.field = f"{where}{dot}{entry.names.get(field, field)}"
         return _failed(await _lesson(alarms, entry, error, arguments))
     except Exception:
         log.exception("%s broke", name)
         return _failed(f"{name}: an internal error; the server's log has the details. It may not have been done.")
     text = msgspec.json.encode(found).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
+
+
+def _check_owner(principal: Principal) -> None:
+    if not principal.owner:  # to the service that means the operator, who sees all
+        raise Forbidden("this token does not name an owner", field="Authorization")
 
 
 def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import mcp_types as types
 import msgspec
 from msgspec import Struct
 
+from wakeful.alarm import is_fire_id
+from wakeful.alarm.create import POLICY_MOMENTS
 from wakeful.alarm.request import decode
 from wakeful.errors import (
     Forbidden,
@@ -21,22 +24,29 @@ from wakeful.errors import (
     WakefulError,
 )
 from wakeful.mcp import schemas
+from wakeful.mcp.json_schema import schema
 from wakeful.mcp.tools import Tools
 from wakeful.service import Alarms
 
 FRESH_FOR: Final = 3_600_000  # ms; lists are the same for everyone until the next release
+TARGETS_NAMED: Final = 10
+TARGET_NAME: Final = 40
 HINT: Final = 2000  # characters: a call with a longer message or payload is not repeated to its caller
+_ITEM: Final = re.compile(r"alarms\[([0-9]+)\]")
 INSTRUCTIONS: Final = """\
 wakeful is your alarm clock: it wakes you later, survives restarts, and retries. Use it to remind yourself, follow up, \
 check again tomorrow, run something every weekday, or retry after a rate limit.
 - Set: alarm_set {"when": "tomorrow at 9am", "wake_message": "Check the grant portal", "key": "grant-portal"}. Give a \
-key: repeating the call is then safe. Check in the answer how the time was understood. Put state into payload.
+key: repeating the call is then safe, and the key is accepted wherever an id is. Check in the answer how the time was \
+understood, and read `notes`. Put state into payload. Several at once: "alarms".
 - Times: "in 20 minutes", "tomorrow at 9am", "every weekday at 9am", cron, ISO with offset. Give timezone when you \
-mean local time. Every answer carries `now`.
+mean local time: without it the server's counts, usually UTC. Every answer carries `now`.
 - Wakes go to a target named by the operator, or to your inbox: alarm_inbox {"wait": 30} waits for the next one.
 - After a wake, do the work and call alarm_report with its fire_id: completed, failed (tried again), working (more \
-time), snooze. Unreported wakes from the inbox come again.
-- alarm_list and alarm_get (with why) show what is set and what happened; alarm_update and alarm_cancel change it."""
+time), snooze. Unreported wakes from the inbox come again. Alarms you set because of a wake: give its fire_id as \
+parent_fire.
+- alarm_agenda: what is next. alarm_history: what happened, what you missed. alarm_list and alarm_get (with why) show \
+what is set; alarm_update and alarm_cancel change it."""
 
 
 Hint = Callable[[Alarms, "ToolEntry", WakefulError, Mapping[str, Any]], Awaitable[str]]
@@ -69,8 +79,8 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
             name=self.name,
             title=self.title,
             description=self.about,
-            input_schema=schemas.schema(self.takes),
-            output_schema=schemas.schema(self.answers),
+            input_schema=schema(self.takes),
+            output_schema=schema(self.answers),
             annotations=types.ToolAnnotations(
                 title=self.title,
                 read_only_hint=self.scope == "read",
@@ -85,12 +95,12 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_set",
         title="Set an alarm",
-        about="Set an alarm, reminder, timer or recurring job that wakes you later with a message and your state. Give "
-        "a key, so that repeating the call does not set it twice. Example: "
-        '{"when": "every weekday at 9am", "timezone": "Europe/Berlin", "wake_message": "Morning brief", '
+        about="Set an alarm, reminder, timer or recurring job that wakes you later with a message and your state; or "
+        "up to 100 at once. Needs when and wake_message. Give a key, so that repeating the call does not set it twice. "
+        'Example: {"when": "every weekday at 9am", "timezone": "Europe/Berlin", "wake_message": "Morning brief", '
         '"key": "brief"}',
         takes=schemas.SetArguments,
-        answers=schemas.AlarmResult,
+        answers=schemas.SetResult,
         scope="write",
         run=Tools.set,
         names=schemas.RENAMED,
@@ -105,6 +115,25 @@ ENTRIES: Final = (
         run=Tools.list,
     ),
     ToolEntry(
+        name="alarm_agenda",
+        title="What is next",
+        about="What fires next, soonest first: each coming fire, those of series too.",
+        takes=schemas.AgendaArguments,
+        answers=schemas.AgendaResult,
+        scope="read",
+        run=Tools.agenda,
+    ),
+    ToolEntry(
+        name="alarm_history",
+        title="What happened",
+        about="What happened, newest first: outcomes, how late, what was missed, what waits. "
+        'What did I miss: {"since": "8h"}',
+        takes=schemas.HistoryArguments,
+        answers=schemas.HistoryResult,
+        scope="read",
+        run=Tools.history,
+    ),
+    ToolEntry(
         name="alarm_get",
         title="Show an alarm",
         about="One alarm: when it fires next, why it was late or did not fire, and its latest fires. With `part`, a "
@@ -117,9 +146,8 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_update",
         title="Change an alarm",
-        about="Change an alarm: its time, message, payload, target (action edit), or pause, resume or snooze it, or "
-        "skip its next fire. "
-        'Examples: {"id": "…", "when": "in 2 hours"}, {"id": "…", "action": "snooze", "for": "1h"}',
+        about="Change an alarm: move or edit it, pause, resume, snooze, skip its next fire, fire it now, retry it. "
+        'Examples: {"id": "…", "when": "10am"}, {"id": "…", "action": "snooze", "for": "1h"}',
         takes=schemas.UpdateArguments,
         answers=schemas.AlarmResult,
         scope="write",
@@ -128,10 +156,11 @@ ENTRIES: Final = (
     ),
     ToolEntry(
         name="alarm_cancel",
-        title="Cancel an alarm",
-        about="Cancel an alarm for good. One that has ended is returned unchanged.",
+        title="Cancel alarms",
+        about="Cancel for good: one by id, several by ids, or all pending ones by text, conversation or target. One "
+        "that has ended is returned unchanged.",
         takes=schemas.CancelArguments,
-        answers=schemas.AlarmResult,
+        answers=schemas.CancelResult,
         scope="write",
         run=Tools.cancel,
         destructive=True,
@@ -152,7 +181,7 @@ ENTRIES: Final = (
         name="alarm_inbox",
         title="Read your inbox",
         about="Take the wakes that wait for you, or wait up to 60 seconds for the next one. They are yours until "
-        'report_by: report each with alarm_report. Example: {"wait": 30}',
+        'report_by: report each with alarm_report, or in the next call with `done`. Example: {"wait": 30}',
         takes=schemas.InboxArguments,
         answers=schemas.InboxResult,
         scope="write",
@@ -163,8 +192,21 @@ ENTRIES: Final = (
 TOOLS: Final[Mapping[str, ToolEntry]] = {entry.name: entry for entry in ENTRIES}
 
 
-def listed(entries: Iterable[ToolEntry]) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[entry.tool() for entry in entries], ttl_ms=FRESH_FOR, cache_scope="public")
+def listed(entries: Iterable[ToolEntry], *, timezone: str, targets: Sequence[str]) -> types.ListToolsResult:
+    """The tools as one caller reads them: with the zone that counts without one, and the targets they may name."""
+    tools = [entry.tool() for entry in entries]
+    for tool in tools:
+        if tool.name == "alarm_set":
+            arguments = tool.input_schema["properties"]
+            arguments["timezone"]["description"] = f"The IANA time zone of the time. Default: {timezone}."
+            arguments["target"]["description"] = _targets_named(targets)
+    return types.ListToolsResult(tools=tools, ttl_ms=FRESH_FOR, cache_scope="private")
+
+
+def _targets_named(targets: Sequence[str]) -> str:
+    named = ", ".join([f"`{name}`" for name in targets if len(name) <= TARGET_NAME][:TARGETS_NAMED])
+    more = " and others" if len(targets) > TARGETS_NAMED else ""
+    return f"Where the wake goes: {named}{more}. Default: `inbox`, read with alarm_inbox."
 
 
 async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:
@@ -176,6 +218,8 @@ async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, argument
 
 async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     """Suggest the caller's own call with the error corrected, or a read-only call; never an invented one."""
+    if again := await repaired(alarms, entry, error, arguments):
+        return again
     if isinstance(error, Forbidden | NotFound | TooMany):
         return look("alarm_list", {"status": "all"})
     if corrected := correction(entry, error, arguments, when="when"):
@@ -187,9 +231,54 @@ async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments
     return look("alarm_list", {"status": "all"})
 
 
+async def repaired(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+    """Return the call with what was refused said otherwise, in whichever of its fields, also for one of several."""
+    said, at = _part_at_fault(error, arguments)
+    changes = error.repair or await _end_meant(alarms, error, {**arguments, **said})
+    if not changes:
+        return ""
+    again = _changed(said, changes)
+    if at is not None:
+        several = list(arguments["alarms"])
+        again = {**arguments, "alarms": [*several[:at], again, *several[at + 1 :]]}
+    again_said = call(entry.name, again)
+    return f"Your call corrected: {again_said}" if len(again_said) <= HINT else ""
+
+
+def _part_at_fault(error: WakefulError, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
+    """The arguments that an error is about: all of them, or those of one alarm of several, and which it is."""
+    item, several = _ITEM.match(error.field), arguments.get("alarms")
+    if item is None or not isinstance(several, list):
+        return arguments, None
+    one = several[int(item[1])]
+    return (one, int(item[1])) if isinstance(one, Mapping) else ({}, None)
+
+
+def _changed(said: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**said, **changes}
+    if isinstance(changes.get("policy"), Mapping):
+        merged["policy"] = {**said.get("policy", {}), **changes["policy"]}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+async def _end_meant(alarms: Alarms, error: WakefulError, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The moment that was meant where a bound of a policy is a phrase: "friday" ends with that day."""
+    name, policy = error.field.partition("policy.")[2], said.get("policy")
+    phrase = policy.get(name) if isinstance(policy, Mapping) else None
+    if name not in POLICY_MOMENTS or not isinstance(phrase, str):
+        return {}
+    tried = (f"{phrase} at 23:59", phrase) if name == "ends_at" else (phrase,)
+    for text in tried:
+        with contextlib.suppress(InvalidRequest):
+            found = (await alarms.parse(text, timezone=str(said.get("timezone") or ""))).fire_at
+            if found is not None:
+                return {"policy": {name: found.isoformat()}}
+    return {}
+
+
 def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
     """Return the call with a corrected time or, for a read-only call, without the wrong argument."""
-    if isinstance(error, InvalidSchedule) and error.meant and when in arguments:
+    if isinstance(error, InvalidSchedule) and error.meant and error.field == when and when in arguments:
         again = call(entry.name, {**arguments, when: error.meant[0]})
         return f"Your call with another {when}: {again}" if len(again) <= HINT else ""
     if entry.harmless and error.field in arguments:
@@ -206,7 +295,7 @@ def look(name: str, arguments: Mapping[str, Any]) -> str:
 
 async def _exists(alarms: Alarms, id: str) -> bool:
     try:
-        if "@" in id:
+        if is_fire_id(id):
             await alarms.fire_of(id)
         else:
             await alarms.get(id)

@@ -7,47 +7,99 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from wakeful.alarm.model import AlarmStatus, Cost, FireStatus
+from wakeful.alarm.model import AlarmStatus, CatchUp, Cost, FireStatus
 from wakeful.alarm.outcome import ReportOutcome
-from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, Span
+from wakeful.alarm.request import Count, CreateRequest, EditRequest, Moment, OnConflict, PolicyRequest, Span
 from wakeful.mcp.arguments import arguments, offered
+from wakeful.service.history import HistoryStatus
 
 INBOX_LIMIT: Final = 5
 LIST_LIMIT: Final = 50
+SET_LIMIT: Final = 100
 LONGEST_WAIT: Final = 60
+LONGEST_PIECE: Final = 32_768
 
 
 def _about(text: str, *examples: Any) -> Meta:
     return Meta(description=text, examples=list(examples) or None)
 
 
-Payload = Annotated[dict[str, Any], _about("State to get back with the wake, unchanged; at most 128 KiB.", {"page": 3})]
+Payload = Annotated[dict[str, Any], _about("State to get back with the wake, unchanged; at most 128 KiB.")]
 TargetName = Annotated[
-    str, _about("The name of a configured target, never a URL. Default: `inbox`, read with alarm_inbox.", "inbox")
+    str, _about("The name of a configured target, never a URL. Default: `inbox`, read with alarm_inbox.")
 ]
+Zone = Annotated[str, _about("The IANA time zone of the time. Default: the server's, usually UTC.")]
 Failures = Annotated[int, Meta(ge=0, le=1000, description="How often a failed delivery is tried again.")]
-AlarmId = Annotated[str, _about("An alarm's id, from alarm_set or alarm_list.")]
+Parent = Annotated[str, _about("The `fire_id` of the wake that made you set this: chains of wakes are bounded by it.")]
+AlarmId = Annotated[str, _about("An alarm's id or key.")]
 Note = Annotated[str, _about("The reason, kept for later.")]
+Since = Annotated[str | float, _about("From this moment on (RFC 3339, unix seconds), or how long ago.", "8h")]
 
 
 Policy = arguments(
     "Policy",
     PolicyRequest,
     offered(PolicyRequest),
+    other={
+        "catch_up": Annotated[CatchUp, _about("After downtime: fire once for what was missed, or skip it.")],
+        "expires": Annotated[Span, _about("No attempt later than this after its time.")],
+        "report_within": Annotated[Span, _about("How long to wait for a report.")],
+        "starts_at": Annotated[Moment, _about("No fire before this moment (RFC 3339).")],
+        "ends_at": Annotated[Moment, _about("No fire after it.")],
+        "max_fires": Annotated[Count, _about("End after so many fires.")],
+        "wakes_per_hour": Annotated[Count, _about("Most wakes in an hour.")],
+        "wakes_per_day": Annotated[Count, _about("Most wakes in a day.")],
+    },
     about="What to do when things go wrong.",
 )
-EDITABLE: Final = offered(EditRequest)
+EDITABLE: Final = (*offered(EditRequest), "kind")
 RENAMED: Final = {"idempotency_key": "key"}  # of a request, as an agent knows it
-_FOR_AGENTS: Final = {"payload": Payload, "target": TargetName, "max_failures": Failures, "policy": Policy}
+_FOR_AGENTS: Final = {
+    "payload": Payload,
+    "target": TargetName,
+    "timezone": Zone,
+    "max_failures": Failures,
+    "policy": Policy,
+    "parent_fire": Parent,
+    "when": Annotated[
+        str, _about("A phrase, duration, ISO time with offset, cron or RRULE.", "in 20 minutes", "every weekday at 9am")
+    ],
+    "wake_message": Annotated[str, _about("What the wake says; its reader may know nothing else.")],
+    "idempotency_key": Annotated[str, _about("Your name for this alarm; usable as its id. Repeating sets no second.")],
+    "on_conflict": Annotated[
+        OnConflict,
+        _about("When the key is taken: return that alarm, replace it, or refuse. Default: refuse unless the same."),
+    ],
+    "label": Annotated[str, _about("A short name for people.")],
+    "conversation_id": Annotated[str, _about("Its conversation; the wake carries it.")],
+}
 _FIRST: Final = ("when", "wake_message", "idempotency_key", "on_conflict")  # what an agent should read first
+
+
+class SetMany(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    alarms: (
+        Annotated[
+            list[dict[str, Any]],
+            Meta(
+                min_length=1,
+                max_length=SET_LIMIT,
+                description="Several at once, all or none, each with these arguments; those beside the list hold "
+                "for all.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
 SetArguments = arguments(
     "SetArguments",
     CreateRequest,
     (*_FIRST, *(name for name in offered(CreateRequest) if name not in _FIRST)),
-    required=_FIRST[:2],
     renamed=RENAMED,
     other=_FOR_AGENTS,
+    base=SetMany,
 )
+REQUIRED_TO_SET: Final = _FIRST[:2]
 
 
 class ListArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -55,15 +107,27 @@ class ListArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Literal["pending", AlarmStatus, "all"],
         _about("`pending`: active or paused."),
     ] = "pending"
-    text: Annotated[str, _about("A part of the label or the message, in any case.", "grant")] = ""
+    text: Annotated[str, _about("A part of the label, the message or the key.")] = ""
     target: Annotated[str, _about("Only alarms of this target.")] = ""
     conversation_id: Annotated[str, _about("Only alarms of this conversation.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="The most to return; long ones come in pages.")] = 10
+    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="The most to return.")] = 10
     cursor: Annotated[str, _about("`next_cursor` of the previous page.")] = ""
 
 
+class AgendaArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    hours: Annotated[float, Meta(gt=0, le=24 * 366, description="How far to look ahead.")] = 24
+    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="The most to return.")] = 20
+
+
+class HistoryArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    since: Since | UnsetType = UNSET
+    status: Annotated[Literal["", HistoryStatus], _about("Only these.")] = ""
+    target: Annotated[str, _about("Only fires of this target.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="The most to return.")] = 20
+
+
 class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    id: Annotated[str, _about("An alarm's id, or a fire's (<alarm id>@<milliseconds>) for that fire alone.")]
+    id: Annotated[str, _about("An alarm's id or key, or a fire's id for that fire alone.")]
     part: (
         Annotated[
             Literal["wake_message", "payload", "facts", "result"],
@@ -72,33 +136,61 @@ class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         | UnsetType
     ) = UNSET
     offset: Annotated[int, Meta(ge=0, le=2**31 - 1, description="With `part`: the character to start at.")] = 0
+    length: (
+        Annotated[int, Meta(ge=1, le=LONGEST_PIECE, description="With `part`: the most bytes to return at once.")]
+        | UnsetType
+    ) = UNSET
 
 
 class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    id: AlarmId
+    id: Annotated[str, _about("An alarm's id or key; to retry, also a fire's id.")]
     action: Annotated[
-        Literal["edit", "pause", "resume", "snooze", "skip"],
+        Literal["edit", "pause", "resume", "snooze", "skip", "fire", "retry"],
         _about(
-            "edit: change the fields given. snooze: put the next fire off, with `for`. skip: no next fire, the "
-            "series goes on. pause, resume."
+            "edit: change the fields given. snooze: with `for` or `until`. skip: no next fire, the series goes on. "
+            "fire: one more wake now. retry: a failed fire again."
         ),
     ] = "edit"
     version: (
-        Annotated[int, Meta(ge=1, le=2**31 - 1, description="With edit: only if the alarm is still at this version.")]
-        | UnsetType
+        Annotated[int, Meta(ge=1, le=2**31 - 1, description="With edit: only if still at this version.")] | UnsetType
     ) = UNSET
-    wait: Annotated[Span, _about("With snooze: how long from now.", "1h")] | UnsetType = msgspec.field(
+    wait: Annotated[Span, _about("With snooze: how long from now.")] | UnsetType = msgspec.field(
         default=UNSET, name="for"
     )
-    at: Annotated[str, _about("With skip: the `next_fire_at` meant; no other is skipped.")] | UnsetType = UNSET
+    until: Annotated[str, _about("With snooze: until when.", "tomorrow at 9am")] | UnsetType = UNSET
+    at: Annotated[str, _about("With skip: the `next_fire_at` meant.")] | UnsetType = UNSET
     reason: Note | UnsetType = UNSET
 
 
-UpdateArguments = arguments("UpdateArguments", EditRequest, EDITABLE, other=_FOR_AGENTS, base=ActArguments)
+def _as_set(kind: Any, about: str = "As in alarm_set.") -> Any:
+    return Annotated[kind, _about(about)]
+
+
+# The words stand in alarm_set: here only what is different.
+_EDITED: Final = {
+    "when": _as_set(str, 'As in alarm_set. A time of day alone ("10am") moves that and keeps the days.'),
+    "kind": _as_set(Literal["once", "cron"], "Needed to make a series fire once, or the other way round."),
+    "wake_message": _as_set(str),
+    "payload": _as_set(dict[str, Any]),
+    "target": _as_set(str),
+    "timezone": _as_set(str),
+    "label": _as_set(str),
+    "conversation_id": _as_set(str),
+    "max_failures": Annotated[int, Meta(ge=0, le=1000, description="As in alarm_set.")],
+    "policy": _as_set(dict[str, Any], "Only the fields named here change; null takes one out."),
+}
+UpdateArguments = arguments("UpdateArguments", EditRequest, EDITABLE, other=_EDITED, base=ActArguments)
 
 
 class CancelArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    id: AlarmId
+    id: AlarmId | UnsetType = UNSET
+    ids: Annotated[list[str], Meta(min_length=1, max_length=100, description="Several ids or keys.")] | UnsetType = (
+        UNSET
+    )
+    text: Annotated[str, _about("All that have this in the label, the message or the key.")] = ""
+    conversation_id: Annotated[str, _about("All of this conversation.")] = ""
+    target: Annotated[str, _about("All of this target.")] = ""
+    dry_run: Annotated[bool, _about("Cancel nothing: say which it would be.")] = False
     reason: Note = ""
 
 
@@ -106,21 +198,26 @@ class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     fire_id: Annotated[str, _about("`fire_id` of the wake.")]
     outcome: Annotated[
         ReportOutcome,
-        _about("failed is tried again by the retry policy; working asks for more time; snooze wakes you again later."),
+        _about(
+            "completed: done. failed: tried again by the retry policy. working: not done yet, report_by moves. "
+            "snooze: wake me again later, with `for`."
+        ),
     ]
-    result: Annotated[str, _about("With completed or working: what you did.", "3 new grants, mailed to Ana")] = ""
-    reason: Annotated[str, _about("With failed: what went wrong.", "the portal answered 503")] = ""
-    wait: Annotated[Span, _about("With snooze: how long.", "15m")] | UnsetType = msgspec.field(
-        default=UNSET, name="for"
-    )
-    cost: Annotated[Cost, _about("What it cost, for budgets of cost.", 0.12)] | UnsetType = UNSET
+    result: Annotated[str, _about("With completed or working: what you did.")] = ""
+    reason: Annotated[str, _about("With failed: what went wrong.")] = ""
+    wait: Annotated[Span, _about("With snooze: how long.")] | UnsetType = msgspec.field(default=UNSET, name="for")
+    cost: Annotated[Cost, _about("What it cost, for budgets.")] | UnsetType = UNSET
 
 
 class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    wait: Annotated[
-        float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait if there is no wake yet.", examples=[30])
-    ] = 0
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait if there is no wake yet.")] = 0
     limit: Annotated[int, Meta(ge=1, le=INBOX_LIMIT, description="The most wakes to take.")] = INBOX_LIMIT
+    conversation_id: Annotated[str, _about("Only wakes of this conversation; the others stay.")] = ""
+    target: Annotated[str, _about("Another inbox, by its name.")] = ""
+    done: Annotated[
+        dict[str, str],
+        _about("Earlier wakes to report as completed first: by fire_id, with what came of each."),
+    ] = {}
 
 
 # Answers
@@ -145,6 +242,8 @@ class AgentAlarm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     conversation_id: str = ""
     wake_message: Cut = ""
     payload: Any = None
+    policy: dict[str, Any] = {}
+    max_failures: int | UnsetType = UNSET
     version: int = 0
     fire_count: int = 0
     failure_count: int = 0
@@ -172,11 +271,16 @@ class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     report_by: Annotated[
         str, _about("Without a report by then it returns to the inbox, as often as a failure is retried.")
     ] = ""
-    attempt: Annotated[int, _about("How often it has been handed out.")] = 1
+    attempt: Annotated[int, _about("How often it has been handed out.")]
     late_ms: Annotated[int, _about("Milliseconds from its scheduled time until you got it.")]
-    missed: Annotated[int, _about("Later fires of its series that were missed and get no wake of their own.")] = 0
+    missed: Annotated[int, _about("Later fires of its series that were missed and get no wake of their own.")]
+    number: Annotated[int, _about("Which fire of its alarm this is.")]
+    max_fires: Annotated[int, _about("Of how many at most.")] = 0
+    previous: Annotated[str, _about("What became of the fire before.")] = ""
+    next_fire_at: Annotated[str, _about("When the alarm fires next, in UTC.")] = ""
     message: Cut
     payload: Any = None
+    key: str = ""
     label: str = ""
     conversation_id: str = ""
 
@@ -191,6 +295,16 @@ class Result(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     alarm: AgentAlarm
+    fire_id: Annotated[str, _about("The fire that is tried again.")] = ""
+    in_flight: Annotated[
+        bool, _about("A delivery is under way or its reader has the wake: that one attempt may still happen.")
+    ] = False
+
+
+class SetResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    alarm: AgentAlarm | UnsetType = UNSET
+    ids: Annotated[list[str], _about("Of several, in the order they were asked for.")] = []
+    alarms: Annotated[list[AgentAlarm], _about("Of several, as many as there is room for.")] = []
     deduped: Annotated[bool, _about("The key was taken: this is the alarm that has it.")] = False
     similar: Annotated[
         str, _about("The id of an active alarm with the same message and time: cancel one if you meant one.")
@@ -198,6 +312,47 @@ class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     in_flight: Annotated[
         bool, _about("A delivery is under way or its reader has the wake: that one attempt may still happen.")
     ] = False
+
+
+class CancelResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    alarm: AgentAlarm | UnsetType = UNSET
+    alarms: Annotated[list[AgentAlarm], _about("Of several, as many as there is room for.")] = []
+    cancelled: int = 0
+    would_cancel: Annotated[int, _about("With dry_run: how many it would be.")] = 0
+    in_flight: Annotated[bool, _about("As in alarm_update.")] = False
+
+
+class AgendaEntry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    at: Utc
+    local: Local
+    alarm_id: str
+    target: str
+    key: str = ""
+    label: str = ""
+    message: str = ""
+
+
+class AgendaResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    agenda: Annotated[list[AgendaEntry], _about("The soonest first.")]
+    more: bool = False
+
+
+class HistoryLine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    id: Annotated[str, _about("A fire's id, or an alarm's that has not fired.")]
+    status: str
+    scheduled_for: Utc
+    late_ms: Annotated[int, _about("From then until it was first tried.")] = 0
+    count: Annotated[int, _about("Of skipped ones: how many in a row.")] = 1
+    reason: str = ""
+    attempts: int = 0
+    outcome: Annotated[str, _about("What was reported, or the error; cut.")] = ""
+    message: str = ""
+
+
+class HistoryResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    history: Annotated[list[HistoryLine], _about("The newest first.")]
+    missed: Annotated[int, _about("Fires among these that passed without a wake.")] = 0
+    more: bool = False
 
 
 class ListResult(Result, frozen=True, omit_defaults=True, kw_only=True):
@@ -222,40 +377,3 @@ class ReportResult(Result, frozen=True, omit_defaults=True, kw_only=True):
 
 class InboxResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     wakes: list[WakeView]
-
-
-def given(value: Struct) -> dict[str, Any]:
-    """The fields that were given, by their names in Python."""
-    fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    return {name: found for name, found in fields.items() if found is not UNSET}
-
-
-_ANY: Final = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean")]}
-
-
-def schema(kind: type[Struct]) -> dict[str, Any]:
-    """The JSON schema of a type in one piece: no references, no titles."""
-    made = msgspec.json.schema(kind)
-    parts = made.pop("$defs")
-    found: dict[str, Any] = _inlined(made, parts)
-    return found
-
-
-def _inlined(node: Any, parts: dict[str, Any]) -> Any:
-    if isinstance(node, list):
-        return [_inlined(item, parts) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        more = {name: value for name, value in node.items() if name != "$ref"}
-        return _inlined(parts[node["$ref"].rpartition("/")[2]], parts) | more
-    shown = {name: _inlined(value, parts) for name, value in node.items() if not _noise(name, value)}
-    if "enum" in shown:
-        shown.setdefault("type", "string")
-    if isinstance(shown.get("properties"), dict):
-        shown["properties"] = {name: value or _ANY for name, value in shown["properties"].items()}
-    return shown
-
-
-def _noise(name: str, value: Any) -> bool:
-    return (name == "title" and isinstance(value, str)) or (name == "default" and value in ("", [], 0, None, False))

@@ -12,7 +12,7 @@ from wakeful.alarm import Task
 from wakeful.alarm.task import moment_of
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.mcp import views
-from wakeful.mcp.schemas import given
+from wakeful.mcp.json_schema import given
 from wakeful.mcp.task_schemas import (
     PAGE,
     DoneResult,

@@ -1,137 +1,97 @@
-"""The seven tools: each reads its arguments, calls one verb of the service, and describes the result."""
+"""The tools that do something: each reads its arguments, calls one verb of the service, and describes the result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from wakeful.alarm import Alarm, coming, parse_fire_id
-from wakeful.alarm.model import PENDING
+from wakeful.alarm import INBOX, Alarm, Fire
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
-from wakeful.errors import InvalidRequest, NotFound
-from wakeful.http import operations
+from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.mcp import views
+from wakeful.mcp.json_schema import given
+from wakeful.mcp.look_tools import HEAD, LookTools, that_fit
 from wakeful.mcp.schemas import (
     EDITABLE,
     RENAMED,
+    REQUIRED_TO_SET,
     ActArguments,
-    AgentAlarm,
     AlarmResult,
     CancelArguments,
-    GetArguments,
-    GetResult,
+    CancelResult,
     InboxArguments,
     InboxResult,
-    ListArguments,
-    ListResult,
     ReportArguments,
     ReportResult,
-    given,
+    SetArguments,
+    SetResult,
 )
 from wakeful.mcp.views import BUDGET, TextBudget
-from wakeful.service import Alarms, Changed, Created
+from wakeful.schedule.time_of_day import time_of_day
+from wakeful.service import Cancelled, Changed, Created
 
-NUMBERS: Final = 80  # bytes of each wake that tell how late it is
-PIECE: Final = 4800  # bytes of a long text read in pieces
+NUMBERS: Final = 340  # bytes of each wake that tell how late it is and where it stands in its series
 NAMES: Final = {mine: theirs for theirs, mine in RENAMED.items()}
 _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "edit": (*EDITABLE, "version"),
     "pause": ("reason",),
     "resume": (),
-    "snooze": ("wait",),
+    "snooze": ("wait", "until"),
     "skip": ("at",),
+    "fire": (),
+    "retry": (),
 }
 
 
-class Tools:
+class Tools(LookTools):
     """The tools for one caller."""
 
-    def __init__(self, alarms: Alarms) -> None:
-        self._alarms = alarms
-        self._service = alarms.service
-
-    async def set(self, asked: Any) -> AlarmResult:
-        asked_for = {NAMES.get(name, name): value for name, value in _said(asked).items()}
-        request = request_of(CreateRequest, asked_for)
-        on_conflict = request.on_conflict
+    async def set(self, asked: Any) -> SetResult:
+        if asked.alarms is not UNSET:
+            return await self._set_many(asked)
+        _check_required(given(asked))
+        request = _request(asked)
         added = await self._alarms.create(request)
+        alarm, notes = added.alarm, await self._alarms.notes(added.alarm, request)
         if not added.deduped:
-            return await self._set(added, await self._alarms.similar(request, added.alarm))
-        if on_conflict == "replace":
-            return await self._alarm("Replaced", added.alarm, deduped=True, in_flight=added.in_flight)
-        if added.alarm.finished:
-            what = f"Nothing was set: the key belongs to an alarm that is {added.alarm.status}"
-            note = 'To set it again, repeat the call with "on_conflict": "replace", or use another key.'
-            return await self._alarm(what, added.alarm, deduped=True, notes=[note])
-        return await self._alarm("It exists already and was not changed", added.alarm, deduped=True)
+            like = await self._alarms.similar(request, alarm)
+            if like is not None:
+                notes.append(f"Alarm {like.id} has the same message and time: cancel one if you meant one.")
+            return await self._set("Set", alarm, notes, similar=like.id if like else "")
+        if request.on_conflict == "replace":
+            return await self._set("Replaced", alarm, notes, deduped=True, in_flight=added.in_flight)
+        if alarm.finished and request.on_conflict is None:
+            raise _ended(alarm)
+        return await self._set("It exists already and was not changed", alarm, notes, deduped=True)
 
-    async def _set(self, added: Created, like: Alarm | None) -> AlarmResult:
-        alarm, notes = added.alarm, [*added.notes]
-        if like is not None:
-            notes.append(f"Alarm {like.id} has the same message and time: cancel one if you meant one.")
-        if not (await self._service.targets.served()).get(alarm.target):
-            notes.append(f"No running worker serves {alarm.target!r} yet: it fires once one does (`wakeful serve`).")
-        return await self._alarm("Set", alarm, similar=like.id if like else "", notes=notes)
+    async def _set(self, what: str, alarm: Alarm, notes: Sequence[str], **more: Any) -> SetResult:
+        return SetResult(**await self._said(what, alarm, notes), **more)
 
-    async def list(self, asked: ListArguments) -> ListResult:
-        statuses: Any = {"all": (), "pending": PENDING}.get(asked.status, (asked.status,))
-        found = await self._alarms.find(
-            status=statuses,
-            text=asked.text,
-            target=asked.target,
-            conversation_id=asked.conversation_id,
-            cursor=views.cursor(asked.cursor),
-            limit=asked.limit,
-            most=operations.PAGE_SIZE,
-        )
-        shown: list[AgentAlarm] = []
-        room = BUDGET - 400
-        for alarm in found:
-            line = views.brief(alarm)
-            room -= len(msgspec.json.encode(line)) + 1
-            if room < 0 and shown:
-                break
-            shown.append(line)
-        last = found[len(shown) - 1] if len(shown) < len(found) else None
-        further = found.further if last is None else (last.created_at, last.id)
-        more = further is not None
-        what = f"{len(shown)} alarms, newest first" if len(shown) != 1 else "1 alarm"
-        kind = "" if asked.status == "all" else f" ({asked.status})"
-        return ListResult(
-            summary=f"{what}{kind}." + (" There are more: call again with cursor." if more else ""),
+    async def _set_many(self, asked: Any) -> SetResult:
+        shared = {name: value for name, value in given(asked).items() if name != "alarms"}
+        requests = [_item(at, shared, one) for at, one in enumerate(asked.alarms)]
+        added = await self._alarms.create_many(requests)
+        for at, one in enumerate(added):
+            if one.deduped and one.alarm.finished and requests[at].on_conflict is None:
+                raise _ended(one.alarm)
+        ids = [one.alarm.id for one in added]
+        lines = that_fit((views.brief(one.alarm) for one in added), BUDGET - 2 * HEAD - 40 * len(ids))
+        notes: dict[str, None] = {}
+        for one, request in zip(added, requests, strict=True):
+            notes |= dict.fromkeys(await self._alarms.notes(one.alarm, request))
+        if len(lines) < len(ids):
+            notes['There was no room for all of them; alarm_list {"limit": 50} shows the rest.'] = None
+        known = sum(one.deduped for one in added)
+        told = f" {known} of them existed already." if known else ""
+        return SetResult(
+            summary=f"Set {len(ids)} alarms, all of them.{told} {_soonest(added)}".rstrip(),
             now=await self._now(),
-            alarms=shown,
-            next_cursor="" if further is None else views.cursor_of(*further),
-        )
-
-    async def get(self, asked: GetArguments) -> GetResult:
-        try:
-            return await self._got(asked)
-        except NotFound as error:  # be it an alarm or a fire: here it is called id
-            raise NotFound(error.message, field="id", fix=error.fix) from None
-
-    async def _got(self, asked: GetArguments) -> GetResult:
-        alarm_id = parse_fire_id(asked.id)[0] if "@" in asked.id else asked.id
-        alarm = await self._alarms.get(alarm_id)
-        if asked.part is not UNSET:
-            return await self._part(alarm, asked.id, asked.part, asked.offset)
-        why = await self._alarms.why(asked.id)
-        one = [await self._alarms.fire_of(asked.id)] if "@" in asked.id else None
-        fires = one or await self._alarms.fires(alarm.id, limit=3)
-        room = TextBudget()
-        return GetResult(
-            summary=f"{views.words(alarm)}. {views.ahead(alarm, why.now)}",
-            now=views.utc(why.now),
-            why=room.text(why.summary, 800, "why", views.part_call(asked.id, "facts")),
-            alarm=views.alarm_view(alarm, room, message=900, payload=900),
-            next_fires=[views.local(at, alarm.timezone) for at in _next(alarm, 3)],
-            fires=[views.fire_view(fire, room) for fire in fires],
-            notes=room.notes,
+            ids=ids,
+            alarms=lines,
+            notes=list(notes)[:3],
         )
 
     async def update(self, asked: ActArguments) -> AlarmResult:
@@ -143,20 +103,75 @@ class Tools:
             case "resume":
                 return await self._changed("Resumed", await self._alarms.resume(asked.id))
             case "snooze":
-                if asked.wait is UNSET:
-                    raise InvalidRequest("a snooze needs a length", field="for", fix='Give "for", such as "1h".')
-                return await self._changed("Snoozed", await self._alarms.snooze(asked.id, asked.wait))
+                return await self._snooze(asked)
             case "skip":
                 meant = asked.at if asked.at is not UNSET else None
                 return await self._changed("Skipped the next fire", await self._alarms.skip(asked.id, at=meant))
-        version = asked.version if asked.version is not UNSET else None
-        fields = {name: value for name, value in _said(asked).items() if name in EDITABLE}
-        changed = await self._alarms.edit(asked.id, request_of(EditRequest, fields), version=version)
-        return await self._changed("Changed", changed)
+            case "fire":
+                return AlarmResult(**await self._said("Fires now, once more, as", await self._alarms.fire(asked.id)))
+            case "retry":
+                return await self._retry(asked.id)
+        return await self._edit(asked)
 
-    async def cancel(self, asked: CancelArguments) -> AlarmResult:
-        done = await self._alarms.cancel(asked.id, reason=asked.reason)
-        return await self._changed("Cancelled" if done.status == "cancelled" else "It had ended already", done)
+    async def _edit(self, asked: ActArguments) -> AlarmResult:
+        version = asked.version if asked.version is not UNSET else None
+        fields = {name: value for name, value in given(asked).items() if name in EDITABLE}
+        before = await self._alarms.get(asked.id)
+        request = request_of(EditRequest, fields)
+        changed = await self._alarms.edit(before.id, request, version=version)
+        notes = await self._alarms.notes(changed, request)
+        if changed.kind != before.kind:
+            now_it = "fires once and never again" if changed.kind == "once" else "is a series"
+            notes.insert(0, f"It was {views.words(before)}, and now it {now_it}.")
+        elif views.day(changed) != views.day(before) and "when" in fields and time_of_day(fields["when"]) is not None:
+            notes.insert(0, f"It was {views.words(before)}: a time of day alone is the next one. Give the day as well.")
+        return AlarmResult(**await self._said("Changed", changed, notes), in_flight=changed.in_flight)
+
+    async def _snooze(self, asked: ActArguments) -> AlarmResult:
+        wait = None if asked.wait is UNSET else asked.wait
+        until = None if asked.until is UNSET else asked.until
+        if (wait is None) == (until is None):
+            fix = 'Give "for", such as "1h", or "until", such as "tomorrow at 9am".'
+            raise InvalidRequest("a snooze needs a length or an end", field="for", fix=fix)
+        return await self._changed("Snoozed", await self._alarms.snooze(asked.id, wait, until=until))
+
+    async def _retry(self, id: str) -> AlarmResult:
+        try:
+            fire = await self._alarms.retry(id)
+        except (NotFound, Conflict) as error:
+            error.field = "id"
+            raise
+        return AlarmResult(**await self._said("Tried again", await self._alarms.get(fire.alarm_id)), fire_id=fire.id)
+
+    async def cancel(self, asked: CancelArguments) -> CancelResult:
+        named = given(asked)
+        ids = [*([named["id"]] if "id" in named else []), *named.get("ids", [])]
+        filters = {name: named[name] for name in ("text", "conversation_id", "target")}
+        if len(ids) == 1 and not asked.dry_run and not any(filters.values()):
+            done = await self._alarms.cancel(ids[0], reason=asked.reason)
+            what = "Cancelled" if done.status == "cancelled" else "It had ended already"
+            return CancelResult(
+                **await self._said(what, done), cancelled=int(done.status == "cancelled"), in_flight=done.in_flight
+            )
+        return await self._cancelled(
+            await self._alarms.cancel_many(ids, **filters, reason=asked.reason, dry_run=asked.dry_run)
+        )
+
+    async def _cancelled(self, done: Cancelled) -> CancelResult:
+        shown = that_fit(views.brief(alarm) for alarm in done.alarms)
+        number = len(done.alarms)
+        what = f"{number} alarms" if number != 1 else "1 alarm"
+        told = f"{what} would be cancelled; nothing was." if done.dry_run else f"{what} cancelled."
+        notes = [f"{number - len(shown)} more are not shown."] if len(shown) < number else []
+        return CancelResult(
+            summary=told,
+            now=await self._now(),
+            alarms=shown,
+            cancelled=0 if done.dry_run else number,
+            would_cancel=number if done.dry_run else 0,
+            in_flight=bool(done.in_flight),
+            notes=notes,
+        )
 
     async def report(self, asked: ReportArguments) -> ReportResult:
         wait = asked.wait if asked.wait is not UNSET else None
@@ -172,66 +187,108 @@ class Tools:
             ) from None
         alarm = await self._alarms.get(fire.alarm_id)
         now, room = await self._service.now(), TextBudget()
-        again = await self._alarms.retry_at(fire)
-        then = f"It is tried again at {views.utc(again)}." if again else views.ahead(alarm, now)
         return ReportResult(
-            summary=f"Noted: the fire is {fire.status}. {then}",
+            summary=f"Noted: the fire is {fire.status}. {await self._then(alarm, fire)}",
             now=views.utc(now),
             fire=views.fire_view(fire, room, result=600),
             alarm=views.alarm_view(alarm, room, message=600, payload=0),
             notes=room.notes,
         )
 
+    async def _then(self, alarm: Alarm, fire: Fire) -> str:
+        again = await self._alarms.retry_at(fire)
+        if again:
+            return f"It is tried again at {views.utc(again)}."
+        if fire.status == "delivered" and fire.report_by is not None:
+            return f"Report its end by {views.utc(fire.report_by)}."
+        return views.ahead(alarm, await self._service.now())
+
     async def inbox(self, asked: InboxArguments) -> InboxResult:
-        found = await self._alarms.inbox(limit=asked.limit, wait=asked.wait)
+        target = asked.target or INBOX
+        found = await self._alarms.inbox(
+            limit=asked.limit,
+            wait=asked.wait,
+            target=target,
+            conversation_id=asked.conversation_id,
+            done=asked.done,
+        )
         room = TextBudget()
-        each = (BUDGET - 400) // max(1, len(found)) - NUMBERS
+        each = (BUDGET - HEAD) // max(1, len(found)) - NUMBERS
         wakes = [views.wake_view(taken, room, each=each) for taken in found]
         what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
-        then = "Do the work, then call alarm_report with each fire_id." if wakes else "Nothing is due."
-        return InboxResult(summary=f"{what}. {then}", now=await self._now(), wakes=wakes, notes=room.notes)
+        reported = f" {len(asked.done)} reported as completed." if asked.done else ""
+        notes = [] if wakes else await self._alarms.due_notes(target)
+        then = "Do the work, then call alarm_report with each fire_id." if wakes else ""
+        if not wakes and not notes:
+            then = "Nothing is due."
+        summary = " ".join(filter(None, (f"{what}.{reported}", then, *notes[:1])))
+        return InboxResult(summary=summary, now=await self._now(), wakes=wakes, notes=[*room.notes, *notes])
 
     async def _changed(self, what: str, done: Changed) -> AlarmResult:
-        return await self._alarm(what, done, in_flight=done.in_flight)
+        notes = await self._alarms.notes(done)
+        return AlarmResult(**await self._said(what, done, notes), in_flight=done.in_flight)
 
-    async def _alarm(self, what: str, alarm: Alarm, *, notes: Sequence[str] = (), **more: Any) -> AlarmResult:
+    async def _said(self, what: str, alarm: Alarm, notes: Sequence[str] = ()) -> dict[str, Any]:
+        """What every answer about one alarm says."""
         now, room = await self._service.now(), TextBudget()
-        return AlarmResult(
-            summary=f"{what}: {views.words(alarm)}. {views.ahead(alarm, now)}",
-            now=views.utc(now),
-            alarm=views.alarm_view(alarm, room, message=600, payload=600),
-            notes=[*notes, *room.notes],
-            **more,
-        )
+        return {
+            "summary": f"{what}: {views.words(alarm)}. {views.ahead(alarm, now)}",
+            "now": views.utc(now),
+            "alarm": views.alarm_view(alarm, room, message=600, payload=600),
+            "notes": [*notes, *room.notes],
+        }
 
-    async def _part(self, alarm: Alarm, id: str, part: str, offset: int) -> GetResult:
-        text = await self._text(alarm, id, part)
-        kept = views.cut(text[offset:], PIECE)
-        end = offset + len(kept) - (1 if kept != text[offset:] else 0)
-        more = end < len(text)
-        return GetResult(
-            summary=f"{part}: characters {offset} to {end} of {len(text)}."
-            + (" Call again with offset." if more else ""),
-            now=await self._now(),
-            part=part,
-            text=kept.removesuffix("…") if more else kept,
-            next_offset=end if more else 0,
-        )
 
-    async def _text(self, alarm: Alarm, id: str, part: str) -> str:
-        if part == "facts":
-            why = await self._alarms.why(id)
-            return "\n".join(why.facts)
-        if part == "result":
-            if "@" not in id:
-                raise InvalidRequest(
-                    "only a fire has a result", field="id", fix="Give a fire_id from alarm_get's fires."
-                )
-            return (await self._alarms.fire_of(id)).result
-        return alarm.payload_json if part == "payload" else alarm.wake_message
+def _request(asked: Any) -> CreateRequest:
+    return request_of(CreateRequest, {NAMES.get(name, name): value for name, value in _plain(asked).items()})
 
-    async def _now(self) -> str:
-        return views.utc(await self._service.now())
+
+def _item(at: int, shared: Mapping[str, Any], one: Mapping[str, Any]) -> CreateRequest:
+    """One of several, with what was said for all of them."""
+    try:
+        asked = msgspec.convert({**one}, SetArguments)
+        if asked.alarms is not UNSET:
+            raise InvalidRequest("it is a list within the list", field="alarms", fix="Give one list.")
+        fields = {**shared, **given(asked)}
+        _check_required(fields)
+        return _request(msgspec.structs.replace(asked, **fields))
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(str(error), field=f"alarms[{at}]") from None
+    except InvalidRequest as error:
+        error.field = f"alarms[{at}].{error.field}"
+        raise
+
+
+def _check_required(fields: Mapping[str, Any]) -> None:
+    for name in REQUIRED_TO_SET:
+        if name not in fields:
+            required = ", ".join(f"{one}*" for one in REQUIRED_TO_SET)
+            fix = f"It takes: {required}, {', '.join(_OPTIONAL)} (* required)."
+            raise InvalidRequest(f"Object missing required field `{name}`", field=name, fix=fix)
+
+
+_OPTIONAL: Final = tuple(
+    name for name in SetArguments.__struct_encode_fields__ if name not in (*REQUIRED_TO_SET, "alarms")
+)
+
+
+def _ended(alarm: Alarm) -> Conflict:
+    """Nothing was set, so it is not told as a success."""
+    error = Conflict(
+        f"alarm {alarm.id} had this key, with the same request, and is {alarm.status}: nothing was set",
+        field="key",
+        fix='To set it again, give on_conflict "replace", or use another key.',
+    )
+    error.repair = {"on_conflict": "replace"}
+    return error
+
+
+def _soonest(added: Sequence[Created]) -> str:
+    active = [one.alarm for one in added if one.alarm.status == "active"]
+    if not active:
+        return ""
+    first = min(active, key=lambda alarm: alarm.next_fire_at)
+    return f"The first fires at {views.local(first.next_fire_at, first.timezone)}."
 
 
 def _check_action(asked: ActArguments) -> None:
@@ -248,11 +305,7 @@ def _check_action(asked: ActArguments) -> None:
         raise InvalidRequest("nothing to change was given", field="action", fix=f"Give one of: {', '.join(mine[:-1])}.")
 
 
-def _said(asked: Struct) -> dict[str, Any]:
+def _plain(asked: Struct) -> dict[str, Any]:
     """What was given, the policy as a mapping."""
     fields = given(asked)
-    return fields | ({"policy": given(fields["policy"])} if "policy" in fields else {})
-
-
-def _next(alarm: Alarm, count: int) -> Sequence[datetime]:
-    return [] if alarm.status != "active" else list(islice(coming(alarm), count))
+    return fields | ({"policy": given(fields["policy"])} if isinstance(fields.get("policy"), Struct) else {})

@@ -20,12 +20,14 @@ from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.schedule import describe, zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import TakenWake
+from wakeful.views import view
 
 BUDGET: Final = 6000
 NAME: Final = 160
 ERROR: Final = 300
+SHORTEST_PIECE: Final = 100
 # Of an alarm's fields: said in another way, cut at a length of their own, or never long. The rest of its texts are cut.
-_OWN_WAY: Final = frozenset({"next_fire_at", "wake_message", "payload", "last_error"})
+_OWN_WAY: Final = frozenset({"policy", "next_fire_at", "wake_message", "payload", "last_error"})
 _SHORT: Final = frozenset({"id", "status", "timezone"})
 _SHARED: Final = {field.name: field.type for field in fields(Alarm) if field.name in AgentAlarm.__struct_fields__}
 _TEXTS: Final = tuple(name for name, kind in _SHARED.items() if kind is str and name not in _OWN_WAY | _SHORT)
@@ -84,6 +86,7 @@ def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) ->
         next_fire_at=utc(alarm.next_fire_at) if active else "",
         next_fire_local=local(alarm.next_fire_at, alarm.timezone) if active else "",
         key=room.text(alarm.idempotency_key, NAME, "key"),
+        policy=policy_shown(alarm),
         wake_message=room.text(alarm.wake_message, message, "wake_message", how),
         payload=room.payload(alarm.payload_json, payload, "payload", part_call(alarm.id, "payload"))
         if payload
@@ -133,11 +136,31 @@ def wake_view(taken: TakenWake, room: TextBudget, *, each: int) -> WakeView:
         attempt=taken.attempt,
         late_ms=taken.late_ms,
         missed=taken.missed,
+        number=taken.number,
+        max_fires=taken.max_fires or 0,
+        previous=_previous(taken),
+        next_fire_at=_utc(taken.next_fire_at),
         message=room.text(alarm.wake_message, each // 3, "message", how("wake_message")),
         payload=room.payload(alarm.payload_json, each // 4, "payload", how("payload")),
         label=cut(alarm.label, 80),
+        key=cut(alarm.idempotency_key, 80),
         conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
     )
+
+
+def _previous(taken: TakenWake) -> str:
+    before = taken.previous
+    if before is None:
+        return ""
+    said = before.result or before.error
+    return cut(f"{before.status}: {said}" if said else before.status, 120)
+
+
+def policy_shown(alarm: Alarm) -> dict[str, Any]:
+    """What was said of a policy, as every interface shows it."""
+    shown = view(alarm).get("policy")
+    found: dict[str, Any] = {} if shown is None else msgspec.to_builtins(shown)
+    return found
 
 
 def words(alarm: Alarm) -> str:
@@ -145,6 +168,11 @@ def words(alarm: Alarm) -> str:
     if alarm.fire_at is not None:
         return in_words(alarm.fire_at, alarm.timezone)
     return cut(describe(alarm.cron_expr, alarm.timezone), ERROR)
+
+
+def day(alarm: Alarm) -> str:
+    """The date on which an alarm that fires once does, where it is; empty for a series."""
+    return "" if alarm.fire_at is None else alarm.fire_at.astimezone(zone(alarm.timezone)).date().isoformat()
 
 
 def ahead(alarm: Alarm, now: datetime) -> str:

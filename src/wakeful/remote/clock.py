@@ -7,7 +7,7 @@ are the server's; here is only how each verb is said over HTTP. What needs the d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NoReturn, Self, TypeVar, cast, get_args
@@ -15,10 +15,11 @@ from typing import Any, Final, Literal, NoReturn, Self, TypeVar, cast, get_args
 import msgspec
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, moment, span
+from wakeful.alarm.relative_moments import moment_or_ago
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
@@ -47,6 +48,7 @@ from wakeful.remote.events import followed
 from wakeful.remote.serving import InboxWorker
 from wakeful.schedule import Understood
 from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
+from wakeful.service.cancelling import Cancelled
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
 from wakeful.service.looking import Cursor
@@ -106,6 +108,7 @@ class RemoteWakeful(Wakeful):
         self.service = cast(Service, RemoteService(self._connection, self.settings))
         self._inbox_worker = InboxWorker(self, self._clock)
         self._similar: dict[str, str] = {}  # of alarms just made, the one that says the same
+        self._notes: dict[str, list[str]] = {}  # the same, of notes
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _LOCAL_ONLY:
@@ -140,11 +143,9 @@ class RemoteWakeful(Wakeful):
         told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
         alarm = alarm_of(told, Alarm)
         if "similar" in told:
-            self._similar[alarm.id] = value(fields_of(told["similar"]), "id", str)
-            if len(self._similar) > REMEMBERED:
-                del self._similar[next(iter(self._similar))]
-        notes = tuple(value(told, "notes", list[str])) if "notes" in told else ()
-        return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"), notes=notes)
+            self._remember(self._similar, alarm.id, value(fields_of(told["similar"]), "id", str))
+        self._remember(self._notes, alarm.id, value(told, "notes", list[str]) if "notes" in told else [])
+        return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"))
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
         if not asked:
@@ -163,6 +164,22 @@ class RemoteWakeful(Wakeful):
         with suppress(NotFound):
             return await self.get(known) if known else None
         return None
+
+    async def notes(self, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
+        """What the server said with its latest answer about an alarm; nothing is asked for it."""
+        return self._notes.pop(alarm.id, [])
+
+    async def due_notes(self, target: str = "") -> list[str]:
+        told = await self._ask("GET", "/v1/agenda", {"hours": "0.001", "limit": "1"})
+        notes = value(told, "notes", list[str]) if "notes" in told else []
+        return [note for note in notes if not target or f" due for {target!r}" in note]
+
+    def _remember(self, kept: dict[str, T], id: str, what: T) -> None:
+        """What an answer said besides, for who asks next."""
+        if what:
+            kept[id] = what
+            if len(kept) > REMEMBERED:
+                del kept[next(iter(kept))]
 
     async def fire(self, id: str) -> Alarm:
         return alarm_of(await self._ask("POST", f"{alarm_path(id)}/fire"), Alarm)
@@ -200,6 +217,7 @@ class RemoteWakeful(Wakeful):
         label: str = "",
         conversation_id: str = "",
         root_id: str = "",
+        key: str = "",
         text: str = "",
         since: datetime | None = None,
         until: datetime | None = None,
@@ -215,6 +233,7 @@ class RemoteWakeful(Wakeful):
             "label": label,
             "conversation_id": conversation_id,
             "root_id": root_id,
+            "key": key,
             "q": text,
             "since": moment_text(since),
             "until": moment_text(until),
@@ -288,7 +307,7 @@ class RemoteWakeful(Wakeful):
         limit: int = 50,
         most: int = 0,
     ) -> Matches[HistoryEntry]:
-        begin = None if since is None else moment(since, "since")
+        begin = None if since is None else moment_or_ago(since, "since", now=await self.service.now())
         accepted("status", status, STATUSES)
         query = {"status": status, "target": target, "since": moment_text(begin), "limit": str(limit)}
         return entries_of(await self._ask("GET", "/v1/history", query), "history")
@@ -308,7 +327,7 @@ class RemoteWakeful(Wakeful):
         return Matches(coming, (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None)
 
     async def why(self, id: str) -> Why:
-        told = await self._ask("GET", f"{fire_path(id) if '@' in id else alarm_path(id)}/why")
+        told = await self._ask("GET", f"{fire_path(id) if is_fire_id(id) else alarm_path(id)}/why")
         return msgspec.json.decode(msgspec.json.encode(told), type=Why)
 
     # Watch
@@ -361,7 +380,26 @@ class RemoteWakeful(Wakeful):
         return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
 
     async def _changed(self, method: str, path: str, **more: Any) -> Changed:
-        return alarm_of(await self._ask(method, path, more.pop("query", None), **more), Changed)
+        told = await self._ask(method, path, more.pop("query", None), **more)
+        changed = alarm_of(told, Changed)
+        self._remember(self._notes, changed.id, value(told, "notes", list[str]) if "notes" in told else [])
+        return changed
+
+    async def cancel_many(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        text: str = "",
+        conversation_id: str = "",
+        target: str = "",
+        label: str = "",
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> Cancelled:
+        body = {"ids": list(ids), "text": text, "conversation_id": conversation_id, "target": target, "label": label}
+        more = {"reason": reason, "dry_run": dry_run}
+        told = await self._ask("POST", "/v1/alarms/cancel", body=body | more, repeatable=True)
+        return Cancelled(alarms=alarms_of(told["alarms"]), dry_run=dry_run, in_flight=value(told, "in_flight", int))
 
     async def reset(self) -> int:
         return value(await self._ask("DELETE", "/v1/alarms", {"all": "true"}), "cancelled", int)
@@ -390,7 +428,15 @@ class RemoteWakeful(Wakeful):
 
     # Fetch, serve, follow
 
-    async def inbox(self, *, limit: int = 10, wait: float = 0, target: str = INBOX) -> list[TakenWake]:
+    async def inbox(
+        self,
+        *,
+        limit: int = 10,
+        wait: float = 0,
+        target: str = INBOX,
+        conversation_id: str = "",
+        done: Mapping[str, str] | None = None,
+    ) -> list[TakenWake]:
         """What waits in the inbox, leased until it is reported. A wait of more than a minute is several requests.
 
         Not repeated where the answer got lost: what it held waits again once its lease is over.
@@ -398,7 +444,9 @@ class RemoteWakeful(Wakeful):
         while True:
             part = max(0.0, min(wait, LONGEST_WAIT))
             query = {"limit": str(min(limit, FETCHED_AT_ONCE)), "wait": f"{part:.3f}", "target": target}
-            told = await self._ask("POST", "/v1/inbox", query, wait=part)
+            query["conversation_id"] = conversation_id
+            told = await self._ask("POST", "/v1/inbox", query, body={"done": done} if done else None, wait=part)
+            done = None  # said once
             wait -= part
             if (found := value(told, "wakes", list[Answered])) or wait <= 0:
                 return [taken_of(wake, target=target) for wake in found]

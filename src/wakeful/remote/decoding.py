@@ -20,6 +20,7 @@ from wakeful.alarm.wake import WakeBody
 from wakeful.errors import NotFound
 from wakeful.moments import read_cursor
 from wakeful.service import HistoryEntry, TakenWake
+from wakeful.service.taken_wake import PlaceInSeries
 from wakeful.store.pages import Cursor, Matches
 
 T = TypeVar("T")
@@ -126,7 +127,8 @@ def taken_of(shown: Answered, *, target: str) -> FetchedWake:
         report_by=value(shown, "report_by", datetime) if "report_by" in shown else None,
         updated_at=scheduled + handed,
     )
-    taken = FetchedWake(alarm, fire, missed=value(shown, "missed", int))
+    place = msgspec.json.decode(msgspec.json.encode(shown), type=PlaceInSeries)
+    taken = FetchedWake(alarm, fire, missed=value(shown, "missed", int), place=place)
     report = value(shown, "report", dict[str, str])
     taken.report_url, taken.report_token = report["url"], report["token"]
     return taken
@@ -155,7 +157,7 @@ def body_of(asked: EditRequest) -> dict[str, Any]:
 
 def _policy_body(policy: Policy | PolicyRequest) -> dict[str, Any]:
     said: Mapping[str, Any] = msgspec.structs.asdict(policy)
-    return {name: given for name, given in said.items() if given is not None and name != "anchor"}
+    return {name: given for name, given in said.items() if given is not UNSET and name != "anchor"}
 
 
 def moment_text(given: datetime | None) -> str:

@@ -15,12 +15,17 @@ _COUNTED: Final = 100  # fires of an hour that are counted one by one; what fire
 
 
 def fires_per_day(rhythm: Schedule, first: datetime, zone: ZoneInfo) -> int:
-    """How often a schedule fires on the day of one of its fires, by the clock of its zone.
+    """How often a schedule fires on the day of one of its fires, by the clock of its zone."""
+    midnight = first.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    return fires_within_day(rhythm, midnight.astimezone(UTC))
+
+
+def fires_within_day(rhythm: Schedule, begin: datetime) -> int:
+    """How often a schedule fires in the 24 hours from a moment on: what counts from its first fire has none before it.
 
     Each hour that has a fire at all is taken to have as many as the first one: nobody waits until 1,440 were found.
     """
-    midnight = first.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
-    hours = [midnight + number * _HOUR for number in range(24)]
+    hours = [begin + number * _HOUR for number in range(24)]
     busy = [fire for hour in hours if (fire := rhythm.after(hour - _MS)) is not None and fire < hour + _HOUR]
     return len(busy) * _within_hour(rhythm, busy[0]) if busy else 0
 

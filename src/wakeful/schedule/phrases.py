@@ -21,6 +21,7 @@ _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
+PARTLY = "leave it out"
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
     "or cron with 5 or 6 fields."
@@ -63,6 +64,31 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
 
     Raises InvalidSchedule, and nothing else, for what is ambiguous, past or not understood.
     """
+    try:
+        return _parsed(text, timezone, now, default_time)
+    except InvalidSchedule as error:
+        if error.field == "when" and isinstance(text, str) and len(text) <= LONGEST:
+            _repair(error, text, timezone, aware(now, "now"))
+        raise
+
+
+def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime) -> None:
+    """Say what was most likely meant in fields that are understood, in the place of what says only a part of it."""
+    from wakeful.schedule import repairs
+
+    def understand(said: str, name: str, at: datetime) -> Understood:
+        return _understand(said, name, at, time(9))
+
+    found = repairs.repair(text, timezone, now, understand)
+    if found:
+        error.repair, error.fix = found, repairs.in_words(found, _usual(now, timezone)[0])
+        recurs = "timezone" not in found and understand(found["when"], timezone, now).kind == "cron"
+        error.meant = (found["when"],) if recurs or error.meant else ()
+    elif PARTLY in error.message:
+        error.meant, error.fix = (), RHYTHMS  # without what is to be left out it is another rhythm
+
+
+def _parsed(text: str, timezone: str, now: datetime, default_time: time) -> Understood:
     asked = aware(now, "now")
     zone(timezone)
     try:

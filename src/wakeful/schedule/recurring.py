@@ -130,12 +130,10 @@ def _check_limits(text: str) -> None:
 
 
 def _every_nth(found: re.Match[str]) -> tuple[str, ...]:
-    """Every second day, week, month … as often; "every 3rd friday" may be of the month, and a weekend has two days."""
-    other, count, unit, weekend = found.groups()
-    if weekend or not (unit or other):
-        return ()
-    length, times = _LENGTHS[unit or "week"], int(count or 2)
-    return _as_often(Offset(length.months * times, length.days * times), found.string)
+    """Every second month, quarter or year. What counts days or weeks is said in whole by repairs.py, or not at all."""
+    _, count, unit, _ = found.groups()
+    length, times = _LENGTHS.get(unit or "", Offset()), int(count or 2)
+    return _as_often(Offset(length.months * times), found.string) if length.months else ()
 
 
 def _as_often(offset: Offset, text: str) -> tuple[str, ...]:

@@ -126,11 +126,21 @@ def zone(name: str) -> ZoneInfo:
             return ZoneInfo(name) if data is None else ZoneInfo.from_file(BytesIO(data), key=name)
         except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder such as "Europe"
             pass
-    raise InvalidSchedule(
-        f"{str(name)[:64]!r} is not a known time zone.",
-        field="timezone",
-        fix='Use an IANA name such as "Europe/Berlin", "America/New_York" or "UTC".',
+    raise _unknown(str(name)[:64])
+
+
+def _unknown(name: str) -> InvalidSchedule:
+    from wakeful.schedule.zone_names import zone_meant
+
+    meant = zone_meant(name)
+    fix = (
+        f'Did you mean "{meant}"?'
+        if meant
+        else 'Use an IANA name such as "Europe/Berlin", "America/New_York" or "UTC".'
     )
+    error = InvalidSchedule(f"{name!r} is not a known time zone.", field="timezone", fix=fix)
+    error.repair = {"timezone": meant} if meant else {}
+    return error
 
 
 def aware(moment: datetime, what: str = "moment") -> datetime:

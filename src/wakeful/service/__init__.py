@@ -16,6 +16,7 @@ from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.service.caller import Caller
+from wakeful.service.cancelling import Cancelled
 from wakeful.service.changes import Changed
 from wakeful.service.connection_limit import ConnectionLimit
 from wakeful.service.history import History, HistoryEntry
@@ -31,7 +32,18 @@ from wakeful.store import Store
 from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets import Target
 
-__all__ = ["Alarms", "Caller", "Changed", "Created", "History", "HistoryEntry", "Service", "TakenWake", "Why"]
+__all__ = [
+    "Alarms",
+    "Caller",
+    "Cancelled",
+    "Changed",
+    "Created",
+    "History",
+    "HistoryEntry",
+    "Service",
+    "TakenWake",
+    "Why",
+]
 
 OFFSET_GOOD_FOR: Final = timedelta(seconds=30)
 OFFSET_DRIFT: Final = timedelta(milliseconds=100)  # by which two clocks that nobody sets may differ in that time

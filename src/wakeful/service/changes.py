@@ -7,11 +7,11 @@ from fires newer than the alarm is not written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from wakeful.alarm import (
@@ -33,15 +33,14 @@ from wakeful.alarm import (
 from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
-from wakeful.alarm.model import PENDING
+from wakeful.alarm.relative_moments import said_moment
 from wakeful.alarm.request import EditRequest, moment, request_of, span, wanted_change
-from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, WakefulError
+from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
-from wakeful.schedule import parse
 from wakeful.service.caller import Caller
 from wakeful.service.limits import check_backoff, check_edit
 from wakeful.service.resolving import is_id, resolve
-from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store import FireQuery
 
 if TYPE_CHECKING:
     from wakeful.service import Service
@@ -138,7 +137,7 @@ class ChangeVerbs:
             return await (await self._within(connection)).edit(id, asked, version=version)
         wanted = wanted_change(asked, self.service.defaults.policy)
         said = wanted.fields
-        self._check_pace(asked, said.get("policy"))
+        self._check_pace(asked, replace(self.service.defaults.policy, **wanted.policy))
         if "target" in said or "conversation_id" in said:
             before = await self.get(id)
             await self.service.targets.admit(replace(before, **said), via=before.created_via)
@@ -158,7 +157,8 @@ class ChangeVerbs:
     def _check_pace(self, asked: EditRequest, meant: Policy | None) -> None:
         """Refuse retries without a pause in requests from the network, even if no token is needed."""
         if self.caller.remote and asked.policy is not None and meant is not None:
-            said = [name for name in ("backoff_base", "backoff_cap") if getattr(asked.policy, name) is not None]
+            names = ("backoff_base", "backoff_cap")
+            said = [name for name in names if getattr(asked.policy, name) not in (None, UNSET)]
             check_backoff(meant, said)
 
     async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
@@ -192,19 +192,21 @@ class ChangeVerbs:
         until: datetime | float | str | None = None,
         connection: Any = None,
     ) -> Changed:
-        """Postpone the next fire, by a length of time or until a moment.
+        """Postpone the next fire, by a length of time from now or until a moment.
 
         >>> str((await clock.snooze(alarm.id, "12h")).next_fire_at)
         '2030-01-01 12:01:00+00:00'
+
+        `until` may also be a phrase such as "tomorrow at 9am", in the alarm's own time zone.
         """
         if connection is not None:
             return await (await self._within(connection)).snooze(id, wait, until=until)
         if (wait is None) == (until is None):
             raise InvalidRequest("give exactly one of for and until", field="for", fix='For example {"for": "1h"}.')
         length = None if wait is None else span(wait, "for")
-        ending = None if until is None else moment(until, "until")
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
+            ending = None if until is None else said_moment(until, "until", timezone=alarm.timezone, now=now)
             put_off = ending - now if ending is not None else length or timedelta(0)
             return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
 
@@ -222,7 +224,7 @@ class ChangeVerbs:
         """
         if connection is not None:
             return await (await self._within(connection)).skip(id, at=at)
-        meant = None if at is None else await self._moment_of(id, at)
+        meant = None if at is None else await self._moment_meant(id, at)
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
             nonlocal meant
@@ -233,25 +235,12 @@ class ChangeVerbs:
 
         return await self._change(id, decide)
 
-    async def _moment_of(self, id: str, at: datetime | float | str) -> datetime:
+    async def _moment_meant(self, id: str, at: datetime | float | str) -> datetime:
         """Read a moment that may also be a phrase, as the alarm's own `when` would be read."""
-        try:
+        if not isinstance(at, str):
             return moment(at, "at")
-        except InvalidRequest:
-            if not isinstance(at, str):
-                raise
         alarm = await self.get(id)
-        try:
-            understood = parse(at, timezone=alarm.timezone, now=await self.service.store.now())
-        except InvalidSchedule:
-            understood = None
-        if understood is None or understood.fire_at is None:
-            raise InvalidRequest(
-                f"{at!r} is not a moment",
-                field="at",
-                fix='Give the time of the next fire: RFC 3339 with an offset, or such as "tomorrow at 9am".',
-            )
-        return understood.fire_at
+        return said_moment(at, "at", timezone=alarm.timezone, now=await self.service.store.now())
 
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.
@@ -276,61 +265,6 @@ class ChangeVerbs:
         return await self._change(
             id, lambda alarm, fire, inbox, now: replace_with(alarm, fire, new, now=now, by=by, inbox=inbox)
         )
-
-    async def reset(self) -> int:
-        """Cancel every pending alarm and every alarm with a wake in the inbox; return how many.
-
-        >>> await clock.reset()
-        1
-        """
-        pending = AlarmQuery(owner=self.caller.owner, statuses=PENDING, limit=PAGE)
-        count = await self._cancel_all(pending, reason="reset")
-        return count + await self._cancel_waiting(lambda _: True, reason="reset")
-
-    async def cancel_chain(self, root_id: str) -> int:
-        """Cancel an alarm and all alarms that were set because of its wakes; return how many.
-
-        >>> next_alarm = await clock.set("in 1 hour", "Check again", parent_fire=wake.fire.id)
-        >>> await clock.cancel_chain(wake.alarm.id)
-        1
-
-        The alarm may be named as in `get`.
-        """
-        store, owner = self.service.store, self.caller.owner
-        if root_id and not is_id(root_id):
-            with suppress(NotFound):  # said below, where a chain can be known by other alarms of it
-                root_id = (await self.get(root_id)).id
-        chain = AlarmQuery(owner=owner, root_id=root_id, statuses=PENDING, limit=PAGE)
-        root = await store.get(root_id, owner=owner)
-        # Without a name the query would find every alarm there is.
-        if not root_id or (root is None and not await store.find(replace(chain, statuses=(), limit=1))):
-            raise NotFound(
-                f"there is no chain {root_id!r}", field="root_id", fix="Give the root_id of one of its alarms."
-            )
-        reason = "chain cancelled"
-        is_pending = root is not None and not root.finished
-        if is_pending:  # first, so that it sets no more
-            await self.cancel(root_id, reason=reason)
-        count = is_pending + await self._cancel_all(chain, reason=reason)
-        return count + await self._cancel_waiting(lambda alarm: root_id in (alarm.id, alarm.root_id), reason=reason)
-
-    async def _cancel_all(self, query: AlarmQuery, *, reason: str) -> int:
-        count = 0
-        while alarms := await self.service.store.find(query):
-            for alarm in alarms:
-                await self.cancel(alarm.id, reason=reason)
-            count += len(alarms)
-        return count
-
-    async def _cancel_waiting(self, chosen: Callable[[Alarm], bool], *, reason: str) -> int:
-        """Cancel alarms whose wake still waits in the inbox: their owner has not seen it yet."""
-        count, owner = 0, self.caller.owner
-        for id in {fire.alarm_id for fire in await self._all_fires(FireQuery(owner=owner, statuses=("waiting",)))}:
-            alarm = await self.service.store.get(id, owner=owner)
-            if alarm is not None and chosen(alarm):
-                await self.cancel(id, reason=reason)
-                count += 1
-        return count
 
     # Read, decide, write
 

@@ -21,6 +21,7 @@ from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
 from wakeful.errors import InvalidRequest
+from wakeful.moments import unix_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
 from wakeful.store.pages import Cursor
 
@@ -48,6 +49,7 @@ class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     duration_ms: int | None = None
+    late_ms: int | None = None  # from its scheduled time until it was first tried; None until then
     result: str = ""
     error: str = ""
     count: int = 1
@@ -234,6 +236,7 @@ def _told(found: DescribedFire) -> HistoryEntry:
         started_at=fire.started_at,
         completed_at=fire.completed_at,
         duration_ms=fire.duration_ms,
+        late_ms=_late_ms(fire),
         result=fire.result,
         error=fire.last_error,
         count=fire.count,
@@ -241,6 +244,12 @@ def _told(found: DescribedFire) -> HistoryEntry:
         created_by=found.created_by,
         created_via=found.created_via,
     )
+
+
+def _late_ms(fire: Fire) -> int | None:
+    """A wake that waits in the inbox has not been handed out, but was put there."""
+    tried = fire.started_at or (fire.log[0].at if fire.log else None)
+    return None if tried is None else max(0, unix_ms(tried) - unix_ms(fire.scheduled_for))
 
 
 def _unfired(alarm: Alarm) -> HistoryEntry:

@@ -8,10 +8,10 @@ from typing import Final, Literal, get_args
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, parse_fire_id
+from wakeful.alarm import Alarm, Fire, is_fire_id, parse_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.request import moment
+from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.errors import NotFound
 from wakeful.schedule import Understood, parse
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
@@ -44,6 +44,7 @@ class LookVerbs(ReportVerbs):
         label: str = "",
         conversation_id: str = "",
         root_id: str = "",
+        key: str = "",
         text: str = "",
         since: datetime | None = None,
         until: datetime | None = None,
@@ -56,6 +57,7 @@ class LookVerbs(ReportVerbs):
         >>> [found.id == alarm.id for found in await clock.find(status="active", text="grant")]
         [True]
 
+        `text`: part of the label, the message or the key.
         `most`: the most characters of rows on a page, but always at least one row. With it, a search may also end
         before everything was read: `further` then says where to continue.
         """
@@ -67,6 +69,7 @@ class LookVerbs(ReportVerbs):
             label=label,
             conversation_id=conversation_id,
             root_id=root_id,
+            key=key,
             text=text,
             since=since,
             until=until,
@@ -144,7 +147,7 @@ class LookVerbs(ReportVerbs):
         limit: int = 50,
         most: int = 0,
     ) -> Matches[HistoryEntry]:
-        """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment.
+        """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment or a while ago.
 
         >>> [entry.status for entry in await clock.history(limit=2)]
         ['pending', 'delivered']
@@ -155,7 +158,7 @@ class LookVerbs(ReportVerbs):
             owner=self.caller.owner,
             status=status,
             target=target,
-            since=None if since is None else moment(since, "since"),
+            since=None if since is None else moment_or_ago(since, "since", now=await self.service.now()),
             limit=limit,
         )
 
@@ -193,10 +196,11 @@ class LookVerbs(ReportVerbs):
         which machines workers run.
         """
         store = self.service.store
-        alarm = await self.get(parse_fire_id(id)[0] if "@" in id else id)
+        is_fire = is_fire_id(id)
+        alarm = await self.get(parse_fire_id(id)[0] if is_fire else id)
         alarm_id = alarm.id
         latest = FireQuery(alarm_id=alarm_id, limit=10, most=EVIDENCE)
-        fires = [await self.fire_of(id)] if "@" in id else await store.fires(latest)
+        fires = [await self.fire_of(id)] if is_fire else await store.fires(latest)
         now = await store.now()
         theirs = FireQuery(owner=alarm.owner_did, target=alarm.target, since=now - LATELY, limit=100)
         return explain(

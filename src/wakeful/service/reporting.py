@@ -8,11 +8,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import Alarm, Change, Fire, Report, report, retry, retry_at
+from wakeful.alarm import Alarm, Change, Fire, Report, is_fire_id, report, retry, retry_at
+from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.alarm.request import ReportRequest, span
 from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
-from wakeful.service.changes import ChangeVerbs
+from wakeful.service.cancelling import CancelVerbs
 from wakeful.service.resolving import is_id
 from wakeful.store import FireQuery, Store
 
@@ -21,7 +22,7 @@ NAMED: Final = 10  # in an error
 _OPEN: Final = ("delivered", "waiting", "retrying")
 
 
-class ReportVerbs(ChangeVerbs):
+class ReportVerbs(CancelVerbs):
     """The verbs with which one caller reports on fires and retries them."""
 
     async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
@@ -66,7 +67,7 @@ class ReportVerbs(ChangeVerbs):
         return await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))
 
     async def _reported(self, fire_id: str, said: Report) -> Fire:
-        if "@" not in fire_id:
+        if not is_fire_id(fire_id):
             named = fire_id if is_id(fire_id) else (await self.get(fire_id)).id
             fire_id = await reported_on(self.service.store, named, owner=self.caller.owner)
         alarm_id, occurrence = await self._fire_key(fire_id)
@@ -87,12 +88,16 @@ class ReportVerbs(ChangeVerbs):
         return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
 
     async def retry(self, fire_id: str) -> Fire:
-        """Retry a failed or timed-out fire. It counts against `creates_per_minute` like a new alarm.
+        """Retry a failed or timed-out fire, or, given an alarm's id or key, the latest of its fires that is one.
 
         >>> [failed] = await clock.failed(limit=1)
         >>> (await clock.retry(failed.id)).status
         'retrying'
+
+        It counts against `creates_per_minute` like a new alarm.
         """
+        if not is_fire_id(fire_id):
+            fire_id = await self._latest_unsuccessful(fire_id)
         alarm_id, occurrence = await self._fire_key(fire_id)
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
@@ -104,6 +109,14 @@ class ReportVerbs(ChangeVerbs):
             self.service.limits.admit_retry(self.caller.owner, now=await self.service.store.now())
         await self._change(alarm_id, decide, occurrence=occurrence)
         return await self.fire_of(fire_id)
+
+    async def _latest_unsuccessful(self, id: str) -> str:
+        alarm = await self.get(id)
+        found = await self.service.store.fires(FireQuery(alarm_id=alarm.id, statuses=UNSUCCESSFUL, limit=1))
+        if not found:
+            fix = "To send a wake now, use fire: it leaves the alarm as it is."
+            raise Conflict(f"no fire of alarm {alarm.id} has failed", field="fire_id", fix=fix)
+        return found[0].id
 
 
 async def reported_on(store: Store, alarm_id: str, *, owner: str) -> str:

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, following
+from wakeful.alarm.model import STEPPED_OVER, FireStatus
 from wakeful.moments import unix_ms
 
-_PASSED_OVER: Final = frozenset({"missed", "overlap", "expired"})  # not what its owner paused or moved
+# Not what its owner paused, moved or skipped.
+PASSED_OVER: Final = frozenset({"missed", "overlap", "expired", "budget"})
+
+
+class PreviousFire(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The fire of the same series before a wake: what became of it."""
+
+    fire_id: str
+    status: FireStatus
+    result: str = ""
+    error: str = ""
+
+
+class PlaceInSeries(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Which fire of its alarm a wake is, of how many at most, what came before it and what comes next."""
+
+    number: int = 1
+    max_fires: int | None = None
+    previous: PreviousFire | None = None
+    next_fire_at: datetime | None = None
+
+
+ALONE: Final = PlaceInSeries()  # of an alarm that fires once
 
 
 class TakenWake(tuple[Alarm, Fire]):
     """A wake taken from the inbox; it unpacks as (alarm, fire).
 
     `late_ms`: how long after its scheduled time it was taken. `missed`: how many later fires of its series came and
-    went without a wake of their own by then. `attempt`: how often it has been handed out.
+    went without a wake of their own by then. `attempt`: how often it has been handed out. `number`, `max_fires`,
+    `previous`, `next_fire_at`: see PlaceInSeries.
     """
 
     late_ms: int
     missed: int
+    place: PlaceInSeries
 
-    def __new__(cls, alarm: Alarm, fire: Fire, *, missed: int = 0) -> Self:
+    def __new__(cls, alarm: Alarm, fire: Fire, *, missed: int = 0, place: PlaceInSeries = ALONE) -> Self:
         made = super().__new__(cls, (alarm, fire))
+        made.place = place
         handed_at = fire.delivered_at or fire.scheduled_for
         made.late_ms = max(0, unix_ms(handed_at) - unix_ms(fire.scheduled_for))
         made.missed = missed
@@ -43,6 +70,37 @@ class TakenWake(tuple[Alarm, Fire]):
     def attempt(self) -> int:
         return self[1].attempts
 
+    @property
+    def number(self) -> int:
+        return self.place.number
+
+    @property
+    def max_fires(self) -> int | None:
+        return self.place.max_fires
+
+    @property
+    def previous(self) -> PreviousFire | None:
+        return self.place.previous
+
+    @property
+    def next_fire_at(self) -> datetime | None:
+        return self.place.next_fire_at
+
+
+def place_in_series(alarm: Alarm, fire: Fire, latest: Sequence[Fire]) -> PlaceInSeries:
+    """Where a fire that was handed out stands among its alarm's latest fires, newest first."""
+    happened = [one for one in latest if one.status not in STEPPED_OVER]
+    later = sum(one.scheduled_for > fire.scheduled_for for one in happened)
+    before = next((one for one in happened if one.scheduled_for < fire.scheduled_for), None)
+    return PlaceInSeries(
+        number=max(1, alarm.fire_count - later),
+        max_fires=alarm.policy.max_fires,
+        previous=None
+        if before is None
+        else PreviousFire(fire_id=before.id, status=before.status, result=before.result, error=before.last_error),
+        next_fire_at=alarm.next_fire_at if alarm.status == "active" else None,
+    )
+
 
 def may_have_missed(alarm: Alarm, fire: Fire, now: datetime) -> bool:
     """Whether the series came round again since: only then something can have been passed over."""
@@ -53,4 +111,4 @@ def may_have_missed(alarm: Alarm, fire: Fire, now: datetime) -> bool:
 
 def missed(skipped: Iterable[Fire]) -> int:
     """How many instants these skipped runs passed over without anybody having asked for it."""
-    return sum(fire.count for fire in skipped if fire.reason in _PASSED_OVER)
+    return sum(fire.count for fire in skipped if fire.reason in PASSED_OVER)

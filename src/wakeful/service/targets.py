@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from wakeful.alarm import INBOX, Alarm, Event, Users
+from wakeful.clock import stopwatch
 from wakeful.config import Settings
 from wakeful.errors import UnknownTarget
 from wakeful.service.why import is_alive
 from wakeful.store import Store, TargetState, Worker
+
+SERVED_GOOD_FOR: Final = 1.0  # seconds: a burst of creates asks once
 
 
 class TargetRegistry:
@@ -26,6 +30,7 @@ class TargetRegistry:
         self._usual = settings.default_target
         self._handlers: frozenset[str] = frozenset()  # that other processes have told of
         self._elsewhere: frozenset[str] = frozenset()  # these, and what only others have configured
+        self._served: tuple[float, frozenset[str]] = (-SERVED_GOOD_FOR, frozenset())  # when looked, and who was there
 
     async def admit(self, alarm: Alarm, *, via: str = "") -> None:
         """Refuse an alarm whose owner may not use its target or chat: the only place that does.
@@ -70,6 +75,14 @@ class TargetRegistry:
             for name in (*worker.targets, *worker.handlers):
                 found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
         return found
+
+    async def is_served(self, name: str) -> bool:
+        """Whether a worker that is alive serves a target; looked up again after a second at most."""
+        looked, served = self._served
+        if (passed := stopwatch()) - looked > SERVED_GOOD_FOR:
+            served = frozenset(target for target, workers in (await self.served()).items() if workers)
+            self._served = (passed, served)
+        return name in served
 
     async def states(self) -> dict[str, TargetState]:
         """What is known of targets that were paused or failed."""

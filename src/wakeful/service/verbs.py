@@ -14,31 +14,24 @@ from typing import Any, Final, get_args
 from msgspec.structs import replace
 
 from wakeful.alarm import (
-    INBOX,
     Alarm,
-    Fire,
     Origin,
     Policy,
     Wanted,
     create,
-    differences,
-    fetch,
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
-from wakeful.alarm.budget import wake_notes
-from wakeful.alarm.request import CreateRequest, OnConflict, json_of, policy_of, wanted_alarm
-from wakeful.clock import stopwatch
-from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, UnknownTarget, WakefulError
+from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
+from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
-from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
+from wakeful.service.creating import check_key, draw_all
+from wakeful.service.fetching import FetchVerbs
 from wakeful.service.limits import chained
-from wakeful.service.taken_wake import TakenWake, may_have_missed, missed
-from wakeful.service.watching import WatchVerbs
-from wakeful.store import Added, FireQuery
+from wakeful.service.notes import due_notes, notes_on
+from wakeful.store import Added
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
-HANDED_OUT: Final = 4_000_000  # characters of wakes taken from an inbox at once, but always one wake
 _ON_CONFLICT: Final = (None, *get_args(OnConflict))
 
 
@@ -46,14 +39,12 @@ class Created(Added, frozen=True):
     """The alarm that was set, or the existing alarm with the same key.
 
     `in_flight`: it replaced an alarm that a worker or a reader of the inbox is working on right now.
-    `notes`: what whoever set it should know, such as how often it wakes.
     """
 
     in_flight: bool = False
-    notes: tuple[str, ...] = ()
 
 
-class Alarms(WatchVerbs):
+class Alarms(FetchVerbs):
     """All verbs of one caller.
 
     In the examples `clock` comes from `async with wakeful.open("wakeful.db") as clock`, `alarm` is one of its alarms,
@@ -153,28 +144,38 @@ class Alarms(WatchVerbs):
         [added] = await self.service.store.add([alarm], connection=connection)
         self.service.metrics.created(alarm.created_via, not added.deduped)
         if not added.deduped:
-            return Created(added.alarm, notes=self._notes(added.alarm))
+            return Created(added.alarm)
         if on_conflict == "replace":
             replaced = await self._replace(added.alarm.id, alarm)
-            notes = self._notes(replaced.alarm)
-            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight, notes=notes)
-        _check_key(wanted, alarm, added.alarm, on_conflict)
+            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
+        check_key(wanted, alarm, added.alarm, on_conflict)
         return Created(added.alarm, deduped=True)
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
-        """Set many alarms, or none if one request is invalid. For a key that is taken, return the existing alarm.
+        """Set many alarms, or none if one request is invalid or has a key that is taken; `on_conflict` as in `set`.
 
         >>> asked = [wakeful.CreateRequest(wake_message=f"Read page {n}", when="in 1 hour") for n in (1, 2)]
         >>> len(await clock.create_many(asked))
         2
         """
-        alarms = [await self._drawn(wanted) for wanted in [self._wanted(one) for one in asked]]
+
+        async def draw(one: CreateRequest) -> tuple[Wanted, Alarm]:
+            wanted = self._wanted(one)
+            return wanted, await self._drawn(wanted)
+
+        alarms = await draw_all(self.service.store, asked, draw)
         if self.caller.limited:
             await self.service.limits.admit(alarms, now=await self.service.now())
         answers = await self.service.store.add(alarms)
-        for alarm, added in zip(alarms, answers, strict=True):
-            self.service.metrics.created(alarm.created_via, not added.deduped)
-        return [Created(added.alarm, deduped=added.deduped) for added in answers]
+        return [await self._added(one, alarm, added) for one, alarm, added in zip(asked, alarms, answers, strict=True)]
+
+    async def _added(self, asked: CreateRequest, alarm: Alarm, added: Added) -> Created:
+        """What became of one of many: replaced, where that was asked for."""
+        self.service.metrics.created(alarm.created_via, not added.deduped)
+        if added.deduped and asked.on_conflict == "replace":
+            replaced = await self._replace(added.alarm.id, alarm)
+            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
+        return Created(added.alarm, deduped=added.deduped)
 
     async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
         """Return another active alarm of the owner with the same message, time and target, or None.
@@ -193,11 +194,6 @@ class Alarms(WatchVerbs):
             return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
         return None
 
-    def _notes(self, alarm: Alarm) -> tuple[str, ...]:
-        if alarm.kind == "once":
-            return ()
-        return wake_notes(alarm, self.service.budget.limits_of(alarm.owner_did))
-
     def _wanted(self, asked: CreateRequest) -> Wanted:
         wanted = wanted_alarm(asked, self.service.defaults)
         self._check_pace(asked, wanted.fields["policy"])
@@ -212,6 +208,25 @@ class Alarms(WatchVerbs):
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
         await self.service.targets.admit(alarm)
         return alarm
+
+    async def notes(self, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
+        """Return what its owner should know of an alarm besides, in words.
+
+        >>> await clock.notes(alarm)
+        ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
+
+        An assumed zone, moved times, how often a series wakes and if its budget does not allow that, a target nobody
+        serves. `asked`: the request that it has its time from, where that was just made.
+        """
+        return await notes_on(self, alarm, asked)
+
+    async def due_notes(self, target: str = "") -> list[str]:
+        """Return, in words, what is due and not delivered yet, of one target or of all; [] if nothing is.
+
+        >>> await clock.due_notes()
+        []
+        """
+        return await due_notes(self, target)
 
     async def fire(self, id: str) -> Alarm:
         """Fire a one-shot copy of the alarm now; the alarm itself is not changed.
@@ -230,68 +245,3 @@ class Alarms(WatchVerbs):
         [added] = await self.service.store.add([copy])
         self.service.metrics.created(self.caller.via)
         return added.alarm
-
-    # Fetch
-
-    async def inbox(self, *, limit: int = 10, wait: float = 0, target: str = INBOX) -> list[TakenWake]:
-        """Take wakes from the inbox, leased until they are reported; if there are none, wait up to `wait` seconds.
-
-        >>> for alarm, fire in await clock.inbox(limit=10, wait=0):
-        ...     await clock.completed(fire.id, "done")
-
-        `target`: another inbox than the usual one, by the name that `[targets.NAME]` with `kind = "inbox"` gives it.
-
-        Each wake unpacks as (alarm, fire) and has `late_ms`, `missed` and `attempt`, like the headers of a webhook.
-        Wakes that are too long for one answer stay in the inbox for the next call. A waiting call counts against
-        `live_per_owner`, and ends early when its process stops.
-        """
-        if target not in self.service.settings.inboxes:
-            known = ", ".join(self.service.settings.inboxes)
-            raise UnknownTarget(f"there is no inbox {target!r}", field="target", fix=f"Known are: {known}.")
-        if wait <= 0:
-            return await self._handed_out(limit, target)
-        with self.service.connections.seat(self.caller.owner if self.caller.limited else None):
-            return await self._waited(limit, wait, target)
-
-    async def _waited(self, limit: int, wait: float, target: str) -> list[TakenWake]:
-        bell = self.service.inbox_signal
-        ending, pause = stopwatch() + wait, FIRST_LOOK
-        while not (found := await self._handed_out(limit, target)):
-            left = ending - stopwatch()
-            if left <= 0 or bell.stopped:
-                break
-            rung = await bell.heard(self.caller.owner, min(left, pause))
-            pause = FIRST_LOOK if rung else min(2 * pause, LONGEST_PAUSE)
-        return found
-
-    async def _handed_out(self, limit: int, target: str) -> list[TakenWake]:
-        store = self.service.store
-        waiting = await store.waiting(self.caller.owner, limit=limit, most=HANDED_OUT, target=target)
-        changes = [fetch(alarm, fire, now=await store.now()) for alarm, fire in waiting]
-        answers = await store.settle(changes) if changes else []
-        handed = [at for at, answer in enumerate(answers) if answer.what == "applied"]
-        for at in handed:
-            self.service.metrics.fires(waiting[at][1], changes[at].fires)
-        return [await self._taken(changes[at].after, changes[at].fires[0]) for at in handed]
-
-    async def _taken(self, alarm: Alarm, fire: Fire) -> TakenWake:
-        if not may_have_missed(alarm, fire, alarm.updated_at):
-            return TakenWake(alarm, fire)
-        since = fire.scheduled_for + timedelta(milliseconds=1)
-        skipped = await self._all_fires(FireQuery(alarm_id=alarm.id, statuses=("skipped",), since=since))
-        return TakenWake(alarm, fire, missed=missed(skipped))
-
-
-def _check_key(wanted: Wanted, alarm: Alarm, known: Alarm, on_conflict: OnConflict | None) -> None:
-    """Refuse a key that is taken, unless the caller accepts the existing alarm or repeats the same request."""
-    if on_conflict == "return":
-        return
-    differ = differences(wanted, alarm, known)
-    if on_conflict is None and not differ:
-        return
-    what = f", and differs in {', '.join(differ)}" if differ else ""
-    raise Conflict(
-        f"alarm {known.id} already has the key {alarm.idempotency_key!r}{what}",
-        field="idempotency_key",
-        fix='Use another key; or give on_conflict: "replace" to change that alarm, "return" to leave it as it is.',
-    )

@@ -101,7 +101,8 @@ class AlarmQuery(Struct, frozen=True, kw_only=True):
     label: str = ""
     conversation_id: str = ""
     root_id: str = ""
-    text: str = ""  # part of the label or the message, any case
+    key: str = ""
+    text: str = ""  # part of the label, the message or the key, any case
     since: datetime | None = None  # created at or after
     until: datetime | None = None  # created before
     cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
@@ -346,11 +347,12 @@ class Store(Protocol):
         ...
 
     async def waiting(
-        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX
+        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX, conversation_id: str = ""
     ) -> Matches[tuple[Alarm, Fire]]:
         """What waits in an owner's inbox, oldest `scheduled_for` first, with its alarms; `most` as in a query.
 
-        `target`: the name of the inbox. What waits in another one is left there.
+        `target`: the name of the inbox. What waits in another one is left there, and so is what belongs to another
+        conversation than `conversation_id` where that is given.
         """
         ...
 
@@ -427,7 +429,8 @@ class Store(Protocol):
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
         """The newest active alarm, among so many latest of the owner, that says the same at the same times elsewhere.
 
-        Same owner, target, kind, `fire_at`, `cron_expr`, `timezone` and `wake_message`; another id.
+        Same owner, target, kind, `fire_at`, `cron_expr`, `timezone`, `policy` (so that its start, its bounds and where
+        an interval counts from are the same), `wake_message`, `payload` and `conversation_id`; another id.
         """
         ...
 

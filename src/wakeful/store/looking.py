@@ -16,7 +16,7 @@ _OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UN
 def indexed_statuses(query: AlarmQuery | FireQuery) -> tuple[str, ...]:
     """The statuses of an index that has all that is asked for, and perhaps some more; none where there is no such."""
     if isinstance(query, AlarmQuery):
-        return _of_all(query.statuses, (PAUSED,)) if query.owner and not query.root_id else ()
+        return _of_all(query.statuses, (PAUSED,)) if query.owner and not query.root_id and not query.key else ()
     return _of_all(query.statuses, _OF_FIRES) if query.owner and not query.alarm_id else ()
 
 
@@ -27,7 +27,7 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
     if isinstance(query, FireQuery):
         narrow, others = query.alarm_id, query.target
     else:
-        narrow = query.root_id
+        narrow = query.root_id or query.key
         others = query.target or query.kind or query.label or query.conversation_id or query.text
     return not narrow and (bool(others) or (bool(query.statuses) and not indexed_statuses(query)))
 

@@ -90,10 +90,14 @@ def _to_alarm_leniently(given: dict[str, Any]) -> Alarm:
 
 def from_alarm(alarm: Alarm) -> list[Any]:
     values = _with_ms(astuple(alarm), _ALARM_MOMENTS)
-    policy = alarm.policy
-    # One shared object in nearly every alarm: told by identity before it is compared field by field.
-    values[_POLICY] = None if policy is DEFAULT_POLICY or policy == DEFAULT_POLICY else _json(policy)
+    values[_POLICY] = policy_text(alarm.policy)
     return values
+
+
+def policy_text(policy: Policy) -> str | None:
+    """A policy as its column holds it, in either store."""
+    # One shared object in nearly every alarm: told by identity before it is compared field by field.
+    return None if policy is DEFAULT_POLICY or policy == DEFAULT_POLICY else _json(policy)
 
 
 def from_change(change: Change) -> list[Any]:

@@ -108,6 +108,9 @@ def varying(wake: Wake) -> dict[str, str]:
         "wakeful-attempt": str(wake.attempt),
         "wakeful-late-ms": str(wake.late_ms),
         "wakeful-missed": str(wake.missed),
+        "wakeful-number": str(wake.number) + (f"/{wake.max_fires}" if wake.max_fires is not None else ""),
+        "wakeful-failed-in-a-row": str(wake.failed_in_a_row),
+        **({"wakeful-next": wake.next_fire_at.isoformat()} if wake.next_fire_at is not None else {}),
     }
 
 

@@ -132,6 +132,24 @@ async def test_a_wrong_time_is_said_beside_the_form(desk: Desk) -> None:
     assert (await desk.alarms.get(found.id)).version == 1
 
 
+async def test_a_series_becomes_a_one_shot_only_where_that_is_chosen(desk: Desk) -> None:
+    found = await desk.alarms.set("every day at 9am", "words")
+    fields = [("version", "1"), ("wake_message", "words"), ("target", "inbox"), ("timezone", "UTC"), ("payload", "{}")]
+    fields += [("when", "in 2 hours"), ("step", "save")]
+    answer = await desk.post(f"/alarms/{found.id}/edit", fields)
+    assert answer.status == 400
+    assert "is one moment, and the alarm is a series" in answer.text
+    assert '<option value="once">' in answer.text
+    assert (await desk.alarms.get(found.id)).version == 1
+    shown = await desk.post(f"/alarms/{found.id}/edit", [*fields[:-1], ("kind", "once"), ("step", "preview")])
+    assert '<option value="once" selected>' in shown.text
+    assert (await desk.post(f"/alarms/{found.id}/edit", [*fields, ("kind", "once")])).status == 303
+    assert (await desk.alarms.get(found.id)).kind == "once"
+    answer = await desk.post(f"/alarms/{found.id}/edit", [*fields, ("kind", "never")])
+    assert answer.status == 400
+    assert "kind" in answer.text
+
+
 async def test_the_next_fire_of_a_series_is_skipped_and_only_the_one_that_was_shown(desk: Desk) -> None:
     found = await desk.alarms.set("every day at 9am", "words")
     page = await desk.get(f"/alarms/{found.id}")

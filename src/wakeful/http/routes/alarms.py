@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 from msgspec import UNSET, Raw
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from wakeful.alarm import ALARM_STATUSES, Alarm
+from wakeful.alarm import ALARM_STATUSES, Alarm, is_fire_id
 from wakeful.alarm.model import Kind
 from wakeful.alarm.request import CreateRequest, EditRequest, decode
 from wakeful.clock import turn
@@ -35,12 +35,14 @@ async def create(context: Context, call: OperationRequest) -> Response:
     alarms = context.of(call)
     added = await alarms.create(given)
     alarm = added.alarm
+    notes = await alarms.notes(alarm, given) or UNSET
     if added.deduped:
         in_flight = added.in_flight if given.on_conflict == "replace" else UNSET
-        return tagged(shape.DedupedAnswer.of(alarm, deduped=True, in_flight=in_flight, now=await context.now()))
+        more = {"deduped": True, "in_flight": in_flight, "notes": notes}
+        return tagged(shape.DedupedAnswer.of(alarm, **more, now=await context.now()))
     like = await alarms.similar(given, alarm)
     similar = UNSET if like is None else shape.Like.of(like)
-    shown = shape.CreatedAnswer.of(alarm, similar=similar, notes=added.notes or UNSET, now=await context.now())
+    shown = shape.CreatedAnswer.of(alarm, similar=similar, notes=notes, now=await context.now())
     return tagged(shown, 201, _place(call, alarm))
 
 
@@ -122,6 +124,7 @@ async def find(context: Context, call: OperationRequest) -> Response:
         label=call["label"],
         conversation_id=call["conversation_id"],
         root_id=call["root_id"],
+        key=call["key"],
         text=call["q"],
         since=call["since"],
         until=call["until"],
@@ -143,6 +146,19 @@ async def reset(context: Context, call: OperationRequest) -> Response:
     return answer(shape.ResetAnswer(cancelled=count, now=await context.now()))
 
 
+async def cancel_many(context: Context, call: OperationRequest) -> Response:
+    done = await context.of(call).cancel_many(**asdict(await body(call.request, shape.CancelBody)))
+    return answer(
+        shape.CancelledAnswer(
+            cancelled=0 if done.dry_run else len(done.alarms),
+            dry_run=done.dry_run,
+            in_flight=done.in_flight,
+            alarms=[AlarmView.of(alarm) for alarm in done.alarms[: operations.LIMIT]],
+            now=await context.now(),
+        )
+    )
+
+
 async def get(context: Context, call: OperationRequest) -> Response:
     alarm = await context.of(call).get(call.id)
     return tagged(shape.AlarmAnswer.of(alarm, now=await context.now()))
@@ -151,7 +167,8 @@ async def get(context: Context, call: OperationRequest) -> Response:
 async def edit(context: Context, call: OperationRequest) -> Response:
     version = _match(call.request.headers.get("if-match"))
     given = await body(call.request, EditRequest)
-    return await context.changed(await context.of(call).edit(call.id, given, version=version))
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.edit(call.id, given, version=version), given)
 
 
 def _match(header: str | None) -> int | None:
@@ -168,26 +185,31 @@ def _match(header: str | None) -> int | None:
 
 
 async def cancel(context: Context, call: OperationRequest) -> Response:
-    return await context.changed(await context.of(call).cancel(call.id, reason=call["reason"]))
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.cancel(call.id, reason=call["reason"]))
 
 
 async def pause(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.PauseBody, optional=True)
-    return await context.changed(await context.of(call).pause(call.id, reason=given.reason))
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.pause(call.id, reason=given.reason))
 
 
 async def resume(context: Context, call: OperationRequest) -> Response:
-    return await context.changed(await context.of(call).resume(call.id))
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.resume(call.id))
 
 
 async def snooze(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.SnoozeBody)
-    return await context.changed(await context.of(call).snooze(call.id, given.wait, until=given.until))
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.snooze(call.id, given.wait, until=given.until))
 
 
 async def skip(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.SkipBody, optional=True)
-    return await context.changed(await context.of(call).skip(call.id, at=given.at))
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.skip(call.id, at=given.at))
 
 
 async def fire(context: Context, call: OperationRequest) -> Response:
@@ -196,7 +218,7 @@ async def fire(context: Context, call: OperationRequest) -> Response:
 
 
 async def why(context: Context, call: OperationRequest) -> Response:
-    if "@" in call.id:
+    if is_fire_id(call.id):
         raise NotFound(f"there is no alarm {call.id!r}", field="id", fix="For a fire use /v1/fires/{fire_id}/why.")
     return answer(await context.of(call).why(call.id))
 
@@ -229,7 +251,8 @@ OPERATIONS: Final = (
             operations.text("label", "Alarms with exactly this label."),
             operations.text("conversation_id", "Alarms of this conversation."),
             operations.text("root_id", "Alarms of the chain that this alarm started."),
-            operations.text("q", "A part of the label or the message, in any case."),
+            operations.text("key", "The alarm with exactly this idempotency_key."),
+            operations.text("q", "A part of the label, the message or the key, in any case."),
             operations.moment("since", "Created at or after."),
             operations.moment("until", "Created before."),
             PAGE,
@@ -265,6 +288,17 @@ OPERATIONS: Final = (
         body=shape.BatchBody,
         answers={200: shape.BatchAnswer},
         refuses=(404, 409),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/alarms/cancel",
+        run=cancel_many,
+        says="Cancel the alarms that are named, or all pending ones that fit; or only say which",
+        scope="write",
+        body=shape.CancelBody,
+        answers={200: shape.CancelledAnswer},
+        refuses=(404, 409),
+        waits=True,
     ),
     Operation(method="GET", path=_ID, run=get, says="Get an alarm", scope="read", answers={200: shape.AlarmAnswer}),
     Operation(

@@ -30,7 +30,6 @@ from wakeful.views import FireView
 RETRY_LIMIT: Final = 1000
 RETRY_AT_ONCE: Final = 32
 LONGEST_WAIT: Final = 60.0
-INBOX_LIMIT: Final = 100
 CLIENT: Final = "X-Wakeful-Client"
 
 
@@ -151,14 +150,23 @@ async def inbox(context: Context, call: OperationRequest) -> Response:
 
 
 async def take(context: Context, call: OperationRequest) -> Response:
+    done = {} if call.request.method == "GET" else (await body(call.request, shape.InboxBody, optional=True)).done
     handed = await _unless_they_leave(
-        call.request, context.of(call).inbox(limit=call["limit"], wait=call["wait"], target=call["target"] or INBOX)
+        call.request,
+        context.of(call).inbox(
+            limit=call["limit"],
+            wait=call["wait"],
+            target=call["target"] or INBOX,
+            conversation_id=call["conversation_id"],
+            done=done,
+        ),
     )
     secret = (await context.store.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     wakes = [_wake(taken, url, secret) for taken in handed]
-    return answer(shape.InboxAnswer(wakes=wakes, now=await context.now()))
+    notes = UNSET if wakes else await context.of(call).due_notes(call["target"] or INBOX) or UNSET
+    return answer(shape.InboxAnswer(wakes=wakes, notes=notes, now=await context.now()))
 
 
 async def _unless_they_leave(request: Request, taking: Coroutine[Any, Any, list[TakenWake]]) -> list[TakenWake]:
@@ -194,10 +202,14 @@ _INBOX: Final = Operation(
     scope="write",
     query=(
         operations.amount("wait", LONGEST_WAIT, 0, "How many seconds to wait for a wake; 0 answers at once."),
-        operations.whole("limit", 1, INBOX_LIMIT, 10, "The most to return; fewer if they are long."),
+        operations.whole("limit", 1, shape.INBOX_LIMIT, 10, "The most to return; fewer if they are long."),
         operations.text("target", "Another inbox than the usual one, by its name."),
+        operations.text("conversation_id", "Only wakes of this conversation; the others stay."),
     ),
+    body=shape.InboxBody,
+    body_optional=True,
     answers={200: shape.InboxAnswer},
+    refuses=(404, 409),
     waits=True,
 )
 _TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
@@ -277,6 +289,9 @@ OPERATIONS: Final = (
         _INBOX,
         method="GET",
         run=inbox,
+        body=None,
+        body_optional=False,
+        refuses=(),
         says=f"The same with GET, for clients that send {CLIENT} or a token",
         headers=(
             operations.Header(

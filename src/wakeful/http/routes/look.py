@@ -38,7 +38,8 @@ async def failed(context: Context, call: OperationRequest) -> Response:
 async def agenda(context: Context, call: OperationRequest) -> Response:
     found = await context.of(call).agenda(hours=call["hours"], limit=call["limit"], most=operations.PAGE_SIZE)
     coming = [shape.Coming(at=at, alarm=AlarmView.of(alarm)) for at, alarm in found]
-    return answer(shape.AgendaAnswer(agenda=coming, more=_more(found), now=await context.now()))
+    notes = await context.of(call).due_notes() or UNSET
+    return answer(shape.AgendaAnswer(agenda=coming, more=_more(found), notes=notes, now=await context.now()))
 
 
 def _more(found: Matches[Any]) -> bool | UnsetType:
@@ -93,7 +94,7 @@ OPERATIONS: Final = (
         query=(
             operations.choice("status", STATUSES, "Only entries with this status."),
             operations.text("target", "Only entries of this target."),
-            operations.moment("since", "Fires scheduled, and alarms created, at or after."),
+            operations.moment_or_ago("since", "Fires scheduled, and alarms created, at or after."),
             operations.whole("limit", 1, LIMIT, 50, _LIMIT),
         ),
         answers={200: shape.HistoryAnswer},

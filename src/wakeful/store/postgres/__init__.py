@@ -74,6 +74,7 @@ from wakeful.store.postgres.tasks import PostgresTasks
 from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.postgres.zones import PostgresZones
 from wakeful.store.queries import Naming, queries
+from wakeful.store.rows import policy_text
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
     Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
 
 _TICK: Final = timedelta(seconds=1)
-_WORDS: Final = ("label", "wake_message")
+_WORDS: Final = ("label", "wake_message", "idempotency_key")
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
 
@@ -250,7 +251,8 @@ class PostgresStore:
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
         schedule = (alarm.kind, alarm.fire_at, alarm.cron_expr, alarm.timezone)
-        values = (alarm.owner_did, among, uuid_of(alarm.id), alarm.target, *schedule, alarm.wake_message)
+        words = (alarm.wake_message, alarm.conversation_id, alarm.payload_json, policy_text(alarm.policy) or "")
+        values = (alarm.owner_did, among, uuid_of(alarm.id), alarm.target, *schedule, *words)
         rows = await self._looked("similar", *values, owner=alarm.owner_did)
         return alarm_of(rows[0]) if rows else None
 
@@ -318,9 +320,9 @@ class PostgresStore:
         return [alarm_and_fire_of(row) for row in rows]
 
     async def waiting(
-        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX
+        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX, conversation_id: str = ""
     ) -> Matches[tuple[Alarm, Fire]]:
-        page = await self._page("waiting", owner, target, limit=limit, most=most, owner=owner)
+        page = await self._page("waiting", owner, target, conversation_id, limit=limit, most=most, owner=owner)
         return page.found(alarm_and_fire_of, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:

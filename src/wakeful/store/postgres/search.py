@@ -12,12 +12,11 @@ from wakeful.store.postgres.rows import uuid_of
 
 def search_values(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[Any, ...]:
     """The parameters of a search, but for its limit."""
+    between = (query.since, query.until, *cursor_values(query.cursor), *cursor_values(end))
     if isinstance(query, FireQuery):
-        names: tuple[Any, ...] = (query.owner, uuid_of(query.alarm_id), query.statuses, query.target)
-    else:
-        words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
-        names = (query.owner, query.statuses, *words)
-    return (*names, query.since, query.until, *cursor_values(query.cursor), *cursor_values(end))
+        return (query.owner, uuid_of(query.alarm_id), query.statuses, query.target, *between)
+    words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
+    return (query.owner, query.statuses, *words, *between, query.key)
 
 
 def cursor_values(cursor: Cursor | None) -> tuple[datetime | None, Any]:

@@ -460,8 +460,9 @@ select *
    and ($9::timestamptz is null or created_at < $9)
    and ($10::timestamptz is null or (created_at, id) < ($10, $11::uuid))
    and ($12::timestamptz is null or (created_at, id) >= ($12, $13::uuid))
+   and ($14::text = '' or (idempotency_key = $14 and idempotency_key <> ''))
  order by created_at desc, id desc
- limit $14;
+ limit $15;
 
 -- name: find
 select *
@@ -501,6 +502,9 @@ select *
    and (kind = 'once' or cron_expr = $7)
    and timezone = $8
    and wake_message = $9
+   and conversation_id = $10
+   and payload::text = $11
+   and coalesce(policy::text, '') = $12
  order by created_at desc, id desc
  limit 1;
 
@@ -578,8 +582,9 @@ select fire.*,
  where fire.status = 'waiting'
    and fire.owner_did = $1
    and fire.target = $2
+   and ($3::text = '' or alarm.conversation_id = $3)
  order by fire.scheduled_for, fire.alarm_id
- limit $3;
+ limit $4;
 
 -- name: agenda
 -- From target to target in the index: first the moment up to which so many are due, from the index alone, then where

@@ -254,6 +254,7 @@ select *
    and target = :target -- when target
    and label = :label -- when label
    and conversation_id = :conversation_id -- when conversation_id
+   and idempotency_key = :key and idempotency_key <> '' -- when key
    and root_id = :root_id and root_id <> '' -- when root_id
    and created_at >= :since -- when since
    and created_at < :until -- when until
@@ -267,6 +268,7 @@ select *
 indexed by {p}alarms_owner_idx -- when by_owner
        indexed by {p}alarms_paused_idx -- when by_paused
        indexed by {p}alarms_root_idx -- when by_root
+       indexed by {p}alarms_idempotency_idx -- when by_key
 ;
 
 -- name: find
@@ -310,6 +312,9 @@ select *
    and (kind = 'once' or cron_expr = :cron_expr)
    and timezone = :timezone
    and wake_message = :wake_message
+   and conversation_id = :conversation_id
+   and payload = :payload
+   and coalesce(policy, '') = :policy
  order by created_at desc, id desc
  limit 1;
 
@@ -395,6 +400,7 @@ select fire.*, alarm.*
  where fire.status = 'waiting'
    and fire.owner_did = :owner
    and fire.target = :target
+   and alarm.conversation_id = :conversation_id -- when conversation_id
  order by fire.scheduled_for, fire.alarm_id
  limit :limit;
 

@@ -52,6 +52,7 @@ from wakeful.store.rows import (
     from_target_state,
     from_worker,
     length_ms,
+    policy_text,
     to_alarm,
     to_alarm_and_fire,
     to_alarms,
@@ -80,7 +81,7 @@ from wakeful.store.sqlite.zones import SqliteZones
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
 _LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
-_WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", "wake_message"))
+_WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", "wake_message", "idempotency_key"))
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
 
 
@@ -259,8 +260,9 @@ class SqliteStore(SqliteTokens):
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
-        names = ("id", "target", "kind", "cron_expr", "timezone", "wake_message")
+        names = ("id", "target", "kind", "cron_expr", "timezone", "wake_message", "conversation_id")
         values = {name: getattr(alarm, name) for name in names}
+        values |= {"payload": alarm.payload_json, "policy": policy_text(alarm.policy) or ""}
         at = None if alarm.fire_at is None else unix_ms(alarm.fire_at)
         rows = await self._looked("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
         return to_alarm(rows[0]) if rows else None
@@ -310,9 +312,10 @@ class SqliteStore(SqliteTokens):
         return [to_alarm_and_fire(row) for row in rows]
 
     async def waiting(
-        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX
+        self, owner: str, *, limit: int, most: int = 0, target: str = INBOX, conversation_id: str = ""
     ) -> Matches[tuple[Alarm, Fire]]:
-        page = await self._page("waiting", {"owner": owner, "target": target, "limit": limit}, most=most)
+        values = {"owner": owner, "target": target, "conversation_id": conversation_id, "limit": limit}
+        page = await self._page("waiting", values, most=most)
         return page.found(to_alarm_and_fire, lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
     async def agenda(self, *, owner: str, until: datetime, limit: int, most: int = 0) -> Matches[Alarm]:

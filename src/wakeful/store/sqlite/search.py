@@ -47,10 +47,12 @@ def _index(query: AlarmQuery | FireQuery) -> dict[str, bool | None]:
     statuses = indexed_statuses(query)
     by = {"by_paused": PAUSED, "by_waiting": ("waiting",), "by_retrying": ("retrying",), "by_failed": UNSUCCESSFUL}
     chosen: dict[str, bool | None] = {name: True if statuses == has else None for name, has in by.items()}
-    root = isinstance(query, AlarmQuery) and bool(query.root_id)
+    key = isinstance(query, AlarmQuery) and bool(query.key)
+    root = isinstance(query, AlarmQuery) and bool(query.root_id) and not key
     one_alarm = isinstance(query, FireQuery) and bool(query.alarm_id)
+    chosen["by_key"] = (key and bool(query.owner)) or None
     chosen["by_root"] = root or None
-    chosen["by_owner"] = (bool(query.owner) and not statuses and not root and not one_alarm) or None
+    chosen["by_owner"] = (bool(query.owner) and not (statuses or key or root or one_alarm)) or None
     return chosen
 
 

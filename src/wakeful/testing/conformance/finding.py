@@ -212,6 +212,19 @@ class TestFinding:
         assert await found(store, text="naïve ☃ text") == ["message"]
         assert await found(store, text="absent") == []
 
+    async def test_a_key_is_found_by_itself_and_by_a_part_of_it(self, store: Store, clock: ManualClock) -> None:
+        for key in ("grant-portal", "brief", ""):
+            await added(store, an_alarm(clock, label=key or "none", idempotency_key=key))
+        assert await found(store, key="brief") == ["brief"]
+        assert await found(store, key="bri") == []
+        assert await found(store, text="PORTAL") == ["grant-portal"]
+        assert await found(store, key="brief", owner="eve") == []
+        # Its index has nothing else: however few are looked at, it is among them.
+        query = AlarmQuery(owner="ada", key="grant-portal", statuses=("active",), kind="once", look_at=1)
+        assert [alarm.label for alarm in await store.find(query)] == ["grant-portal"]
+        assert await store.count(AlarmQuery(owner="ada", key="grant-portal")) == 1
+        assert await store.count(AlarmQuery(owner="ada", key="grant")) == 0
+
     async def test_since_is_included_and_until_is_not(self, store: Store, clock: ManualClock) -> None:
         start = clock.now()
         for label in "abcd":
@@ -355,6 +368,15 @@ class TestInbox:
         for said, targets in (({}, ["inbox"]), ({"target": "ops"}, ["ops"]), ({"target": "nowhere"}, [])):
             pairs = await store.waiting("ada", limit=10, most=1_000_000, **said)
             assert [fire.target for _, fire in pairs] == targets
+
+    async def test_what_waits_for_another_conversation_is_left_there(self, store: Store, clock: ManualClock) -> None:
+        for conversation in ("", "c-1", "c-2"):
+            alarm = an_alarm(clock, target="inbox", conversation_id=conversation)
+            await with_fires(store, alarm, a_fire(alarm, status="waiting"))
+        for said, number in (("", 3), ("c-1", 1), ("C-1", 0)):
+            pairs = await store.waiting("ada", limit=10, conversation_id=said)
+            assert len(pairs) == number
+            assert all(said in ("", alarm.conversation_id) for alarm, _ in pairs)
 
 
 class TestOverdue:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Event
+from wakeful.alarm import Event, Policy
 from wakeful.clock import Clock
 from wakeful.store import Store, Token
 from wakeful.testing.clock import ManualClock
@@ -139,6 +139,9 @@ class TestSimilar:
             {"target": "elsewhere"},
             {"wake_message": "something else"},
             {"timezone": "Europe/Berlin"},
+            {"payload_json": '{"page":4}'},
+            {"conversation_id": "c-1"},
+            {"policy": Policy(max_fires=4)},
             {"due": 61},
             {"kind": "cron", "cron_expr": "0 9 * * *", "fire_at": None},
             {"status": "paused"},
@@ -161,3 +164,16 @@ class TestSimilar:
         assert await store.similar(asked, among=3) == second
         assert await store.similar(asked, among=1) is None
         assert await store.similar(second, among=3) == asked
+
+    async def test_a_rhythm_is_the_same_with_its_start_its_bounds_and_where_it_counts_from(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        policy = Policy(starts_at=clock.now(), ends_at=clock.now() + DAY, max_fires=3, anchor=clock.now())
+        one, other = (
+            an_alarm(clock, kind="cron", cron_expr="@every 90m", fire_at=None, policy=policy) for _ in range(2)
+        )
+        await added(store, one, other)
+        assert await store.similar(other, among=9) == one
+        for name in ("starts_at", "ends_at", "max_fires", "anchor"):
+            differs = replace(other, policy=replace(policy, **{name: None}))
+            assert await store.similar(differs, among=9) is None, name

@@ -1,0 +1,41 @@
+"""Moments that somebody says relative to now: a phrase such as "tomorrow at 9am", or how long ago. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from wakeful.alarm.request import Moment, moment
+from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.schedule import duration, parse
+
+
+def said_moment(value: Moment | datetime, field: str, *, timezone: str, now: datetime) -> datetime:
+    """Parse a moment, or a phrase for one ("tomorrow at 9am") as it is meant in a time zone at this moment."""
+    try:
+        return moment(value, field)
+    except InvalidRequest as error:
+        if not isinstance(value, str):
+            raise
+        refused = error
+    try:
+        understood = parse(value, timezone=timezone, now=now)
+    except InvalidSchedule as error:
+        raise InvalidRequest(error.message, field=field, fix=error.fix) from None
+    if understood.fire_at is None:
+        raise InvalidRequest(f"{value!r} is a series, not one moment", field=field, fix=refused.fix)
+    return understood.fire_at
+
+
+def moment_or_ago(value: Moment | datetime, field: str, *, now: datetime) -> datetime:
+    """Parse a moment, or a length of time ("8h") that counts back from now."""
+    try:
+        return moment(value, field)
+    except InvalidRequest as refused:
+        if not isinstance(value, str):
+            raise
+        try:
+            return now - duration(value)
+        except (InvalidRequest, OverflowError):
+            raise InvalidRequest(
+                refused.message, field=field, fix=f'{refused.fix} Or how long ago, such as "8h".'
+            ) from None

@@ -1,0 +1,81 @@
+"""What agents wish for, in the same words over HTTP and from a program elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import wakeful
+from tests.databases import database_of
+from tests.doors.world import Visitor, serving
+from wakeful.errors import InvalidSchedule, NotFound
+
+SERIES = {"wake_message": "brief", "when": "every weekday at 9am", "timezone": "UTC", "idempotency_key": "brief"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visitor]:
+    async with serving(**database_of(request, tmp_path)) as visitor:
+        yield visitor
+
+
+async def test_a_time_of_day_moves_a_series_and_its_policy_is_merged(visit: Visitor) -> None:
+    await visit("POST", "/v1/alarms", SERIES | {"policy": {"max_fires": 9, "expires": "1h"}})
+    moved = await visit("PATCH", "/v1/alarms/brief", {"when": "10am", "policy": {"expires": None, "jitter": 5}})
+    assert (moved.json["kind"], moved.json["cron_expr"]) == ("cron", "0 10 * * 1-5")
+    assert moved.json["policy"] == {"max_fires": 9, "jitter": 5}
+    refused = await visit("PATCH", "/v1/alarms/brief", {"when": "tomorrow at 9am"})
+    assert (refused.status, refused.json["code"]) == (400, "invalid_schedule")
+    assert 'add the kind "once"' in refused.json["fix"]
+    once = await visit("PATCH", "/v1/alarms/brief", {"when": "tomorrow at 9am", "kind": "once"})
+    assert once.json["kind"] == "once"
+
+
+async def test_answers_have_notes(visit: Visitor) -> None:
+    made = await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "03/04/2099"})
+    assert any("No timezone was given" in note for note in made.json["notes"])
+    assert any("read month first" in note for note in made.json["notes"])
+    plain = await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "in 1 hour", "timezone": "UTC"})
+    assert not any("No timezone" in note for note in plain.json.get("notes", ()))
+
+
+async def test_many_are_cancelled_in_one_call(visit: Visitor) -> None:
+    for number in range(3):
+        body = {"wake_message": f"grant {number}", "when": "in 1 hour", "idempotency_key": f"k{number}"}
+        await visit("POST", "/v1/alarms", body)
+    dry = await visit("POST", "/v1/alarms/cancel", {"text": "grant", "dry_run": True})
+    assert (dry.json["cancelled"], dry.json["dry_run"], len(dry.json["alarms"])) == (0, True, 3)
+    assert (await visit("POST", "/v1/alarms/cancel", {"ids": ["k0", "nobody"]})).status == 404
+    assert (await visit("POST", "/v1/alarms/cancel", {})).json["field"] == "ids"
+    assert (await visit("POST", "/v1/alarms/cancel", {"ids": ["k0"]})).json["cancelled"] == 1
+    assert (await visit("POST", "/v1/alarms/cancel", {"text": "GRANT"})).json["cancelled"] == 2
+    found = (await visit("GET", "/v1/alarms?key=k1")).json["alarms"]
+    assert [alarm["status"] for alarm in found] == ["cancelled"]
+    assert len((await visit("GET", "/v1/alarms?q=K2")).json["alarms"]) == 1
+
+
+async def test_the_same_from_a_program_elsewhere(visit: Visitor) -> None:
+    async with wakeful.open(visit.url) as clock:
+        alarm = await clock.set("every weekday at 9am", "brief", key="brief", policy={"max_fires": 9, "expires": "1h"})
+        assert any("No timezone" in note for note in await clock.notes(alarm))
+        moved = await clock.update("brief", when="10am", policy={"expires": None})
+        assert (moved.cron_expr, moved.policy.max_fires, moved.policy.expires) == ("0 10 * * 1-5", 9, None)
+        with pytest.raises(InvalidSchedule):
+            await clock.update("brief", when="tomorrow at 9am")
+        assert [one.id for one in await clock.find(key="brief")] == [alarm.id]
+        with pytest.raises(NotFound):
+            await clock.cancel_many(["brief", "nobody"])
+        snoozed = await clock.snooze("brief", until="2099-01-01T09:00:00Z")
+        assert snoozed.next_fire_at.year == 2099
+        assert [one.id for one in (await clock.cancel_many(text="brief", dry_run=True)).alarms] == [alarm.id]
+        assert (await clock.get("brief")).status == "active"
+        assert [one.status for one in (await clock.cancel_many(["brief"])).alarms] == ["cancelled"]
+        await clock.set(delay=0.01, wake_message="work", conversation_id="c")
+        [taken] = await clock.inbox(wait=10, conversation_id="c")
+        assert (taken.number, taken.previous, taken.next_fire_at) == (1, None, None)
+        assert await clock.inbox(done={taken.fire.id: "3 grants"}) == []
+        assert (await clock.fire_of(taken.fire.id)).result == "3 grants"
+        assert await clock.due_notes() == []
+        assert [entry.status for entry in await clock.history(since="1h", status="completed")] == ["completed"]

@@ -1,0 +1,131 @@
+"""What a refusal suggests says all of what was said, and is understood; where nothing does, nothing is suggested."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+
+from wakeful.errors import InvalidSchedule
+from wakeful.schedule import parse
+from wakeful.schedule.time_of_day import at_time_of_day, time_of_day
+from wakeful.schedule.zone_names import zone_meant
+
+MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
+REPAIRED: list[tuple[str, dict[str, Any]]] = [
+    ("9am Berlin time", {"when": "9am", "timezone": "Europe/Berlin"}),
+    ("tomorrow at 9am, new york time", {"when": "tomorrow at 9am", "timezone": "America/New_York"}),
+    ("PT15M", {"when": "in 15 minutes"}),
+    ("P1DT2H", {"when": "in 1 days 2 hours"}),
+    ("every hour from 9am to 5pm on weekdays", {"when": "0 9-17 * * 1-5"}),
+    ("hourly between 8 and 12", {"when": "0 8-12 * * *"}),
+    ("every other day at 9am", {"when": "every 2 days at 09:00"}),
+    ("every 3rd day", {"when": "every 3 days at 09:00"}),
+    ("every other tuesday", {"when": "RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9;BYMINUTE=0"}),
+    ("the last business day of the month at 17:30", {"when": "30 17 LW * *"}),
+    ("end of day", {"when": "2030-01-07 17:00"}),
+    ("end of the month", {"when": "2030-01-31 17:00"}),
+    ("end of the week", {"when": "2030-01-11 17:00"}),
+    ("next month", {"when": "2030-02-01 09:00"}),
+    ("10 minutes before tomorrow at 3pm", {"when": "2030-01-08T14:50:00+00:00"}),
+    ("every day at 9am for 5 days", {"when": "every day at 9am", "policy": {"max_fires": 5}}),
+    ("every hour for 2 weeks", {"when": "every hour", "policy": {"ends_at": "2030-01-21T08:00:00+00:00"}}),
+    ("every monday at 9am until 1 march", {
+        "when": "every monday at 9am", "policy": {"ends_at": "2030-03-01T23:59:00+00:00"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "repair"), REPAIRED)
+def test_what_was_meant_is_said_in_fields_that_are_understood(said: str, repair: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSchedule) as refusal:
+        parse(said, now=MONDAY)
+    assert refusal.value.repair == repair
+    assert f'Try "{repair["when"]}"' in refusal.value.fix
+    assert parse(repair["when"], timezone=repair.get("timezone", "UTC"), now=MONDAY)
+
+
+@pytest.mark.parametrize("said", ["every other tuesday at 9am", "every 2 weeks on tuesday at 9am"])
+def test_counted_weeks_fall_on_their_day_and_hour(said: str) -> None:
+    with pytest.raises(InvalidSchedule) as refusal:
+        parse(said, now=MONDAY)
+    first, second = parse(refusal.value.repair["when"], now=MONDAY).next(2)
+    assert first == datetime(2030, 1, 8, 9, tzinfo=UTC)
+    assert second - first == timedelta(days=14)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "hourly from 9",
+        "every day from monday",
+        "every monday except holidays",
+        "soonish",
+        "every blue moon",
+        "last business day of the month at 9am and 5pm",
+        "every other tuesday at 9am and 5pm",
+        "every other tuesday on friday",
+    ],
+)
+def test_a_suggestion_that_drops_a_part_is_not_made(said: str) -> None:
+    with pytest.raises(InvalidSchedule) as refusal:
+        parse(said, now=MONDAY)
+    assert (refusal.value.repair, refusal.value.meant) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("PST", "America/Los_Angeles"),
+        ("New York", "America/New_York"),
+        ("tokyo", "Asia/Tokyo"),
+        ("Berlin time", "Europe/Berlin"),
+        ("Mars/Base", ""),
+        ("", ""),
+        ("x" * 1000, ""),
+    ],
+)
+def test_a_zone_by_another_name_is_suggested(said: str, meant: str) -> None:
+    assert zone_meant(said) == meant
+    with pytest.raises(InvalidSchedule) as refusal:
+        parse("9am", timezone=said, now=MONDAY)
+    assert refusal.value.repair == ({"timezone": meant} if meant else {})
+
+
+@pytest.mark.parametrize(
+    ("said", "at"),
+    [
+        ("10am", time(10)),
+        ("at 17:30", time(17, 30)),
+        ("noon", time(12)),
+        ("midnight", time(0)),
+        ("half past 2", time(14, 30)),
+        ("10", None),
+        ("15h", None),
+        ("25:00", None),
+        ("10am PST", None),
+        ("tomorrow at 9am", None),
+        ("", None),
+    ],
+)
+def test_a_time_of_day_and_nothing_besides(said: str, at: time | None) -> None:
+    assert time_of_day(said) == at
+
+
+@pytest.mark.parametrize(
+    ("cron", "moved"),
+    [
+        ("0 9 * * 1-5", "15 10 * * 1-5"),
+        ("30 0 9 * * *", "0 15 10 * * *"),
+        ("@weekly", "15 10 * * 0"),
+        ("CRON_TZ=Europe/Berlin 0 9 * * *", "CRON_TZ=Europe/Berlin 15 10 * * *"),
+        ("0 9,17 * * *", None),
+        ("0 */2 * * *", None),
+        ("RRULE:FREQ=DAILY;INTERVAL=3;BYHOUR=9", "RRULE:FREQ=DAILY;INTERVAL=3;BYHOUR=10;BYMINUTE=15"),
+        ("RRULE:FREQ=DAILY;BYHOUR=9,17", None),
+        ("@every 90m", None),
+        ("@hourly", None),
+    ],
+)
+def test_a_rhythm_at_another_time_of_day(cron: str, moved: str | None) -> None:
+    assert at_time_of_day(cron, time(10, 15)) == moved

@@ -1,0 +1,159 @@
+"""Many alarms in one call, and what a caller is told besides: on both stores."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from wakeful.alarm.request import CreateRequest
+from wakeful.client import Wakeful
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound
+from wakeful.store import Store
+from wakeful.testing import ManualClock
+
+from .world import HOUR, waiting, waking
+
+
+@pytest.fixture
+def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+    return waking(store, clock)
+
+
+def asked(message: str, key: str = "", **more: str) -> CreateRequest:
+    return CreateRequest(wake_message=message, when="in 1 hour", idempotency_key=key, **more)  # type: ignore[arg-type]
+
+
+async def test_a_key_that_is_taken_refuses_all_of_them(wake_me: Wakeful) -> None:
+    first = await wake_me.create(asked("one", "k"))
+    with pytest.raises(Conflict, match=f"alarm {first.alarm.id} already has the key 'k'") as refusal:
+        await wake_me.create_many([asked("new"), asked("other", "k")])
+    assert refusal.value.field == "alarms[1].idempotency_key"
+    with pytest.raises(Conflict):
+        await wake_me.create_many([asked("two", "twice"), asked("three", "twice")])
+    with pytest.raises(InvalidSchedule) as wrong:
+        await wake_me.create_many([asked("new"), CreateRequest(wake_message="x", when="soonish")])
+    assert wrong.value.field == "alarms[1].when"
+    assert [alarm.id for alarm in await wake_me.find()] == [first.alarm.id]
+
+
+async def test_what_to_do_with_a_taken_key_is_heeded_for_each(wake_me: Wakeful) -> None:
+    first = (await wake_me.create(asked("one", "k"))).alarm
+    same, kept = await wake_me.create_many([asked("one", "k"), asked("other", "k", on_conflict="return")])
+    assert (same.alarm.id, same.deduped, kept.alarm.wake_message) == (first.id, True, "one")
+    [replaced] = await wake_me.create_many([asked("other", "k", on_conflict="replace")])
+    assert (replaced.alarm.id, replaced.alarm.wake_message) == (first.id, "other")
+    assert (await wake_me.get("k")).wake_message == "other"
+
+
+async def test_a_key_with_another_wake_behind_it_or_another_zone_is_another_request(
+    wake_me: Wakeful, clock: ManualClock
+) -> None:
+    await waiting(wake_me, clock)
+    [wake] = await wake_me.inbox()
+    first = await wake_me.set("in 1 hour", "x", key="k", parent_fire=wake.fire.id)
+    assert await wake_me.set("in 1 hour", "x", key="k", parent_fire=wake.fire.id) == first
+    await waiting(wake_me, clock)
+    [other] = await wake_me.inbox()
+    with pytest.raises(Conflict, match="differs in parent_fire"):
+        await wake_me.set("in 1 hour", "x", key="k", parent_fire=other.fire.id)
+    with pytest.raises(Conflict, match="differs in when"):
+        await wake_me.set("in 1 hour", "x", key="k", timezone="Asia/Tokyo")
+
+
+async def test_many_are_cancelled_by_id_key_text_or_conversation(wake_me: Wakeful, clock: ManualClock) -> None:
+    ids = [(await wake_me.set("in 1 hour", f"grant {n}", key=f"k{n}", conversation_id="c")).id for n in range(3)]
+    other = await wake_me.set("in 2 hours", "plants")
+    dry = await wake_me.cancel_many(text="GRANT", dry_run=True)
+    assert {alarm.id for alarm in dry.alarms} == set(ids)
+    assert {alarm.status for alarm in await wake_me.find()} == {"active"}
+    with pytest.raises(NotFound):
+        await wake_me.cancel_many([ids[0], "nobody"])
+    assert (await wake_me.get(ids[0])).status == "active"
+    assert [alarm.status for alarm in (await wake_me.cancel_many([ids[0], "k1", "k1"])).alarms] == ["cancelled"] * 2
+    assert [alarm.id for alarm in (await wake_me.cancel_many(conversation_id="c")).alarms] == [ids[2]]
+    assert [alarm.id for alarm in await wake_me.find(status="active")] == [other.id]
+    with pytest.raises(InvalidRequest, match="it is not said which"):
+        await wake_me.cancel_many()
+    with pytest.raises(InvalidRequest, match="both ids and filters"):
+        await wake_me.cancel_many(["k1"], text="grant")
+
+
+async def test_a_wake_that_nobody_fetched_is_cancelled_with_the_others(wake_me: Wakeful, clock: ManualClock) -> None:
+    alarm = await waiting(wake_me, clock)
+    assert [one.id for one in (await wake_me.cancel_many(text=alarm.wake_message[:5])).alarms] == [alarm.id]
+    assert await wake_me.inbox() == []
+
+
+async def test_earlier_wakes_are_reported_with_the_call_that_takes_the_next(
+    wake_me: Wakeful, clock: ManualClock
+) -> None:
+    for conversation in ("a", "b", "b"):
+        await wake_me.set(delay=1, wake_message="work", conversation_id=conversation)
+    await clock.advance(2)
+    await wake_me.run_due()
+    [first] = await wake_me.inbox(conversation_id="a")
+    [second] = await wake_me.inbox(limit=1, done={first.fire.id: "3 grants"})
+    assert second.alarm.conversation_id == "b"
+    assert (await wake_me.fire_of(first.fire.id)).result == "3 grants"
+    await wake_me.cancel(second.alarm.id)
+    with pytest.raises(NotFound):
+        await wake_me.inbox(done={second.fire.id: "x", f"{second.alarm.id}@1": "y"})
+    assert (await wake_me.fire_of(second.fire.id)).status == "delivered", "one that is not there, and none is reported"
+    assert len(await wake_me.inbox(done={first.fire.id: "again"})) == 1
+    assert (await wake_me.fire_of(first.fire.id)).result == "3 grants"
+
+
+async def test_a_wake_says_where_it_stands_in_its_series(wake_me: Wakeful, clock: ManualClock) -> None:
+    await wake_me.set(cron="0 * * * *", wake_message="hourly", policy={"max_fires": 3})
+    for number, previous in ((1, None), (2, "completed"), (3, "completed")):
+        await clock.advance(HOUR)
+        await wake_me.run_due()
+        [taken] = await wake_me.inbox()
+        assert (taken.number, taken.max_fires) == (number, 3)
+        assert (taken.previous.status if taken.previous else None) == previous
+        assert (taken.next_fire_at is None) == (number == 3)
+        await wake_me.completed(taken.fire.id, f"result {number}")
+        if taken.previous:
+            assert taken.previous.result == f"result {number - 1}"
+
+
+async def test_what_is_due_and_not_delivered_is_said(wake_me: Wakeful, clock: ManualClock) -> None:
+    assert await wake_me.due_notes() == []
+    await wake_me.set(delay=1, wake_message="x")
+    assert await wake_me.due_notes() == []
+    await clock.advance(2)
+    [note] = await wake_me.due_notes()
+    assert note.startswith("1 alarm is due for 'inbox', the first since ")
+    assert "no running worker delivers there" in note
+    assert await wake_me.due_notes("elsewhere") == []
+    await wake_me.run_due()
+    assert await wake_me.due_notes() == []
+
+
+async def test_a_fire_is_retried_by_its_alarm_and_snoozed_until_a_phrase(wake_me: Wakeful, clock: ManualClock) -> None:
+    alarm = await waiting(wake_me, clock, max_failures=0, key="mail@home")
+    with pytest.raises(Conflict, match="has failed"):
+        await wake_me.retry("mail@home")
+    [taken] = await wake_me.inbox()
+    await wake_me.delivery_failed("mail@home", "HTTP 503")
+    assert (await wake_me.retry("mail@home")).id == taken.fire.id
+    assert "is being retried: HTTP 503" in (await wake_me.why("mail@home")).summary
+    later = await wake_me.set("in 1 hour", "x", timezone="Asia/Tokyo")
+    snoozed = await wake_me.snooze(later.id, until="tomorrow at 9am")
+    assert snoozed.next_fire_at.isoformat()[11:19] == "00:00:00"
+    assert alarm.idempotency_key == "mail@home"
+
+
+async def test_history_counts_back_from_now_and_tells_how_late(wake_me: Wakeful, clock: ManualClock) -> None:
+    await wake_me.set(delay=60, wake_message="old")
+    await clock.advance(timedelta(minutes=2))
+    await wake_me.run_due()
+    await clock.advance(5 * HOUR)
+    await wake_me.set(delay=1, wake_message="new")
+    await clock.advance(31)
+    await wake_me.run_due()
+    [entry] = await wake_me.history(since="1h")
+    assert (entry.message, entry.late_ms) == ("new", 30_000)
+    with pytest.raises(InvalidRequest, match="how long ago"):
+        await wake_me.history(since="a while")
