@@ -149,7 +149,9 @@ async def _write_history(served: Wakeful, alarm: Alarm, series: Series) -> None:
         due.append(at)
     chance = random.Random(series.label)
     fires = [_fire(alarm, moment, series, len(due) - 1 - number, chance) for number, moment in enumerate(due)]
+    failed = next((back for back in range(len(fires)) if back not in series.failing), len(fires))
     after: dict[str, Any] = {"occurrence_at": at, "next_fire_at": at, "fire_count": len(fires), "updated_at": NOW}
+    after["failed_in_a_row"] = failed
     await settled(store_of(served), change(alarm, *fires, **after))
 
 

@@ -13,6 +13,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.dashboard.browser import browsing, reading
 from tests.dashboard.driving import door, is_live
 from tests.doors.world import Visitor, serving
+from tests.remote.world import until
 from wakeful.store import FireQuery
 from wakeful.testing import store_of
 
@@ -103,8 +104,11 @@ async def test_every_view_can_be_read_and_used_by_everyone(
             for view in ("/", "/alarms", "/fires", "/targets"):
                 assert await violations(await reader.open(view)) == [], view
         await empty.token("ada")
-        while (await empty("GET", "/alarms", allow_redirects=False)).status == 200:
-            pass  # until it is seen that there are tokens now
+
+        async def asks_for_a_token() -> bool:
+            return (await empty("GET", "/alarms", allow_redirects=False)).status != 200
+
+        await until(asks_for_a_token)
         async with reading(browser, empty.url, color_scheme=scheme) as reader:
             assert await violations(await reader.open("/login")) == []
 

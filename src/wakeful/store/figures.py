@@ -97,4 +97,5 @@ class Figures(Protocol):
 
 
 def figure_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
-    return named((_SQL / f"figures.{dialect}.sql").read_text(), naming)
+    own, main = (_SQL / f"{name}{dialect}.sql" for name in ("figures.", ""))
+    return named(own.read_text(), naming, parts_of=main.read_text())

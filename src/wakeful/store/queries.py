@@ -6,6 +6,7 @@ One file per dialect, the same names in the same order: the diff of the two is t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -59,20 +60,28 @@ def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
     return {name: filled(sql) for name, sql in named((_SQL / f"{dialect}.sql").read_text(), naming).items()}
 
 
-def named(text: str, naming: Naming) -> dict[str, str]:
-    """The statements of a file, by the names that stand above them, with the parts that several have in common."""
-    parts: dict[str, str] = {}
+def named(text: str, naming: Naming, *, parts_of: str = "") -> dict[str, str]:
+    """The statements of a file, by the names that stand above them, with the parts that several have in common.
+
+    `parts_of`: another file, whose parts it uses.
+    """
+    parts = {"{" + name + "}": sql for what, name, _, sql in _pieces(parts_of) if what == "part"}
     statements: dict[str, str] = {}
-    _, *pieces = _HEAD.split(text)
-    for what, name, comment, body in zip(*(pieces[at::4] for at in range(4)), strict=True):
-        sql = body.strip().rstrip(";")
-        if what == "part":
-            parts["{" + name + "}"] = sql
-            continue
+    for what, name, comment, sql in _pieces(text):
         for mark, part in parts.items():
             sql = sql.replace(mark, part)
-        statements[name] = comment + naming.fill(sql)
+        if what == "part":
+            parts["{" + name + "}"] = sql
+        else:
+            statements[name] = comment + naming.fill(sql)
     return statements
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """What it is, its name, the comment below it and its SQL."""
+    _, *pieces = _HEAD.split(text)
+    for what, name, comment, body in zip(*(pieces[at::4] for at in range(4)), strict=True):
+        yield what, name, comment, body.strip().rstrip(";")
 
 
 def migrations(dialect: Dialect, naming: Naming) -> list[Migration]:

@@ -72,21 +72,7 @@ select (select count(*)::integer
 -- From target to target in the index, and in each no further than is asked, as `backlog` does.
 with recursive moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now),
-served (target) as (
-    (select target
-       from {t}alarms
-      where status = 'active'
-      order by target
-      limit 1)
-    union all
-    select (select alarm.target
-              from {t}alarms as alarm
-             where alarm.status = 'active'
-               and alarm.target > served.target
-             order by alarm.target
-             limit 1)
-      from served
-     where served.target is not null)
+{served_targets}
 select served.target,
        due.owner_did,
        count(*)::integer,
@@ -98,9 +84,7 @@ select served.target,
      where status = 'active'
        and target = served.target
        and next_fire_at <= (select now from moment)
-       and (claimed_at is null
-         or claimed_at <= (select now from moment) - $2::interval
-         or claimed_at > (select now from moment) + $2::interval)
+       and {unleased}
      order by next_fire_at
      limit $3) as due
  group by served.target, due.owner_did

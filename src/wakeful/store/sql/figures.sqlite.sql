@@ -70,17 +70,7 @@ select (select count(*)
 
 -- name: due_by_owner
 -- From target to target in the index, and in each no further than is asked, as `backlog` does.
-with recursive served (target) as (
-    select min(target)
-      from {t}alarms indexed by {p}alarms_due_idx
-     where status = 'active'
-    union all
-    select (select min(alarm.target)
-              from {t}alarms as alarm indexed by {p}alarms_due_idx
-             where alarm.status = 'active'
-               and alarm.target > served.target)
-      from served
-     where served.target is not null)
+with recursive {served_targets}
 select served.target,
        due.owner_did,
        count(*),
@@ -92,7 +82,7 @@ select served.target,
      where status = 'active'
        and target = served.target
        and next_fire_at <= :now
-       and (claimed_at is null or claimed_at <= :now - :lease or claimed_at > :now + :lease)
+       and {unleased}
      order by next_fire_at
      limit :most)
  group by served.target, due.owner_did

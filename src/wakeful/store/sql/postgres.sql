@@ -393,10 +393,8 @@ select min(free.next_fire_at)
      order by next_fire_at
      limit 1) as free;
 
--- name: backlog
--- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
-with recursive moment as materialized (
-    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now),
+-- part: served_targets
+-- From target to target in the index of what is due.
 served (target) as (
     (select target
        from {t}alarms
@@ -411,7 +409,13 @@ served (target) as (
              order by alarm.target
              limit 1)
       from served
-     where served.target is not null)
+     where served.target is not null);
+
+-- name: backlog
+-- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
+with recursive moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now),
+{served_targets}
 select served.target,
        count(*)::integer,
        min(due.next_fire_at)
@@ -590,17 +594,7 @@ select fire.*,
 -- From target to target in the index: first the moment up to which so many are due, from the index alone, then where
 -- these stand, and no other row is read in full. Where the last ones are due at the same moment as others that no longer
 -- fit, which of them it is does not matter.
-with recursive served (target) as (
-    select min(target)
-      from {t}alarms
-     where status = 'active'
-    union all
-    select (select min(alarm.target)
-              from {t}alarms as alarm
-             where alarm.status = 'active'
-               and alarm.target > served.target)
-      from served
-     where served.target is not null),
+with recursive {served_targets},
     last (moment) as materialized (
     select max(next_fire_at)
       from (select due.next_fire_at

@@ -196,9 +196,9 @@ select next_fire_at
  order by next_fire_at
  limit 1;
 
--- name: backlog
--- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
-with recursive served (target) as (
+-- part: served_targets
+-- From target to target in the index of what is due.
+served (target) as (
     select min(target)
       from {t}alarms indexed by {p}alarms_due_idx
      where status = 'active'
@@ -208,7 +208,11 @@ with recursive served (target) as (
              where alarm.status = 'active'
                and alarm.target > served.target)
       from served
-     where served.target is not null)
+     where served.target is not null);
+
+-- name: backlog
+-- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
+with recursive {served_targets}
 select served.target,
        count(due.next_fire_at),
        min(due.next_fire_at)
@@ -407,17 +411,7 @@ select fire.*, alarm.*
 -- name: agenda
 -- From target to target in the index, and no row is read that is not told. Where the last ones are due at the same
 -- moment as others that no longer fit, which of them it is does not matter.
-with recursive served (target) as (
-    select min(target)
-      from {t}alarms indexed by {p}alarms_due_idx
-     where status = 'active'
-    union all
-    select (select min(alarm.target)
-              from {t}alarms as alarm indexed by {p}alarms_due_idx
-             where alarm.status = 'active'
-               and alarm.target > served.target)
-      from served
-     where served.target is not null),
+with recursive {served_targets},
     soonest (place) as materialized (
     select alarm.rowid
       from served
