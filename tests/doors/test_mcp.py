@@ -254,6 +254,7 @@ async def test_tools_say_what_they_take_and_do(agent: Agent) -> None:
         assert {"summary", "now"} <= set(tool.output_schema["required"])
         assert all("type" in shape or "anyOf" in shape for shape in tool.input_schema["properties"].values())
         assert all("description" in shape for shape in tool.input_schema["properties"].values())
+        assert '"type": [' not in json.dumps(tool.input_schema)  # some clients know only single types
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint == (tool.name in LOOKING)
         assert tool.annotations.destructive_hint == (tool.name in ("alarm_update", "alarm_cancel"))

@@ -38,10 +38,15 @@ def _inlined(node: Any, parts: dict[str, Any]) -> Any:
         shown.setdefault("type", "string")
     kinds = shown.get("anyOf")
     if isinstance(kinds, list) and all(set(kind) == {"type"} for kind in kinds):
-        shown["type"] = [kind["type"] for kind in shown.pop("anyOf")]
+        shown["type"] = _one_type([kind["type"] for kind in shown.pop("anyOf")])
     if isinstance(shown.get("properties"), dict):
         shown["properties"] = {name: value or _ANY for name, value in shown["properties"].items()}
     return shown
+
+
+def _one_type(kinds: list[str]) -> Any:
+    """Return the type that agents see. A text says whatever a number does, and some clients know only single types."""
+    return "string" if set(kinds) == {"string", "number"} else kinds
 
 
 # What an agent does not need to be told in advance: it costs context in every conversation, and our refusals say it.
