@@ -93,6 +93,15 @@ async def test_the_key_of_an_ended_alarm_is_not_taken_for_a_new_one(agent: Agent
     assert (anew["alarm"]["id"], anew["alarm"]["status"]) == (id, "active")
 
 
+async def test_of_many_an_ended_alarm_is_told_and_the_others_are_set(agent: Agent) -> None:
+    old = {"when": "in 1 hour", "wake_message": "x", "key": "old"}
+    id = (await agent("alarm_set", **old))["alarm"]["id"]
+    await agent("alarm_cancel", id=id)
+    made = await agent("alarm_set", alarms=[old, {**old, "key": "new"}])
+    assert made["summary"].startswith("Set 1 of 2 alarms; 1 existed already. 1 of those has ended: give on_conflict")
+    assert [one["status"] for one in made["alarms"]] == ["cancelled", "active"]
+
+
 async def test_a_similar_alarm_and_a_missing_worker_are_named(agent: Agent) -> None:
     first = await agent("alarm_set", when="0 9 * * *", wake_message="x")
     assert any("No running worker serves 'inbox' yet" in note for note in first["notes"])

@@ -74,9 +74,6 @@ class Tools(LookTools):
         shared = {name: value for name, value in given(asked).items() if name != "alarms"}
         requests = [_item(at, shared, one) for at, one in enumerate(asked.alarms)]
         added = await self._alarms.create_many(requests)
-        for at, one in enumerate(added):
-            if one.deduped and one.alarm.finished and requests[at].on_conflict is None:
-                raise _ended(one.alarm)
         ids = [one.alarm.id for one in added]
         lines = that_fit((views.brief(one.alarm) for one in added), BUDGET - 2 * HEAD - 40 * len(ids))
         notes: dict[str, None] = {}
@@ -84,10 +81,8 @@ class Tools(LookTools):
             notes |= dict.fromkeys(await self._alarms.notes(one.alarm, request))
         if len(lines) < len(ids):
             notes['There was no room for all of them; alarm_list {"limit": 50} shows the rest.'] = None
-        known = sum(one.deduped for one in added)
-        told = f" {known} of them existed already." if known else ""
         return SetResult(
-            summary=f"Set {len(ids)} alarms, all of them.{told} {_soonest(added)}".rstrip(),
+            summary=" ".join(filter(None, (_tally(added), _soonest(added)))),
             now=await self._now(),
             ids=ids,
             alarms=lines,
@@ -281,6 +276,20 @@ def _ended(alarm: Alarm) -> Conflict:
     )
     error.repair = {"on_conflict": "replace"}
     return error
+
+
+def _tally(added: Sequence[Created]) -> str:
+    """How many were set; those whose key was known were not, and ended ones will not fire again."""
+    known = [one.alarm for one in added if one.deduped]
+    if not known:
+        return f"Set {len(added)} alarms, all of them."
+    told = f"Set {len(added) - len(known)} of {len(added)} alarms; {len(known)} existed already."
+    ended = sum(alarm.finished for alarm in known)
+    return (
+        f'{told} {ended} of those {"has" if ended == 1 else "have"} ended: give on_conflict "replace" to set them again.'
+        if ended
+        else told
+    )
 
 
 def _soonest(added: Sequence[Created]) -> str:
