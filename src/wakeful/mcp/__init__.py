@@ -151,7 +151,7 @@ async def _called(
     name, alarms = entry.name, service.of(principal.caller("mcp"))
     try:
         _check_owner(principal)
-        principal.need(entry.scope)
+        principal.need(entry.scope, for_wakes=entry.for_wakes)
         asked = _read(arguments, entry.takes)
         found = msgspec.to_builtins(await entry.run(entry.tools(alarms), asked))
     except WakefulError as error:

@@ -207,6 +207,7 @@ class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     reason: Annotated[str, _about("With failed: what went wrong.")] = ""
     wait: Annotated[Span, _about("With snooze: how long.")] | UnsetType = msgspec.field(default=UNSET, name="for")
     cost: Annotated[Cost, _about("What it cost, for budgets.")] | UnsetType = UNSET
+    renew: Annotated[bool, _about("Where the wake is `renewable`: keep its series going.")] = False
 
 
 class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -278,6 +279,10 @@ class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     max_fires: Annotated[int, _about("Of how many at most.")] = 0
     previous: Annotated[str, _about("What became of the fire before.")] = ""
     next_fire_at: Annotated[str, _about("When the alarm fires next, in UTC.")] = ""
+    author: Annotated[str, _about("Who wrote the words: owner, agent, import, template or task.")]
+    parent_fire: Annotated[str, _about("The wake out of which the alarm was set.")] = ""
+    ends_at: Annotated[str, _about("When its series ends.")] = ""
+    renewable: Annotated[bool, _about("That is soon; report with `renew` to go on.")] = False
     message: Cut
     payload: Any = None
     key: str = ""
