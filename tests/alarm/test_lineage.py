@@ -76,7 +76,7 @@ def test_a_series_ends_after_a_while_and_says_so() -> None:
     made = bounded()
     assert made.policy == Policy(ends_at=END, renew_for=LASTS.total_seconds())
     assert end_note(made).startswith("It ends at 2026-04-05T08:00:00Z, since it was set with the token of a wake.")
-    assert "keeps it for 90 more days" in end_note(made)
+    assert "keeps it going for 90 days" in end_note(made)
 
 
 def test_what_fires_once_has_no_end_and_an_earlier_one_stays() -> None:

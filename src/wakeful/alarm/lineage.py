@@ -104,7 +104,7 @@ def end_note(alarm: Alarm) -> str:
     days = f"{alarm.policy.renew_for / 86_400:g}"
     return (
         f"It ends at {_end(alarm)}, since it was set with the token of a wake. "
-        f"A report on one of its wakes with renew: true keeps it for {days} more days from then."
+        f"A report on one of its wakes with renew: true keeps it going for {days} days from that report."
     )
 
 
