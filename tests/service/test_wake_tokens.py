@@ -9,8 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Event, Policy
+from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, ReportRequest
 from wakeful.client import Wakeful
+from wakeful.config_budget import BudgetSettings
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, Unauthorized
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
@@ -159,6 +161,36 @@ async def test_a_repeated_request_is_the_same_alarm_also_of_a_series(wake_me: Wa
         assert again.alarm.policy == first.alarm.policy
     with pytest.raises(Conflict, match="differs in policy"):
         await verbs.create(asked(when="every day at 9am", idempotency_key="every day at 9am", policy=Policy(jitter=5)))
+
+
+async def test_alarms_that_multiply_stop_at_the_budget_of_their_chain(store: Store, clock: ManualClock) -> None:
+    wake_me = waking(store, clock, owner="ada", budget=BudgetSettings(chain_wakes_per_hour=8))
+    await waiting(wake_me, clock, wake_message="begin")
+    woken_up = 0
+    for _ in range(10):
+        await wake_me.run_due()
+        for taken in await wake_me.inbox(limit=100):
+            woken_up += 1
+            verbs = await woken(wake_me, taken)
+            await verbs.create_many([asked(when="in 1 minute"), asked(when="in 1 minute")])
+            await wake_me.completed(taken.fire.id)
+        await clock.advance(MINUTE)
+    assert woken_up == 1 + 8
+    put_off = await wake_me.find(status="active")
+    assert len(put_off) == 2 * woken_up - 8
+    assert "the budget of the chain" in (await wake_me.why(put_off[0].id)).summary
+
+
+async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(wake_me: Wakeful, clock: ManualClock) -> None:
+    def of(via: str) -> Alarms:
+        return wake_me.service.of(Caller(owner="ada", via=via))
+
+    agents = (await of("mcp").create(asked())).alarm
+    owners = (await of("http").create(asked())).alarm
+    woken_by = await handed(wake_me, clock)
+    child = (await (await woken(wake_me, woken_by)).create(asked())).alarm
+    for alarm, author in ((agents, "agent"), (child, "agent"), (owners, "owner")):
+        assert author_of(await of("dashboard").fire(alarm.id)) == author
 
 
 # The end of a series

@@ -57,7 +57,7 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     "replaced": "active",
     BUDGET_REACHED: "",
     ENDING: "",
-    RENEWED: "active",
+    RENEWED: "",
 }
 # What becomes of a fire is told under its status; of one that waits, nothing more than that it fired.
 _FIRES: Final = tuple(status for status in FIRE_STATUSES if status != "waiting")

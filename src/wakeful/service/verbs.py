@@ -22,7 +22,7 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
-from wakeful.alarm.lineage import with_end
+from wakeful.alarm.lineage import author_of, with_end
 from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
@@ -244,7 +244,9 @@ class Alarms(FetchVerbs):
         """
         alarm = await self.get(id)
         now = await self.service.now()
-        copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=self.caller.via)
+        # A copy has the words of who wrote them, whoever fires it; a task's copy stands for no task.
+        via = self.caller.via if author_of(alarm) in ("owner", "task") else alarm.created_via
+        copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=via)
         copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
         await self.service.targets.admit(copy)
         if self.caller.limited:
