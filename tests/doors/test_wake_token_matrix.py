@@ -88,6 +88,9 @@ async def test_no_operation_reaches_beyond_the_chain_of_a_wake(world: World, wak
             assert answer.status == 403, what
             assert "the token of a wake can set alarms" in answer.text, what
     assert opened == OPERATIONS
+    said = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    said = {(method, path) for method, path in said if "wake" in document["paths"][path][method].get("description", "")}
+    assert said == OPERATIONS
     assert reached == {operation for operation in OPERATIONS if "{" not in operation[1]}
     assert await state(world, wake) == before
 
