@@ -148,6 +148,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     )
     chain_depth: Annotated[int, _about("The most alarms in a chain in which each wake sets the next alarm.")] = 16
     chain_delay: Annotated[Seconds, _about("The shortest delay of an alarm set by a wake.")] = timedelta(seconds=60)
+    chain_token_lasts: Annotated[
+        Seconds, _about("How long the token of a wake sets alarms, from when the wake was last handed out.")
+    ] = timedelta(days=1)
+    chain_series_lasts: Annotated[
+        Seconds, _about("How long a series set with the token of a wake goes on, unless a report renews it.")
+    ] = timedelta(days=90)
     budget: Annotated[
         BudgetSettings,
         _about("`[budget]`: how many wakes, and what cost, an owner, an alarm and a chain may have; see owners.md."),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from wakeful.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from wakeful.config import Settings
+
+
+_LONGEST: Final = timedelta(days=36_500)
 
 
 def check_numbers(settings: Settings) -> None:
@@ -34,6 +38,11 @@ def check_numbers(settings: Settings) -> None:
     for name, minimum in least.items():
         if getattr(settings, name) < minimum:
             raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
+    for name in ("chain_token_lasts", "chain_series_lasts"):
+        if not timedelta(seconds=1) <= getattr(settings, name) <= _LONGEST:
+            raise InvalidConfig(
+                f"{getattr(settings, name)} is too short or too long", field=name, fix="Give 1s to 36500d."
+            )
     for name in ("port", "metrics_port"):
         if (port := getattr(settings, name)) > 65535:
             raise InvalidConfig(f"{port} is not a port", field=name, fix="Give 0 to 65535.")

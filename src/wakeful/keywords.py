@@ -94,6 +94,8 @@ class OpenKeywords(TypedDict, total=False):
     min_interval: Length | None
     chain_depth: int | None
     chain_delay: Length | None
+    chain_token_lasts: Length | None
+    chain_series_lasts: Length | None
     budget: dict[str, Any] | None
     default_target: str | None
     wake_url: str | None

@@ -55,13 +55,13 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nothing but what is named here."""
 
 
-# A policy as it is shown: what is as usual is left out, and so is `anchor`, which is wakeful's own.
+# A policy as it is shown: what is as usual is left out, and so are `anchor` and `renew_for`, which are wakeful's own.
 PolicyView = msgspec.defstruct(
     "PolicyView",
     [
         (field.name, (int | float if field.type is float else field.type) | UnsetType, UNSET)
         for field in msgspec.structs.fields(Policy)
-        if field.name != "anchor"
+        if field.name not in ("anchor", "renew_for")
     ],
     bases=(Shape,),
     namespace={"__doc__": Policy.__doc__},

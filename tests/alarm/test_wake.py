@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from wakeful.alarm import Policy, Wake, fire_id, parse_fire_id, report_token
+from wakeful.alarm.wake_token import wake_token
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
 
@@ -84,7 +85,14 @@ def test_the_body_is_flat_and_complete() -> None:
         "created_by": "u",
         "created_via": "mcp",
         "created_at": "2026-01-05T08:00:00Z",
+        "author": "agent",
+        "parent_fire": "",
+        "root_id": "",
+        "generation": 0,
+        "ends_at": None,
+        "renewable": False,
         "origin": "wakeful",
+        "token": wake_token(SECRET, "a1@1767603600000"),
         "report": {
             "url": "https://wake.example/v1/fires/a1@1767603600000/report?{other}",
             "token": report_token(SECRET, "a1@1767603600000"),

@@ -95,6 +95,19 @@ async def test_a_token_names_the_owner_and_a_revoked_one_nobody(tmp_path: Path) 
             assert "was revoked" in answer.content[0].text  # type: ignore[union-attr]
 
 
+async def test_the_token_of_a_wake_is_bound_to_its_chain(tmp_path: Path) -> None:
+    async with build(Settings(db=str(tmp_path / "wakeful.db"))) as clock:
+        theirs = await clock.set("in 1 hour", "x")
+        await clock.set(delay=0.001, wake_message="begin")
+        while not (taken := await clock.inbox()):
+            await clock.run_due()
+        async with connected(tmp_path, WAKEFUL_TOKEN=taken[0].token) as woken:
+            id = (await woken("alarm_set", when="in 1 hour", wake_message="x"))["alarm"]["id"]
+            assert (await clock.get(id)).parent_fire == taken[0].fire.id
+            await woken.refused("alarm_get", id=theirs.id)
+            await woken.refused("alarm_update", id=id, label="x")
+
+
 def test_a_token_that_is_not_known_stops_the_start(tmp_path: Path) -> None:
     run: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "text": True}
     for owner in ("ana", "ben"):

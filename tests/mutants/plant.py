@@ -251,6 +251,100 @@ FAULTS: Final[dict[str, Fault]] = {
     "counts are kept for ever": Source(
         "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
     ),
+    "the token of a wake names any parent": Source(
+        "wakeful.service.verbs", "parent_fire=self.caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
+    ),
+    "the token of a wake opens everything": Source(
+        "wakeful.http.security.auth", "            if for_wakes:\n", "            if True:\n"
+    ),
+    "a tool forgets whose token it is": Source(
+        "wakeful.mcp",
+        "principal.need(entry.scope, for_wakes=entry.for_wakes)",
+        "principal.need(entry.scope, for_wakes=True)",
+    ),
+    "the token of a wake signs in": Source(
+        "wakeful.dashboard.signing_in", '        principal.need("read")  # the token of a wake is for agents\n', ""
+    ),
+    "the token of a wake finds every alarm": Source(
+        "wakeful.service.caller",
+        "return self.wake is None or self.wake.root_id in (alarm.id, alarm.root_id)",
+        "return True",
+    ),
+    "the token of a wake lists every alarm": Source(
+        "wakeful.service.looking", "            root_id = self.caller.wake.root_id\n", "            pass\n"
+    ),
+    "the token of a wake lists every fire": Source(
+        "wakeful.service.looking", " or self.caller.wake is not None:\n            try:", ":\n            try:"
+    ),
+    "the token of a wake shows every fire": Source(
+        "wakeful.service.changes",
+        "            await self.get(fire.alarm_id)  # found only",
+        "            pass  # found only",
+    ),
+    "the token of a wake cancels what fits": Source(
+        "wakeful.service.cancelling", '        filters["root_id"] = verbs.caller.wake.root_id\n', "        pass\n"
+    ),
+    "the token of a wake cancels what waits in the inbox": Source(
+        "wakeful.service.cancelling", " and verbs.caller.reaches(alarm):", ":"
+    ),
+    "the token of a wake tells of similar alarms": Source(
+        "wakeful.service.verbs",
+        "return like if like is not None and self.caller.reaches(like) else None",
+        "return like",
+    ),
+    "the token of a wake takes any key": Source(
+        "wakeful.service.verbs", "        check_holder(self.caller, added.alarm, on_conflict)\n", ""
+    ),
+    "many take any key with the token of a wake": Source(
+        "wakeful.service.creating", "        check_holder(caller, one, on_conflict)\n", ""
+    ),
+    "the token of a wake replaces its owner's alarm": Source(
+        "wakeful.service.caller", "(self.wake is None or bool(alarm.parent_fire))", "True"
+    ),
+    "anyone makes the token of a wake": Source(
+        "wakeful.alarm.wake_token",
+        "return hmac.compare_digest(token.encode(), wake_token(secret, fire_id).encode())",
+        "return True",
+    ),
+    "the token of a wake is good for ever": Source(
+        "wakeful.alarm.wake_token", "if now < _handed_out_at(fire) + lasts else", "if True else"
+    ),
+    "the token of a wake outlives its alarm": Source(
+        "wakeful.alarm.wake_token", 'if alarm.status == "cancelled":', "if False:"
+    ),
+    "the token of a wake outlives its key": Source(
+        "wakeful.service.wake_tokens",
+        "if retired_at is not None and not reports_under(",
+        "if False and not reports_under(",
+    ),
+    "a series that a wake sets never ends": Source(
+        "wakeful.service.verbs",
+        "        if caller.wake is not None:\n            alarm = with_end",
+        "        if False:\n            alarm = with_end",
+    ),
+    "a series that a wake sets ends when it likes": Source(
+        "wakeful.alarm.lineage",
+        "if policy.ends_at is not None and policy.ends_at <= end:",
+        "if policy.ends_at is not None:",
+    ),
+    "a report moves an end that its owner named": Source(
+        "wakeful.alarm.edit",
+        "return after if after.ends_at == policy.ends_at else replace(after, renew_for=None)",
+        "return after",
+    ),
+    "a series ends unannounced": Source(
+        "wakeful.alarm.settle", "events = announced(before, after) if", "events = () if"
+    ),
+    "a renewed series stays at its end": Source(
+        "wakeful.alarm.lineage", 'if alarm.status == "fired" else after', "if False else after"
+    ),
+    "an agent's words are its owner's": Source(
+        "wakeful.alarm.lineage", "if alarm.parent_fire or alarm.generation > 0:", "if False:"
+    ),
+    "a page shows the token of a wake": Source("wakeful.dashboard.wake_shown", "token=WAKE_TOKEN, report=", "report="),
+    "an error quotes the token of a wake": Source(
+        "wakeful.targets.webhook", "hide=(wake.report_token, wake.token)", "hide=(wake.report_token,)"
+    ),
     "alarms are claimed before the law is looked at": Source(
         "wakeful.dispatcher", "        if not await self._zones.step():\n            return 0.0\n", ""
     ),

@@ -32,6 +32,9 @@ USERS = "tests/service/test_users.py::"
 RUNAWAYS = "tests/service/test_runaways.py::"
 SPENDING = "tests/dispatcher/test_budget.py::"
 BUDGET = "tests/alarm/test_budget.py::"
+WOKEN = "tests/service/test_wake_tokens.py::"
+WOKEN_DOORS = "tests/doors/test_wake_token_matrix.py::"
+LINEAGE = "tests/alarm/test_lineage.py::"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 SAFETY = "tests/dashboard/test_safety.py::"
@@ -186,6 +189,50 @@ CAUGHT_BY: dict[str, list[str]] = {
     "postgres: a cost without its report": [COSTS.format("postgres")],
     "sqlite: a cost without its report": [COSTS.format("sqlite")],
     "counts are kept for ever": [SPENDING + "test_counts_of_days_that_are_over_are_deleted[sqlite]"],
+    "the token of a wake names any parent": [WOKEN + "test_the_parent_is_filled_in_whatever_the_caller_says[sqlite-]"],
+    "the token of a wake opens everything": [
+        WOKEN_DOORS + "test_no_operation_reaches_beyond_the_chain_of_a_wake[sqlite-ada]"
+    ],
+    "a tool forgets whose token it is": [WOKEN_DOORS + "test_no_tool_reaches_beyond_the_chain_of_a_wake[sqlite-ada]"],
+    "the token of a wake signs in": [WOKEN_DOORS + "test_no_page_opens_with_the_token_of_a_wake[sqlite-ada]"],
+    "the token of a wake finds every alarm": [WOKEN + "test_its_chain_is_found_and_nothing_else[sqlite]"],
+    "the token of a wake lists every alarm": [WOKEN + "test_its_chain_is_found_and_nothing_else[sqlite]"],
+    "the token of a wake lists every fire": [WOKEN + "test_its_chain_is_found_and_nothing_else[sqlite]"],
+    "the token of a wake shows every fire": [WOKEN + "test_its_chain_is_found_and_nothing_else[sqlite]"],
+    "the token of a wake cancels what fits": [WOKEN + "test_many_are_cancelled_only_within_its_chain[sqlite]"],
+    "the token of a wake cancels what waits in the inbox": [
+        WOKEN + "test_many_are_cancelled_only_within_its_chain[sqlite]"
+    ],
+    "the token of a wake tells of similar alarms": [
+        WOKEN + "test_similar_and_keys_tell_nothing_of_other_alarms[sqlite]"
+    ],
+    "the token of a wake takes any key": [WOKEN + "test_similar_and_keys_tell_nothing_of_other_alarms[sqlite]"],
+    "many take any key with the token of a wake": [
+        WOKEN + "test_similar_and_keys_tell_nothing_of_other_alarms[sqlite]"
+    ],
+    "the token of a wake replaces its owner's alarm": [
+        WOKEN + "test_of_its_chain_it_replaces_only_what_a_wake_has_set[sqlite]"
+    ],
+    "anyone makes the token of a wake": [WOKEN + "test_nobody_else_can_make_one[sqlite]"],
+    "the token of a wake is good for ever": [WOKEN + "test_it_is_good_for_a_day_from_when_it_was_handed_out[sqlite]"],
+    "the token of a wake outlives its alarm": [WOKEN + "test_it_ends_with_its_alarm[sqlite]"],
+    "the token of a wake outlives its key": [
+        WOKEN + "test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more[sqlite]"
+    ],
+    "a series that a wake sets never ends": [WOKEN + "test_a_series_has_an_end_and_the_notes_say_so[sqlite]"],
+    "a series that a wake sets ends when it likes": [LINEAGE + "test_a_later_end_is_brought_forward"],
+    "a report moves an end that its owner named": [
+        LINEAGE + "test_an_end_that_the_owner_sets_or_takes_out_is_the_owners"
+    ],
+    "a series ends unannounced": [LINEAGE + "test_it_is_announced_once"],
+    "a renewed series stays at its end": [LINEAGE + "test_the_report_on_the_very_last_wake_takes_the_series_up_again"],
+    "an agent's words are its owner's": [LINEAGE + "test_whatever_is_set_out_of_a_wake_an_agent_wrote"],
+    "a page shows the token of a wake": [
+        "tests/dashboard/pages/test_alarm_page.py::test_the_page_shows_the_wake_and_no_secret[sqlite]"
+    ],
+    "an error quotes the token of a wake": [
+        "tests/targets/test_webhook.py::TestSecrets::test_nothing_secret_turns_up_in_an_error_text"
+    ],
     "alarms are claimed before the law is looked at": [
         LAW + "test_a_running_dispatcher_plans_again_before_its_first_claim[sqlite]"
     ],
@@ -232,6 +279,7 @@ ALWAYS = {
     "a task's row is not asked when it is said",
     "all of one owner before anyone else",
     "a wake is sent without being counted",
+    "the token of a wake opens everything",
 }
 MACHINE_ALWAYS = {"sqlite: settle without the claim check"}
 

@@ -22,6 +22,7 @@ VARIES = (
     (re.compile(r"\t1\t\d+\t0$", re.MULTILINE), "\t1\tLATE\t0"),
     (re.compile(r"created_via(\":\"|\t)(cli|http)"), r"created_via\1DOOR"),
     (re.compile(r"worker \S+:\d+"), "WORKER"),
+    (re.compile(r"wk_wake_[\w-]+"), "TOKEN"),
     (re.compile(r"on request by (cli|local)\b"), "on request by DOOR"),
 )
 

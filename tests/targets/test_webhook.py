@@ -290,7 +290,7 @@ class TestSecrets:
         }
         target = webhook(receiver.url + "?token=planted-query", **settings)
         for padding in (0, 290):
-            echo = "x" * padding + " ".join([*secrets, wake.report_token, "token=planted-query"])
+            echo = "x" * padding + " ".join([*secrets, wake.report_token, wake.token, "token=planted-query"])
             receiver.answer(400, body=echo)
         receiver.redirect("http://planted-query@example.com/planted-query?token=planted-query")
         receiver.hang()
@@ -299,7 +299,7 @@ class TestSecrets:
         errors.append(await webhook("http://nowhere.invalid/?token=planted-query", **settings).deliver(wake))
         for outcome in errors:
             assert isinstance(outcome, Failed)
-            for secret in (*secrets, "hunter2", "planted-q", wake.report_token):
+            for secret in (*secrets, "hunter2", "planted-q", wake.report_token, wake.token, wake.token[-43:]):
                 assert secret not in outcome.error
 
 

@@ -129,9 +129,17 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
     if not _same_json(asked.payload_json, known.payload_json):
         found.append("payload")
-    if replace(asked.policy, anchor=None) != replace(known.policy, anchor=None):
+    if not _same_policy(wanted.fields["policy"], asked.policy, known.policy):
         found.append("policy")
     return found
+
+
+def _same_policy(said: Policy, asked: Policy, known: Policy) -> bool:
+    """Compare what somebody said; what wakeful itself put in counts from when that was."""
+    if asked.renew_for is not None and known.renew_for is not None:
+        asked = replace(asked, ends_at=said.ends_at, renew_for=None)
+        known = replace(known, ends_at=said.ends_at, renew_for=None)
+    return replace(asked, anchor=None) == replace(known, anchor=None)
 
 
 def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:

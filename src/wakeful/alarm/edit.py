@@ -5,7 +5,7 @@ Every change of *when* an alarm fires also raises `claim`: a worker that holds i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
@@ -184,7 +184,7 @@ def update(
     named += [name for name in EDITABLE if ATTRIBUTES[name] in wanted.fields]
     named += ["policy"] if wanted.policy else []
     after = replace(alarm, **wanted.fields, timezone=wanted.time.timezone or alarm.timezone)
-    after = replace(after, policy=replace(alarm.policy, **wanted.policy)) if wanted.policy else after
+    after = replace(after, policy=_merged(alarm.policy, wanted.policy)) if wanted.policy else after
     if alarm.kind == "once" and after.timezone != alarm.timezone:
         after = replace(after, cron_expr="")  # it stays at its moment, which no clock of the new zone was asked about
     check(after)
@@ -243,6 +243,12 @@ def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "
         root_id=alarm.root_id or alarm.id,
         **{name: getattr(alarm, name) for name in _COPIED},
     )
+
+
+def _merged(policy: Policy, said: Mapping[str, Any]) -> Policy:
+    """Return the policy with what an edit says of it. An end that somebody names, or takes out, is theirs."""
+    after = replace(policy, **said)
+    return after if after.ends_at == policy.ends_at else replace(after, renew_for=None)
 
 
 def _moves(alarm: Alarm, after: Alarm, said: GivenTime) -> bool:

@@ -60,6 +60,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     wakes_per_day: int | None = None
     cost_per_day: Cost | None = None  # as its reports say
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
+    renew_for: float | None = None  # how long a report can renew `ends_at` for, where wakeful itself set that
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
 
 

@@ -63,6 +63,7 @@ class Report(Struct, frozen=True):
     text: str = ""
     wait: timedelta | None = None
     cost: float = 0.0
+    renew: bool = False  # whether its series goes on for as long again: see lineage.py
 
 
 class Try(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
 from wakeful.alarm.inbox import is_in_inbox
+from wakeful.alarm.lineage import renewal, renewed
 from wakeful.alarm.model import (
     ERROR_LIMIT,
     REPORT_WITHIN,
@@ -30,9 +31,22 @@ _OPEN: Final = frozenset({"delivered", "waiting", "retrying", "timed_out", "fail
 _MS: Final = timedelta(milliseconds=1)
 
 
-def report(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, *, now: datetime) -> Change | None:
+def report(
+    alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, *, now: datetime, by: str = ""
+) -> Change | None:
     """Apply a target's report on a fire. None if it is a repeated report: a report counts once."""
     now = whole_ms(now)
+    if not said.renew:
+        return _reported(alarm, fire, occurrence, said, now=now)
+    after = renewed(alarm, now=now)
+    change = _reported(after, fire, occurrence, said, now=now)
+    if change is None:  # the outcome was known; that the series is to go on may be news
+        noted = replace(after, version=alarm.version + 1, updated_at=now)
+        change = Change(claim=alarm.claim, version=alarm.version, after=noted)
+    return replace(change, events=(*change.events, renewal(after, now=now, by=by)), edited=True)
+
+
+def _reported(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Report, *, now: datetime) -> Change | None:
     in_flight = alarm.claimed_at is not None and alarm.occurrence_at == occurrence
     if fire is None:
         if not in_flight:

@@ -165,7 +165,7 @@ class CreateRequest(EditRequest, frozen=True, forbid_unknown_fields=True, kw_onl
     ] = None
 
 
-class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     outcome: ReportOutcome
     result: str = ""
     reason: str = ""
@@ -174,6 +174,9 @@ class ReportRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Cost | None,
         about("What the work cost since the last report, in any unit; it counts against budgets of cost.", 0.12),
     ] = None
+    renew: Annotated[
+        bool, about("Keep its series, which was set with the token of a wake, for as long again from now.")
+    ] = False
 
 
 # From a request to what is wanted, in an alarm's own terms
@@ -251,7 +254,7 @@ def report(asked: ReportRequest) -> Report:
     for name in ("result", "reason"):
         check_text(name, getattr(asked, name), REPORT_LIMIT)
     wait = None if asked.wait is None else span(asked.wait, "for")
-    return Report(asked.outcome, asked.result or asked.reason, wait, cost_of(asked.cost))
+    return Report(asked.outcome, asked.result or asked.reason, wait, cost_of(asked.cost), asked.renew)
 
 
 def cost_of(value: float | None, field: str = "cost") -> float:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
+from wakeful.alarm.lineage import announced
 from wakeful.alarm.model import ERROR_LIMIT, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire, SkipReason
 from wakeful.alarm.outcome import (
     SHORTEST_SNOOZE,
@@ -323,7 +324,8 @@ class _Ending(Struct, frozen=True):
             return _change(alarm, replace(after, status="failed"), fire)
         runs = passed_over(alarm, started=self.started, now=past)
         after, events = pause_if_hopeless(advance(after, past), now=self.now)
-        return replace(_change(alarm, after, fire, *runs), events=events)
+        change = _change(alarm, after, fire, *runs)
+        return replace(change, events=(*change.events, *events))
 
     def _succeeded(self, fire: Fire, *, awaiting: bool) -> Change:
         alarm = self.alarm
@@ -424,4 +426,5 @@ def _outweighed(fire: Fire, outcome: Outcome) -> Outcome:
 
 
 def _change(before: Alarm, after: Alarm, *fires: Fire) -> Change:
-    return Change(claim=before.claim, version=before.version, after=after, fires=fires)
+    events = announced(before, after) if before.policy.renew_for is not None else ()
+    return Change(claim=before.claim, version=before.version, after=after, fires=fires, events=events)

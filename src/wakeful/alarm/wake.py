@@ -14,8 +14,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from wakeful.alarm.lineage import Author, author_of, is_ending
 from wakeful.alarm.model import Alarm, Fire
 from wakeful.alarm.plan import following
+from wakeful.alarm.wake_token import wake_token
 
 ORIGIN: Final = "wakeful"
 HEARD_WITHIN: Final = timedelta(minutes=1)  # of a new key of report tokens, by every process
@@ -28,9 +30,16 @@ class ReportTo(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     url: str
     token: str
 
+    def __repr__(self) -> str:
+        return f"ReportTo({self.url!r})"
+
 
 class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A wake as it is sent."""
+    """A wake as it is sent.
+
+    `author`: who wrote its words; `parent_fire`: the fire out of whose wake its alarm was set. `ends_at`: when its
+    series ends; `renewable`: that is soon, and a report with `renew` puts it off. `token`: sets alarms for its owner.
+    """
 
     fire_id: str
     alarm_id: str
@@ -45,8 +54,18 @@ class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     created_by: str
     created_via: str
     created_at: datetime
+    author: Author
+    parent_fire: str
+    root_id: str
+    generation: int
+    ends_at: datetime | None
+    renewable: bool
     origin: str
+    token: str
     report: ReportTo
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fire_id!r})"  # whoever logs or shows it shows no token
 
 
 class Wake:
@@ -145,9 +164,34 @@ class Wake:
     def last_error(self) -> str:
         return self.alarm.last_error
 
+    @property
+    def author(self) -> Author:
+        """Who wrote the words: the owner, an agent (over MCP, or out of a wake), an import, a template or a task."""
+        return author_of(self.alarm)
+
+    @property
+    def parent_fire(self) -> str:
+        """The fire out of whose wake the alarm was set; empty if none."""
+        return self.alarm.parent_fire
+
+    @cached_property
+    def ends_at(self) -> datetime | None:
+        """When the series ends; None if it has no such end, or fires once."""
+        return self.alarm.policy.ends_at if self.alarm.kind == "cron" else None
+
+    @cached_property
+    def renewable(self) -> bool:
+        """Whether the series ends soon, and a report with `renew` puts that off."""
+        return is_ending(self.alarm)
+
     @cached_property
     def report_token(self) -> str:
         return report_token(self._secret, self.fire_id)
+
+    @cached_property
+    def token(self) -> str:
+        """With it alarms are set for the wake's owner, as part of the wake's chain."""
+        return wake_token(self._secret, self.fire_id)
 
     @cached_property
     def content(self) -> WakeBody:
@@ -167,7 +211,14 @@ class Wake:
             created_by=alarm.created_by,
             created_via=alarm.created_via,
             created_at=alarm.created_at,
+            author=self.author,
+            parent_fire=alarm.parent_fire,
+            root_id=alarm.root_id,
+            generation=alarm.generation,
+            ends_at=self.ends_at,
+            renewable=self.renewable,
             origin=ORIGIN,
+            token=self.token,
             report=ReportTo(url=self._report_url.replace("{fire_id}", self.fire_id), token=self.report_token),
         )
 

@@ -212,25 +212,30 @@ def retry_command(fire: str, failed: bool, **given: Any) -> int:
 cost_option = click.option("--cost", type=float, metavar="NUMBER", help="What the work cost, for budgets of cost.")
 
 
+renew_option = click.option("--renew", is_flag=True, help="Keep its series, which a wake has set, for as long again.")
+
+
 @click.command("done", cls=Command)
 @click.argument("fire")
 @click.argument("result", default="")
 @cost_option
-def done_command(fire: str, result: str, cost: float | None) -> None:
+@renew_option
+def done_command(fire: str, result: str, cost: float | None, renew: bool) -> None:
     """Report that the work of a fire is done.
 
     FIRE may be the alarm's id where one fire of it awaits a report.
     """
-    _report(lambda clock: clock.completed(fire, result, cost=cost))
+    _report(lambda clock: clock.completed(fire, result, cost=cost, renew=renew))
 
 
 @click.command("fail", cls=Command)
 @click.argument("fire")
 @click.argument("reason", default="")
 @cost_option
-def fail_command(fire: str, reason: str, cost: float | None) -> None:
+@renew_option
+def fail_command(fire: str, reason: str, cost: float | None, renew: bool) -> None:
     """Report that the work of a fire failed.
 
     It is retried as the alarm's policy says.
     """
-    _report(lambda clock: clock.delivery_failed(fire, reason, cost=cost))
+    _report(lambda clock: clock.delivery_failed(fire, reason, cost=cost, renew=renew))

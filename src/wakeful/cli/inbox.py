@@ -94,6 +94,7 @@ def _remark(taken: TakenWake) -> str:
         f"attempt {taken.attempt}" if taken.attempt > 1 else "",
         f"{distance(late)} late" if late >= _LATE else "",
         f"{taken.missed} missed" if taken.missed else "",
+        f"ends {utc(taken.ends_at)} unless `done --renew`" if taken.renewable and taken.ends_at else "",
     )
     return ", ".join(filter(None, said))
 
@@ -108,4 +109,9 @@ def _shown(taken: TakenWake) -> dict[str, Any]:
         "message": alarm.wake_message,
         "payload": Raw(alarm.payload_json.encode()),
         "scheduled_for": fire.scheduled_for,
+        "author": taken.author,
+        "parent_fire": alarm.parent_fire,
+        "ends_at": taken.ends_at,
+        "renewable": taken.renewable,
+        "token": taken.token,
     } | views.handed_out(taken)

@@ -9,7 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from wakeful.dashboard.page import COOKIE, HEADERS, Visit, form_of
 from wakeful.dashboard.sign_in_link import LABEL
-from wakeful.errors import Unauthorized
+from wakeful.errors import Forbidden, Unauthorized
+from wakeful.views import problem
 
 if TYPE_CHECKING:
     from wakeful.dashboard.page import Dashboard
@@ -42,9 +43,10 @@ async def enter(dashboard: Dashboard, request: Request) -> Response:
     root = str(request.scope.get("root_path", ""))
     token = (await form_of(request)).get("token", [""])[0].strip()
     try:
-        await dashboard.live.auth.principal(f"Bearer {token}")
-    except Unauthorized as error:
-        return dashboard.show("login.html", 401, visit=None, root=root, error=error)
+        principal = await dashboard.live.auth.principal(f"Bearer {token}")
+        principal.need("read")  # the token of a wake is for agents
+    except (Unauthorized, Forbidden) as error:
+        return dashboard.show("login.html", problem(error).status, visit=None, root=root, error=error)
     return _signed_in(dashboard, request, token)
 
 

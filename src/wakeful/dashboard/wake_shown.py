@@ -13,7 +13,8 @@ from wakeful.alarm import Alarm, Fire, Wake
 from wakeful.alarm.wake import ReportTo
 from wakeful.targets.webhook import varying
 
-TOKEN: Final = "REPORT-TOKEN"  # stands for the token that only the receiver of a wake has
+TOKEN: Final = "REPORT-TOKEN"  # these stand for tokens that only the receiver of a wake has
+WAKE_TOKEN: Final = "WAKE-TOKEN"
 
 
 def wake_of(alarm: Alarm, scheduled_for: datetime, *, report_url: str, attempt: int = 1, late_ms: int = 0) -> Wake:
@@ -22,9 +23,9 @@ def wake_of(alarm: Alarm, scheduled_for: datetime, *, report_url: str, attempt: 
 
 
 def body_of(wake: Wake) -> bytes:
-    """The body byte for byte, but for its report token."""
+    """The body byte for byte, but for its tokens."""
     content = wake.content
-    return json.encode(replace(content, report=ReportTo(url=content.report.url, token=TOKEN)))
+    return json.encode(replace(content, token=WAKE_TOKEN, report=ReportTo(url=content.report.url, token=TOKEN)))
 
 
 def curl_of(alarm: Alarm, fire: Fire, *, report_url: str, attempt: int) -> str:
@@ -34,8 +35,8 @@ def curl_of(alarm: Alarm, fire: Fire, *, report_url: str, attempt: int) -> str:
     wake = wake_of(alarm, fire.scheduled_for, report_url=report_url, attempt=attempt, late_ms=late_ms)
     headers = "".join(f"  -H {shlex.quote(f'{name}: {value}')} \\\n" for name, value in varying(wake).items())
     return (
-        f"# URL and SECRET are those of the target {_comment(fire.target)}; {TOKEN} in the body stands for a token\n"
-        "# that only its receiver has.\n"
+        f"# URL and SECRET are those of the target {_comment(fire.target)}; {TOKEN} and {WAKE_TOKEN} in the body\n"
+        "# stand for tokens that only its receiver has.\n"
         f"ID={shlex.quote(fire.id)}\n"
         "TIMESTAMP=$(date +%s)\n"
         f"BODY={shlex.quote(body_of(wake).decode())}\n"

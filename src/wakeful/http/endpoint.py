@@ -65,7 +65,7 @@ class Endpoint:
                 raise Unauthorized("the caller is unknown", field="Authorization")
             return OperationRequest(request, query, Caller(owner="", via=VIA))
         if operation.scope:
-            principal.need(operation.scope)
+            principal.need(operation.scope, for_wakes=operation.for_wakes)
         return OperationRequest(request, query, principal.caller(VIA))
 
 

@@ -64,6 +64,8 @@ def _operation(operation: Operation, refs: dict[Any, Any]) -> dict[str, Any]:
     }
     if not shown["parameters"]:
         del shown["parameters"]
+    if operation.for_wakes:
+        shown["description"] = "Also with the token of a wake, within its chain."
     if not operation.scope:
         shown["security"] = []  # open to everyone
     if operation.body is not None:

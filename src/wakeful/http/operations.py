@@ -67,6 +67,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     body_optional: bool = False
     refuses: tuple[int, ...] = ()
     waits: bool = False  # may take longer than an answer should: it has a limit of its own
+    for_wakes: bool = False  # also done with the token of a wake, within its chain
     own_token: bool = False  # also takes a credential that only it knows, and checks that itself
     safe: bool = True  # a GET that changes something is not answered to HEAD
 

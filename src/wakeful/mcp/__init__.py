@@ -6,6 +6,7 @@ addresses. Nothing is kept between requests, so any number of servers may stand 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -51,9 +52,13 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return listed(
-            offered.values(), timezone=settings.timezone, targets=await _targets_of(service, principal_of, ctx)
-        )
+        try:
+            principal: Principal | None = await principal_of(ctx)
+        except WakefulError:
+            principal = None
+        is_wake = principal is not None and principal.wake is not None
+        entries = [entry for entry in offered.values() if entry.for_wakes or not is_wake]
+        return listed(entries, timezone=settings.timezone, targets=await _targets_of(service, principal))
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -87,13 +92,12 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
     )
 
 
-async def _targets_of(service: Service, principal_of: PrincipalOf, ctx: Context) -> list[str]:
+async def _targets_of(service: Service, principal: Principal | None) -> list[str]:
     """The names of the targets that a caller may use; who is not known is told of the inbox alone."""
-    try:
-        principal = await principal_of(ctx)
-        known = await service.targets.known_to(principal.owner, is_operator=False) if principal.owner else {}
-    except WakefulError:
-        known = {}
+    known: Mapping[str, Any] = {}
+    if principal is not None and principal.owner:
+        with contextlib.suppress(WakefulError):
+            known = await service.targets.known_to(principal.owner, is_operator=False)
     return [INBOX, *sorted(name for name in known if name != INBOX)]
 
 
@@ -151,7 +155,7 @@ async def _called(
     name, alarms = entry.name, service.of(principal.caller("mcp"))
     try:
         _check_owner(principal)
-        principal.need(entry.scope)
+        principal.need(entry.scope, for_wakes=entry.for_wakes)
         asked = _read(arguments, entry.takes)
         found = msgspec.to_builtins(await entry.run(entry.tools(alarms), asked))
     except WakefulError as error:

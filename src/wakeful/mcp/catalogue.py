@@ -68,6 +68,7 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
     names: Mapping[str, str] = {}  # of fields, where the tool calls them otherwise than its verb
     destructive: bool = False
     idempotent: bool = False
+    for_wakes: bool = False  # also called with the token of a wake, within its chain
     takes_wakes: bool = False  # it changes nothing but who has a wake in hand
 
     @property
@@ -103,6 +104,7 @@ ENTRIES: Final = (
         answers=schemas.SetResult,
         scope="write",
         run=Tools.set,
+        for_wakes=True,
         names=schemas.RENAMED,
     ),
     ToolEntry(
@@ -113,6 +115,7 @@ ENTRIES: Final = (
         answers=schemas.ListResult,
         scope="read",
         run=Tools.list,
+        for_wakes=True,
     ),
     ToolEntry(
         name="alarm_agenda",
@@ -142,6 +145,7 @@ ENTRIES: Final = (
         answers=schemas.GetResult,
         scope="read",
         run=Tools.get,
+        for_wakes=True,
     ),
     ToolEntry(
         name="alarm_update",
@@ -163,6 +167,7 @@ ENTRIES: Final = (
         answers=schemas.CancelResult,
         scope="write",
         run=Tools.cancel,
+        for_wakes=True,
         destructive=True,
         idempotent=True,
     ),
@@ -175,6 +180,7 @@ ENTRIES: Final = (
         answers=schemas.ReportResult,
         scope="write",
         run=Tools.report,
+        for_wakes=True,
         idempotent=True,
     ),
     ToolEntry(

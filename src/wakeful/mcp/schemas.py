@@ -30,7 +30,7 @@ TargetName = Annotated[
 ]
 Zone = Annotated[str, _about("The IANA time zone of the time. Default: the server's, usually UTC.")]
 Failures = Annotated[int, Meta(ge=0, le=1000, description="How often a failed delivery is tried again.")]
-Parent = Annotated[str, _about("The `fire_id` of the wake that made you set this: chains of wakes are bounded by it.")]
+Parent = Annotated[str, _about("The `fire_id` of the wake that made you set this: it bounds chains.")]
 AlarmId = Annotated[str, _about("An alarm's id or key.")]
 Note = Annotated[str, _about("The reason, kept for later.")]
 Since = Annotated[str | float, _about("From this moment on (RFC 3339, unix seconds), or how long ago.", "8h")]
@@ -200,13 +200,14 @@ class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         ReportOutcome,
         _about(
             "completed: done. failed: tried again by the retry policy. working: not done yet, report_by moves. "
-            "snooze: wake me again later, with `for`."
+            "snooze: again later, with `for`."
         ),
     ]
     result: Annotated[str, _about("With completed or working: what you did.")] = ""
     reason: Annotated[str, _about("With failed: what went wrong.")] = ""
     wait: Annotated[Span, _about("With snooze: how long.")] | UnsetType = msgspec.field(default=UNSET, name="for")
     cost: Annotated[Cost, _about("What it cost, for budgets.")] | UnsetType = UNSET
+    renew: Annotated[bool, _about("Keep a `renewable` series going.")] = False
 
 
 class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -278,6 +279,10 @@ class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     max_fires: Annotated[int, _about("Of how many at most.")] = 0
     previous: Annotated[str, _about("What became of the fire before.")] = ""
     next_fire_at: Annotated[str, _about("When the alarm fires next, in UTC.")] = ""
+    author: Annotated[str, _about("Who wrote the words: owner, agent, import, template or task.")]
+    parent_fire: Annotated[str, _about("The wake out of which the alarm was set.")] = ""
+    ends_at: Annotated[str, _about("When its series ends.")] = ""
+    renewable: Annotated[bool, _about("That is soon; report with `renew` to go on.")] = False
     message: Cut
     payload: Any = None
     key: str = ""

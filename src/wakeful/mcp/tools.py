@@ -33,7 +33,7 @@ from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.schedule.time_of_day import time_of_day
 from wakeful.service import Cancelled, Changed, Created
 
-NUMBERS: Final = 340  # bytes of each wake that tell how late it is and where it stands in its series
+NUMBERS: Final = 540  # bytes of each wake that tell how late it is and where it stands in its series
 NAMES: Final = {mine: theirs for theirs, mine in RENAMED.items()}
 _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "edit": (*EDITABLE, "version"),
@@ -171,7 +171,9 @@ class Tools(LookTools):
     async def report(self, asked: ReportArguments) -> ReportResult:
         wait = asked.wait if asked.wait is not UNSET else None
         cost = asked.cost if asked.cost is not UNSET else None
-        said = ReportRequest(outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait, cost=cost)
+        said = ReportRequest(
+            outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait, cost=cost, renew=asked.renew
+        )
         try:
             fire = await self._alarms.report(asked.fire_id, said)
         except NotFound:  # be it the fire or its alarm: the caller named a fire

@@ -27,6 +27,7 @@ T = TypeVar("T")
 A = TypeVar("A", bound=Alarm)
 Answered = dict[str, Raw]
 _EMPTY: Final = Raw(b"{}")
+_NULL: Final = Raw(b"null")
 
 
 def value(answered: Answered, name: str, kind: type[T]) -> T:
@@ -103,7 +104,8 @@ _OF_A_WAKE: Final = {  # what a wake says of its alarm under the same name
 def taken_of(shown: Answered, *, target: str) -> FetchedWake:
     """A wake as it was handed out. Of its alarm it says what a wake says: not its schedule, state or policy."""
     scheduled, handed = value(shown, "scheduled_for", datetime), timedelta(milliseconds=value(shown, "late_ms", int))
-    said: dict[str, Any] = {name: value(shown, name, kind) for name, kind in _OF_A_WAKE.items()}
+    # An earlier server does not say where its alarm comes from.
+    said: dict[str, Any] = {name: value(shown, name, kind) for name, kind in _OF_A_WAKE.items() if name in shown}
     alarm = Alarm(
         id=value(shown, "alarm_id", str),
         wake_message=value(shown, "message", str),
@@ -129,6 +131,9 @@ def taken_of(shown: Answered, *, target: str) -> FetchedWake:
     )
     place = msgspec.json.decode(msgspec.json.encode(shown), type=PlaceInSeries)
     taken = FetchedWake(alarm, fire, missed=value(shown, "missed", int), place=place)
+    taken.token = value(shown, "token", str) if "token" in shown else ""
+    taken.ends_at = msgspec.json.decode(shown.get("ends_at", _NULL), type=datetime | None)
+    taken.renewable = is_said(shown, "renewable")
     report = value(shown, "report", dict[str, str])
     taken.report_url, taken.report_token = report["url"], report["token"]
     return taken
@@ -157,7 +162,7 @@ def body_of(asked: EditRequest) -> dict[str, Any]:
 
 def _policy_body(policy: Policy | PolicyRequest) -> dict[str, Any]:
     said: Mapping[str, Any] = msgspec.structs.asdict(policy)
-    return {name: given for name, given in said.items() if given is not UNSET and name != "anchor"}
+    return {name: given for name, given in said.items() if given is not UNSET and name not in ("anchor", "renew_for")}
 
 
 def moment_text(given: datetime | None) -> str:

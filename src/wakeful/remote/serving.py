@@ -173,5 +173,7 @@ def _wake(taken: TakenWake) -> Wake:
     url = taken.report_url if isinstance(taken, FetchedWake) else ""
     wake = Wake(taken.alarm, attempt=taken.attempt, late_ms=taken.late_ms, missed=taken.missed, report_url=url)
     if isinstance(taken, FetchedWake):
-        wake.report_token = taken.report_token  # instead of one that is made with the server's key
+        # Instead of what is made with the server's key, and read off a policy that only the server knows.
+        wake.report_token, wake.token = taken.report_token, taken.token
+        wake.ends_at, wake.renewable = taken.ends_at, taken.renewable
     return wake

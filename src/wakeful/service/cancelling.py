@@ -162,6 +162,8 @@ async def _named(verbs: ChangeVerbs, ids: Sequence[str]) -> list[Alarm]:
 async def _that_fit(verbs: ChangeVerbs, chosen: Chosen, waiting: Collection[str]) -> list[Alarm]:
     store, owner = verbs.service.store, verbs.caller.owner
     filters: dict[str, Any] = {name: value for name, value in asdict(chosen).items() if name != "ids"}
+    if verbs.caller.wake is not None:
+        filters["root_id"] = verbs.caller.wake.root_id
     found: dict[str, Alarm] = {}
     cursor = None
     while True:
@@ -172,6 +174,6 @@ async def _that_fit(verbs: ChangeVerbs, chosen: Chosen, waiting: Collection[str]
     # A one-shot whose wake nobody has fetched has fired, but not for its owner.
     for id in set(waiting) - set(found):
         alarm = await store.get(id, owner=owner)
-        if alarm is not None and chosen.fits(alarm):
+        if alarm is not None and chosen.fits(alarm) and verbs.caller.reaches(alarm):
             found[id] = alarm
     return list(found.values())

@@ -81,7 +81,7 @@ class ChangeVerbs:
         >>> (await clock.get(alarm.id)).wake_message
         'Check the grant portal'
         """
-        return await resolve(self.service.store, id, owner=self.caller.owner)
+        return await resolve(self.service.store, id, owner=self.caller.owner, reaches=self.caller.reaches)
 
     async def _fire_key(self, fire_id: str) -> tuple[str, datetime]:
         """A fire's alarm and occurrence; its alarm may be named as `get` takes it."""
@@ -98,6 +98,8 @@ class ChangeVerbs:
         fire = (await self.service.store.fires_at([(alarm_id, occurrence)])).get((alarm_id, occurrence))
         if fire is None or self.caller.owner not in ("", fire.owner_did):
             raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
+        if self.caller.wake is not None:
+            await self.get(fire.alarm_id)  # found only where it is of the wake's chain
         return fire
 
     async def _within(self, connection: Any) -> Self:

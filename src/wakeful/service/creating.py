@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from wakeful.alarm import Alarm, Wanted, differences
 from wakeful.alarm.request import CreateRequest, OnConflict
 from wakeful.errors import Conflict, WakefulError
+from wakeful.service.caller import Caller
 from wakeful.store import AlarmQuery, Store
 
 Draw = Callable[[CreateRequest], Awaitable[tuple[Wanted, Alarm]]]
 
 
-async def draw_all(store: Store, asked: Sequence[CreateRequest], draw: Draw) -> list[Alarm]:
+async def draw_all(store: Store, caller: Caller, asked: Sequence[CreateRequest], draw: Draw) -> list[Alarm]:
     """The alarms that these requests ask for. An error names the request it is about: `alarms[3].when`."""
     found: list[Alarm] = []
     for at, one in enumerate(asked):
         with _numbered(at, of=len(asked)):
             wanted, alarm = await draw(one)
-            await _check_taken(store, wanted, alarm, one.on_conflict, earlier=found)
+            await _check_taken(store, caller, wanted, alarm, one.on_conflict, earlier=found)
             found.append(alarm)
     return found
 
@@ -35,16 +36,36 @@ def _numbered(at: int, *, of: int) -> Iterator[None]:
 
 
 async def _check_taken(
-    store: Store, wanted: Wanted, alarm: Alarm, on_conflict: OnConflict | None, *, earlier: Sequence[Alarm]
+    store: Store,
+    caller: Caller,
+    wanted: Wanted,
+    alarm: Alarm,
+    on_conflict: OnConflict | None,
+    *,
+    earlier: Sequence[Alarm],
 ) -> None:
     """Refuse a key that another alarm has, also one of the same call."""
     key = alarm.idempotency_key
-    if not key or on_conflict in ("return", "replace"):
+    is_accepted = on_conflict in ("return", "replace")
+    if not key or (is_accepted and caller.wake is None):
         return
     known = [one for one in earlier if one.idempotency_key == key]
     query = AlarmQuery(owner=alarm.owner_did, key=key, limit=1)
     for one in known[:1] or await store.find(query):
-        check_key(wanted, alarm, one, on_conflict)
+        check_holder(caller, one, on_conflict)
+        if not is_accepted:
+            check_key(wanted, alarm, one, on_conflict)
+
+
+def check_holder(caller: Caller, known: Alarm, on_conflict: OnConflict | None) -> None:
+    """Refuse a key whose alarm is out of the caller's reach, without saying anything of that alarm."""
+    if caller.reaches(known) and (on_conflict != "replace" or caller.may_replace(known)):
+        return
+    raise Conflict(
+        f"the key {known.idempotency_key!r} belongs to an alarm that no wake of this chain has set",
+        field="idempotency_key",
+        fix="Use another key, or a token of the owner.",
+    )
 
 
 def check_key(wanted: Wanted, alarm: Alarm, known: Alarm, on_conflict: OnConflict | None) -> None:

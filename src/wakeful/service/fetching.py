@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from wakeful.alarm import INBOX, Alarm, Fire, check_reportable, fetch
+from wakeful.alarm.wake_token import wake_token
 from wakeful.clock import stopwatch
 from wakeful.errors import UnknownTarget
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
@@ -89,15 +90,16 @@ class FetchVerbs(WatchVerbs):
         handed = [at for at, answer in enumerate(answers) if answer.what == "applied"]
         for at in handed:
             self.service.metrics.fires(waiting[at][1], changes[at].fires)
-        return [await self._taken(changes[at].after, changes[at].fires[0]) for at in handed]
+        key = (await store.report_keys()).current if handed else b""
+        return [await self._taken(changes[at].after, changes[at].fires[0], key) for at in handed]
 
-    async def _taken(self, alarm: Alarm, fire: Fire) -> TakenWake:
-        place = ALONE
+    async def _taken(self, alarm: Alarm, fire: Fire, key: bytes) -> TakenWake:
+        place, token = ALONE, wake_token(key, fire.id)
         if alarm.kind == "cron":
             latest = await self.service.store.fires(FireQuery(alarm_id=alarm.id, limit=LATEST, most=EVIDENCE))
             place = place_in_series(alarm, fire, latest)
         if not may_have_missed(alarm, fire, alarm.updated_at):
-            return TakenWake(alarm, fire, place=place)
+            return TakenWake(alarm, fire, place=place, token=token)
         since = fire.scheduled_for + timedelta(milliseconds=1)
         skipped = await self._all_fires(FireQuery(alarm_id=alarm.id, statuses=("skipped",), since=since))
-        return TakenWake(alarm, fire, missed=missed(skipped), place=place)
+        return TakenWake(alarm, fire, missed=missed(skipped), place=place, token=token)

@@ -61,6 +61,8 @@ class LookVerbs(ReportVerbs):
         `most`: the most characters of rows on a page, but always at least one row. With it, a search may also end
         before everything was read: `further` then says where to continue.
         """
+        if self.caller.wake is not None:
+            root_id = self.caller.wake.root_id
         query = AlarmQuery(
             owner=self.caller.owner,
             statuses=accepted("status", status, ALARM_STATUSES),
@@ -103,7 +105,7 @@ class LookVerbs(ReportVerbs):
 
         The alarm may be named as in `get`; one that does not exist has no fires.
         """
-        if id and not is_id(id):
+        if (id and not is_id(id)) or self.caller.wake is not None:
             try:
                 id = (await self.get(id)).id
             except NotFound:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeful.alarm import Alarm
 from wakeful.alarm.budget import wake_notes
+from wakeful.alarm.lineage import end_note
 from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
 from wakeful.schedule import is_interval, parse, zone
@@ -39,6 +40,7 @@ async def notes_on(alarms: Alarms, alarm: Alarm, asked: EditRequest | None = Non
         return found
     if alarm.kind == "cron":
         found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
+        found += filter(None, [end_note(alarm)])
     try:
         if not await alarms.service.targets.is_served(alarm.target):
             found.append(f"No running worker serves {alarm.target!r} yet: start one with `wakeful serve`.")

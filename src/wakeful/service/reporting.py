@@ -34,29 +34,35 @@ class ReportVerbs(CancelVerbs):
         """
         return await self._reported(fire_id, report_of(asked))
 
-    async def completed(self, fire_id: str, result: str = "", *, cost: float | None = None) -> Fire:
+    async def completed(
+        self, fire_id: str, result: str = "", *, cost: float | None = None, renew: bool = False
+    ) -> Fire:
         """Report that the work of a fire is done.
 
         >>> (await clock.completed(wake.fire.id, "3 new grants")).result
         '3 new grants'
-        """
-        return await self.report(fire_id, ReportRequest(outcome="completed", result=result, cost=cost))
 
-    async def delivery_failed(self, fire_id: str, reason: str = "", *, cost: float | None = None) -> Fire:
+        `renew`: its series was set with the token of a wake, and goes on for as long again from now.
+        """
+        return await self.report(fire_id, ReportRequest(outcome="completed", result=result, cost=cost, renew=renew))
+
+    async def delivery_failed(
+        self, fire_id: str, reason: str = "", *, cost: float | None = None, renew: bool = False
+    ) -> Fire:
         """Report that the work of a fire failed; it is retried as the alarm allows.
 
         >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
         'retrying'
         """
-        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason, cost=cost))
+        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew))
 
-    async def working(self, fire_id: str, note: str = "", *, cost: float | None = None) -> Fire:
+    async def working(self, fire_id: str, note: str = "", *, cost: float | None = None, renew: bool = False) -> Fire:
         """Report that the work of a fire is still going on; the time allowed for the report starts again.
 
         >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
         'delivered'
         """
-        return await self.report(fire_id, ReportRequest(outcome="working", result=note, cost=cost))
+        return await self.report(fire_id, ReportRequest(outcome="working", result=note, cost=cost, renew=renew))
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         """Report that this wake should come again after a while.
@@ -68,12 +74,13 @@ class ReportVerbs(CancelVerbs):
 
     async def _reported(self, fire_id: str, said: Report) -> Fire:
         if not is_fire_id(fire_id):
-            named = fire_id if is_id(fire_id) else (await self.get(fire_id)).id
+            is_whole = is_id(fire_id) and self.caller.wake is None
+            named = fire_id if is_whole else (await self.get(fire_id)).id
             fire_id = await reported_on(self.service.store, named, owner=self.caller.owner)
         alarm_id, occurrence = await self._fire_key(fire_id)
         await self._change(
             alarm_id,
-            lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now),
+            lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now, by=self.caller.name),
             occurrence=occurrence,
         )
         return await self.fire_of(fire_id)

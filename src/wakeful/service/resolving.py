@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from wakeful.alarm import Alarm
@@ -15,8 +16,11 @@ _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-
 _BEGINNING: Final = re.compile(r"[0-9a-f\-]{4,36}")
 
 
-async def resolve(store: Store, text: str, *, owner: str) -> Alarm:
-    """The alarm that is meant; NotFound, or Conflict with the candidates. A whole id costs one read, as ever."""
+async def resolve(store: Store, text: str, *, owner: str, reaches: Callable[[Alarm], bool] = lambda _: True) -> Alarm:
+    """The alarm that is meant; NotFound, or Conflict with the candidates. A whole id costs one read, as ever.
+
+    `reaches`: which alarms of the owner may be found.
+    """
     if is_id(text):
         alarm = await store.get(text, owner=owner)
         found = [alarm] if alarm is not None else []
@@ -24,6 +28,7 @@ async def resolve(store: Store, text: str, *, owner: str) -> Alarm:
         low, high = _range(text.lower()) or ("", "")
         both = await store.resolve(low, high, key=text, owner=owner, limit=NAMED + 1)
         found = list({alarm.id: alarm for alarm in both}.values())  # one may be found by its id and by its key
+    found = [alarm for alarm in found if reaches(alarm)]
     if not found:
         raise NotFound(f"there is no alarm {text!r}", field="id")
     if len(found) > 1:

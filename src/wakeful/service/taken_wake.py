@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, following
+from wakeful.alarm.lineage import Author, author_of, is_ending
 from wakeful.alarm.model import STEPPED_OVER, FireStatus
 from wakeful.moments import unix_ms
 
@@ -43,16 +44,24 @@ class TakenWake(tuple[Alarm, Fire]):
 
     `late_ms`: how long after its scheduled time it was taken. `missed`: how many later fires of its series came and
     went without a wake of their own by then. `attempt`: how often it has been handed out. `number`, `max_fires`,
-    `previous`, `next_fire_at`: see PlaceInSeries.
+    `previous`, `next_fire_at`: see PlaceInSeries. `token`, `author`, `ends_at`, `renewable`: as in a Wake.
     """
 
     late_ms: int
     missed: int
     place: PlaceInSeries
+    token: str
+    ends_at: datetime | None
+    renewable: bool
 
-    def __new__(cls, alarm: Alarm, fire: Fire, *, missed: int = 0, place: PlaceInSeries = ALONE) -> Self:
+    def __new__(
+        cls, alarm: Alarm, fire: Fire, *, missed: int = 0, place: PlaceInSeries = ALONE, token: str = ""
+    ) -> Self:
         made = super().__new__(cls, (alarm, fire))
         made.place = place
+        made.token = token
+        made.ends_at = alarm.policy.ends_at if alarm.kind == "cron" else None
+        made.renewable = is_ending(replace(alarm, occurrence_at=fire.scheduled_for))
         handed_at = fire.delivered_at or fire.scheduled_for
         made.late_ms = max(0, unix_ms(handed_at) - unix_ms(fire.scheduled_for))
         made.missed = missed
@@ -65,6 +74,10 @@ class TakenWake(tuple[Alarm, Fire]):
     @property
     def fire(self) -> Fire:
         return self[1]
+
+    @property
+    def author(self) -> Author:
+        return author_of(self[0])
 
     @property
     def attempt(self) -> int:

@@ -22,10 +22,11 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
+from wakeful.alarm.lineage import author_of, with_end
 from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
-from wakeful.service.creating import check_key, draw_all
+from wakeful.service.creating import check_holder, check_key, draw_all
 from wakeful.service.fetching import FetchVerbs
 from wakeful.service.limits import chained
 from wakeful.service.notes import due_notes, notes_on
@@ -145,6 +146,7 @@ class Alarms(FetchVerbs):
         self.service.metrics.created(alarm.created_via, not added.deduped)
         if not added.deduped:
             return Created(added.alarm)
+        check_holder(self.caller, added.alarm, on_conflict)
         if on_conflict == "replace":
             replaced = await self._replace(added.alarm.id, alarm)
             return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
@@ -163,7 +165,7 @@ class Alarms(FetchVerbs):
             wanted = self._wanted(one)
             return wanted, await self._drawn(wanted)
 
-        alarms = await draw_all(self.service.store, asked, draw)
+        alarms = await draw_all(self.service.store, self.caller, asked, draw)
         if self.caller.limited:
             await self.service.limits.admit(alarms, now=await self.service.now())
         answers = await self.service.store.add(alarms)
@@ -191,10 +193,13 @@ class Alarms(FetchVerbs):
         if asked.idempotency_key or asked.delay_seconds is not None or (asked.when or "").startswith("in "):
             return None
         with suppress(StoreUnavailable, TooMany):
-            return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
+            like = await self.service.store.similar(alarm, among=SIMILAR_AMONG)
+            return like if like is not None and self.caller.reaches(like) else None
         return None
 
     def _wanted(self, asked: CreateRequest) -> Wanted:
+        if self.caller.wake is not None:  # whatever the caller says
+            asked = replace(asked, parent_fire=self.caller.wake.fire_id)
         wanted = wanted_alarm(asked, self.service.defaults)
         self._check_pace(asked, wanted.fields["policy"])
         return wanted
@@ -206,6 +211,8 @@ class Alarms(FetchVerbs):
             origin = await chained(self.service.store, origin, parent_fire)
         now = await self.service.now()
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
+        if caller.wake is not None:
+            alarm = with_end(alarm, self.service.settings.chain_series_lasts, now=now)
         await self.service.targets.admit(alarm)
         return alarm
 
@@ -237,7 +244,9 @@ class Alarms(FetchVerbs):
         """
         alarm = await self.get(id)
         now = await self.service.now()
-        copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=self.caller.via)
+        # A copy has the words of who wrote them, whoever fires it; a task's copy stands for no task.
+        via = self.caller.via if author_of(alarm) in ("owner", "task") else alarm.created_via
+        copy = fire_now(alarm, id=self.service.ids.new(now), now=now, by=self.caller.owner, via=via)
         copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
         await self.service.targets.admit(copy)
         if self.caller.limited:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
 from wakeful.alarm.budget import DEFERRED
+from wakeful.alarm.lineage import is_ending
 from wakeful.store import TargetState, Worker
 
 LATELY: Final = timedelta(hours=2)  # how far back an owner's fires are looked at for what holds an alarm up
@@ -85,6 +86,8 @@ def explain(
     waits = is_put_back(alarm, now)
     standing = _put_back(alarm, lately, now) if waits else _standing(alarm, workers, state, lease, now)
     summary = [_held_back(alarm, events, now) or standing]
+    if alarm.status == "active" and is_ending(alarm):
+        summary.append(f"It ends at {_at(alarm.policy.ends_at)} unless a report with renew comes before.")
     if fires:
         summary.append(_fire(fires[0]))
     facts = [f"status {alarm.status}, target {alarm.target}, version {alarm.version}"]

@@ -32,7 +32,9 @@ class Router:
 
     async def deliver(self, wake: Wake) -> Outcome:
         reply = await self._sender.post({**self._headers, **varying(wake)}, _body(wake), skip_body_when_ok=True)
-        failed = self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token,), who="router returned ")
+        failed = self._sender.failure(
+            reply, now=self._clock.now(), hide=(wake.report_token, wake.token), who="router returned "
+        )
         return failed or Delivered(f"HTTP {reply.status}")
 
     async def close(self) -> None:

@@ -59,7 +59,7 @@ class Webhook:
 
     async def deliver(self, wake: Wake) -> Outcome:
         reply = await self._sender.post(self._signed(wake), wake.body)
-        failed = self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token,))
+        failed = self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token, wake.token))
         if failed is not None:
             return failed
         if reply.trouble and reply.is_json:

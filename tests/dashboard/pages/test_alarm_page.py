@@ -15,7 +15,7 @@ from tests.dashboard.pages.desk import Desk
 from wakeful import __version__
 from wakeful.alarm.model import Alarm, Attempt, Fire
 from wakeful.clock import SystemClock
-from wakeful.dashboard.wake_shown import TOKEN, curl_of
+from wakeful.dashboard.wake_shown import TOKEN, WAKE_TOKEN, curl_of
 from wakeful.dashboard.waterfall import WIDTH, waterfall
 from wakeful.targets.signing import verify
 from wakeful.testing import NEW_YEAR
@@ -81,8 +81,10 @@ async def test_the_page_shows_the_wake_and_no_secret(desk: Desk) -> None:
     told = json.loads(re.search(r"as it is sent.*?<pre>(.*?)</pre>", page, re.DOTALL)[1])  # type: ignore[index]
     sent = json.loads(wake.body)
     assert told.pop("report") == {"url": sent.pop("report")["url"], "token": TOKEN}
+    assert (told.pop("token"), sent.pop("token")) == (WAKE_TOKEN, wake.token)
     assert told == sent
     assert wake.report_token not in page
+    assert wake.token not in page
     assert 'class="step attempt"' in page
     assert "webhook-signature: v1,$SIGNATURE" in page
 

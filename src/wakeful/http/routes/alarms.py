@@ -237,6 +237,7 @@ OPERATIONS: Final = (
         body=CreateRequest,
         answers={201: shape.CreatedAnswer, 200: shape.DedupedAnswer},
         refuses=(404, 409),
+        for_wakes=True,
     ),
     Operation(
         method="GET",
@@ -259,6 +260,7 @@ OPERATIONS: Final = (
             CURSOR,
         ),
         answers={200: shape.AlarmsAnswer},
+        for_wakes=True,
     ),
     Operation(
         method="DELETE",
@@ -288,6 +290,7 @@ OPERATIONS: Final = (
         body=shape.BatchBody,
         answers={200: shape.BatchAnswer},
         refuses=(404, 409),
+        for_wakes=True,
     ),
     Operation(
         method="POST",
@@ -299,8 +302,17 @@ OPERATIONS: Final = (
         answers={200: shape.CancelledAnswer},
         refuses=(404, 409),
         waits=True,
+        for_wakes=True,
     ),
-    Operation(method="GET", path=_ID, run=get, says="Get an alarm", scope="read", answers={200: shape.AlarmAnswer}),
+    Operation(
+        method="GET",
+        path=_ID,
+        run=get,
+        says="Get an alarm",
+        scope="read",
+        answers={200: shape.AlarmAnswer},
+        for_wakes=True,
+    ),
     Operation(
         method="PATCH",
         path=_ID,
@@ -321,6 +333,7 @@ OPERATIONS: Final = (
         query=(operations.text("reason", "Why, for those who ask later."),),
         answers=_CHANGED,
         refuses=(409,),
+        for_wakes=True,
     ),
     Operation(
         method="POST",
@@ -378,5 +391,6 @@ OPERATIONS: Final = (
         says="Explain why an alarm was late or did not fire, and when it will",
         scope="read",
         answers={200: Why},
+        for_wakes=True,
     ),
 )

@@ -154,6 +154,7 @@ OPERATIONS: Final = (
         run=preview,
         says="Explain a `when` and show when it would fire",
         scope="read",
+        for_wakes=True,
         body=shape.PreviewBody,
         answers={200: shape.PreviewAnswer},
     ),

@@ -19,17 +19,19 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from wakeful.alarm.wake_token import WAKE_PREFIX
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.http.security.connection_limiter import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import Outgoing, Rate
-from wakeful.service.caller import Caller
+from wakeful.service.caller import Caller, WakeOrigin
 from wakeful.service.tokens import PREFIX as PREFIX
 from wakeful.service.tokens import SCOPES as SCOPES
 from wakeful.service.tokens import mint as mint
 from wakeful.service.tokens import secret_hash
+from wakeful.service.wake_tokens import wake_behind
 from wakeful.store import Store, Token
 
 log = logging.getLogger("wakeful.auth")
@@ -52,18 +54,32 @@ class Principal(Struct, frozen=True):
     scopes: frozenset[str]
     token_id: str = ""
     local: bool = False
+    wake: WakeOrigin | None = None  # the token is that of a wake: it has no scope, only what is meant for it
 
     @property
     def by(self) -> str:
         """The name to record, with the token: one owner may have several, and one of them may have leaked."""
+        if self.wake is not None:
+            return f"{self.owner} (wake {self.wake.fire_id})"
         return f"{self.owner} (token {self.token_id})" if self.token_id else self.owner
 
     def caller(self, via: str) -> Caller:
         """Return the caller for the service."""
-        return Caller(owner=self.owner, via=via, by=self.by, limited=not self.local)
+        return Caller(owner=self.owner, via=via, by=self.by, limited=not self.local, wake=self.wake)
 
-    def need(self, scope: str) -> None:
-        """Raise Forbidden unless a scope of the token is this one or implies it."""
+    def need(self, scope: str, *, for_wakes: bool = False) -> None:
+        """Raise Forbidden unless a scope of the token is this one or implies it.
+
+        The token of a wake has none: it opens what is meant `for_wakes`.
+        """
+        if self.wake is not None:
+            if for_wakes:
+                return
+            raise Forbidden(
+                "the token of a wake can set alarms, and list, show, cancel and report on those of its chain; not this",
+                field="Authorization",
+                fix="Use a token of the owner: wakeful token new --owner ….",
+            )
         if not self.scopes.intersection(SCOPES[SCOPES.index(scope) :]):
             has = ", ".join(sorted(self.scopes))
             raise Forbidden(
@@ -97,6 +113,8 @@ class Auth:
             return self._here
         if authorization is None:
             raise Unauthorized("there is no token", field="Authorization", fix=_HOW)
+        if bearer(authorization).startswith(WAKE_PREFIX):
+            return await self._woken(bearer(authorization))
         found = _TOKEN.fullmatch(bearer(authorization))
         if found is None:
             raise Unauthorized("this is not a wakeful token", field="Authorization", fix=_HOW)
@@ -111,6 +129,10 @@ class Auth:
             raise Unauthorized(f"this token {what}", field="Authorization", fix=_HOW)
         await self._touch(token, now)
         return Principal(token.owner_did, frozenset(token.scopes), token.id)
+
+    async def _woken(self, token: str) -> Principal:
+        owner, wake = await wake_behind(self._store, token, lasts=self._settings.chain_token_lasts)
+        return Principal(owner, frozenset(), wake=wake)
 
     def admit(self, principal: Principal) -> None:
         """Count one request of this owner, or raise TooMany."""
