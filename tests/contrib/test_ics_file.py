@@ -154,6 +154,7 @@ def test_an_occurrence_that_is_written_apart_is_left_out_of_its_series_and_fires
     ("lines", "reason"),
     [
         (["DTSTART;TZID=Moon/Crater:20270101T090000"], "TZID 'Moon/Crater' is not a known time zone"),
+        (["DTSTART;TZID=Europe:20270101T090000"], "it is not understood"),
         ([], "DTSTART is missing"),
         (["DTSTART:20270101", "DTSTART:20270102"], "DTSTART is given more than once"),
         (["DTSTART:someday"], "DTSTART is not understood"),

@@ -36,8 +36,9 @@ MOST_EVENTS: Final = 10_000
 _LINES: Final = re.compile(r"\r\n|\n|\r")
 _BEGIN: Final = re.compile(r"(BEGIN|END):([A-Za-z0-9-]+)\s*", re.IGNORECASE)
 _NOT_EVENTS: Final = ("VTODO", "VJOURNAL", "VFREEBUSY")
-# What a property that makes no sense may raise where it is read, in icalendar and in Python's own types.
-_NONSENSE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+# What a property that makes no sense may raise where it is read, in icalendar and in Python's own types. OSError: the
+# name of a zone that is a folder, such as "Europe".
+_NONSENSE: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, OSError)
 
 
 class FoundEvent(Struct, frozen=True, kw_only=True):
