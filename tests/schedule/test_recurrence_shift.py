@@ -91,7 +91,7 @@ def test_a_rule_before_another_is_a_rule(text: str, by: timedelta, expected: str
         ("DTSTART:20271101 RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=1MO", -DAY),
         ("DTSTART:20270104T090000 RRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", -DAY),
         ("DTSTART:20270104T090000 RRULE:FREQ=DAILY;BYHOUR=9,17", -MINUTE),
-        ("DTSTART:20270104T000000 RRULE:FREQ=HOURLY;BYDAY=MO", -MINUTE),
+        ("DTSTART:20270104T093000 RRULE:FREQ=HOURLY;BYDAY=MO", -45 * MINUTE),  # 00:30 would be on Sunday
     ],
 )
 def test_what_no_rule_says_is_refused(text: str, by: timedelta) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from icalendar import Calendar
 
@@ -67,6 +67,16 @@ async def test_a_failure_says_why(wake_me: Wakeful, clock: ManualClock) -> None:
     assert str(failed["summary"]) == "✗ read me"
     assert "Failed (reported).\n" in failed["description"]
     assert "Error: no milk\n" in failed["description"]
+
+
+async def test_a_fire_that_is_tried_again_is_one_event(wake_me: Wakeful, clock: ManualClock) -> None:
+    alarm = await waiting(wake_me, clock)
+    [wake] = await wake_me.inbox()
+    await wake_me.delivery_failed(wake.fire.id, "no milk")
+    assert (await wake_me.get(alarm.id)).status == "active"
+    [(uid, again)] = (await told(wake_me)).items()
+    assert (uid, str(again["summary"])) == (wake.fire.id, "… read me")
+    assert "Failed, and tried again" in again["description"]
 
 
 async def test_a_fire_that_is_put_off_is_told_where_it_was_and_where_it_will_be(wake_me: Wakeful) -> None:
@@ -138,6 +148,7 @@ async def test_one_alarm_has_so_many_events_at_most(wake_me: Wakeful) -> None:
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=3))
+@example([("ü" * 200, "x" + "🎉" * 100), ("xx" + "€" * 200, "xxx" + "🎉" * 100)])
 def test_any_text_is_read_back_by_a_calendar_program(texts: list[tuple[str, str]]) -> None:
     at = datetime(2030, 1, 1, 9, tzinfo=UTC)
     events = [
