@@ -30,6 +30,25 @@ DB: Final = "wakeful.db"
 SETTINGS: Final = 'db = "wakeful.db"\ntasks_target = "inbox"\n\n[targets.ops]\nkind = "inbox"\n'
 FAR: Final = datetime(2090, 1, 1, 9, tzinfo=UTC)
 CRONTAB: Final = "0 9 * * 1-5 /usr/bin/brief --all\n@reboot /usr/bin/start\n"
+CALENDAR: Final = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+UID:dentist
+DTSTART;TZID=Europe/Berlin:20900501T090000
+SUMMARY:Dentist
+BEGIN:VALARM
+TRIGGER:-PT15M
+END:VALARM
+BEGIN:VALARM
+TRIGGER:-P1D
+END:VALARM
+END:VEVENT
+BEGIN:VEVENT
+UID:odd
+DTSTART;TZID=Moon/Crater:20900501T090000
+SUMMARY:Odd
+END:VEVENT
+END:VCALENDAR
+"""
 PROFILES: Final = "config/wakeful/profiles.toml"
 PROFILE: Final = '[home]\nurl = "https://wakeful.example"\ntoken = "wk_x"\n'
 APART: Final = 0.002  # seconds between two alarms of an owner: ids begin with their millisecond
@@ -121,6 +140,7 @@ CALLS: Final = (
     _house("export", "new.jsonl", "--fires"),
     _house("import file", "alarms.jsonl", "--db", "fresh.db", server="apart"),
     _house("import crontab", "crontab", code=1, server="apart", files={"crontab": CRONTAB}),
+    _house("import ics", "calendar.ics", code=1, server="apart", files={"calendar.ics": CALENDAR}),
     _house("doctor", code=1),
     _house("serve", "--port", "0", until=" on http"),
     _house("worker", until=" worker, "),

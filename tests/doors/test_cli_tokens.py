@@ -43,6 +43,15 @@ def test_a_token_is_shown_once(run: Run) -> None:
         assert "hash" not in listed
 
 
+def test_a_token_for_the_calendar_feed_comes_with_its_address(run: Run) -> None:
+    answer = json.loads(run("token", "new", "--owner", "ada", "--scopes", "calendar", "--json").stdout)
+    assert answer["scopes"] == ["calendar"]
+    assert answer["url"] == f"http://127.0.0.1:4747/v1/calendar.ics?token={answer['token']}"
+    mixed = run("token", "new", "--scopes", "calendar,read", code=2).stderr
+    assert "--scopes: calendar does not go with other scopes" in mixed
+    assert "url" not in json.loads(run("token", "new", "--owner", "ada", "--json").stdout)
+
+
 def test_scopes_are_read_in_any_order(run: Run) -> None:
     answer = json.loads(run("token", "new", "--owner", "ops", "--scopes", "admin, read", "--json").stdout)
     assert answer["scopes"] == ["read", "admin"]

@@ -17,6 +17,7 @@ ENDLESS = ("/v1/events", "/live")  # a GET that does not end
 PLACES = {
     "id": "01a1dfba-b761-7000-8856-d5f2b52e48f7",
     "fire_id": "01a1dfba-b761-7000-8856-d5f2b52e48f7@1",
+    "token_id": "0123456789abcdef",
     "verb": "pause",
     "what": "alarms",
     "name": "app.js",

@@ -89,6 +89,7 @@ class World(Struct):
     pending: Alarm
     fired: str
     task: str
+    link: str  # the id of the token in the address of ada's calendar feed
 
     @property
     def adas(self) -> dict[str, str]:
@@ -101,6 +102,7 @@ class World(Struct):
             names
             | texts
             | keys
+            | {"token_id": self.link}
             | {"taskId": self.task, "cursor": cursor_text(self.pending.created_at + timedelta(days=1), id)}
         )
 
@@ -145,7 +147,8 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         revoked = await visit.token("eve")
         id = revoked["authorization"].split("_")[1]
         await store_of(visit.clock).revoke_token(id, await service.now())
-        yield World(visit, await visit.token("eve", "admin"), revoked, pending, fired, task.id)
+        link = (await visit.token("ada", "calendar"))["authorization"].split("_")[1]
+        yield World(visit, await visit.token("eve", "admin"), revoked, pending, fired, task.id, link)
 
 
 # HTTP
@@ -232,6 +235,16 @@ async def test_no_operation_lets_anyone_in_with_a_revoked_token_or_none(world: W
             world.check(answer.text, (attempt.place, answer.text), given=answer.status >= 300)
             if attempt.entry.get("security") != []:
                 assert answer.status == 401, (attempt.method, attempt.place, answer.text)
+    assert await world.state() == before
+
+
+async def test_an_address_of_a_calendar_feed_shows_nothing_of_another_owners(world: World) -> None:
+    before = await world.state()
+    for owner in ("eve", "eve%", "a", "ad_"):
+        token = (await world.visit.token(owner, "calendar"))["authorization"].removeprefix("Bearer ")
+        answer = await world.visit("GET", f"/v1/calendar.ics?token={token}")
+        assert answer.status == 200
+        world.check(answer.text.replace("\r\n ", ""), owner, given=False)
     assert await world.state() == before
 
 

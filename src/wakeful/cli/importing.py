@@ -14,6 +14,7 @@ from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
 from wakeful.cli.crontab import import_crontab
 from wakeful.cli.database import check_database
+from wakeful.cli.ics import import_ics
 from wakeful.cli.import_file import import_file
 from wakeful.clock import SystemClock
 from wakeful.config import Settings
@@ -75,6 +76,7 @@ def import_alarm(file: str, target: str, others: tuple[str, ...], dry_run: bool)
 
 import_command.add_command(import_crontab)
 import_command.add_command(import_file)
+import_command.add_command(import_ics)
 
 
 def _pair(given: str) -> tuple[str, str]:

@@ -17,7 +17,8 @@ from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.schedule import duration
-from wakeful.service.tokens import TokenVerbs, token_state
+from wakeful.service.calendar_link import feed_url
+from wakeful.service.tokens import CALENDAR, TokenVerbs, token_state
 from wakeful.store import Store, Token
 
 T = TypeVar("T")
@@ -29,15 +30,19 @@ def token_command() -> None:
 
 
 @token_command.command("new", cls=Command)
-@click.option("--scopes", default="read,write", show_default=True, metavar="LIST", help="Of read, write and admin.")
+@click.option(
+    "--scopes", default="read,write", show_default=True, metavar="LIST", help="Of read, write and admin; or calendar."
+)
 @click.option("--expires", metavar="DURATION", help="How long it is good, such as 30d; otherwise until revoked.")
 @click.option("--label", default="", help="What it is for, to tell it from others.")
 def token_new(scopes: str, expires: str | None, label: str) -> None:
     """Make a token for an owner (--owner).
 
-    It is shown this once: only its hash is kept. From the first token on, every request needs one.
+    It is shown this once: only its hash is kept. From the first token on, every request needs one. One with the scope
+    calendar is good for the calendar feed and nothing else: it comes with the address to subscribe to.
     """
-    owner = asked().settings().owner
+    settings = asked().settings()
+    owner = settings.owner
     lasts = None if expires is None else duration(expires)
 
     async def do(store: Store) -> tuple[str, Token]:
@@ -45,6 +50,8 @@ def token_new(scopes: str, expires: str | None, label: str) -> None:
         return await TokenVerbs(store).new(owner, given, lasts=lasts, label=label)
 
     text, token = _on_store(do, creates=True)
+    base = settings.public_url or settings.local_url
+    url = {"url": feed_url(base, text)} if CALENDAR in token.scopes else {}
     asked().output.record(
         {
             "token": text,
@@ -52,8 +59,9 @@ def token_new(scopes: str, expires: str | None, label: str) -> None:
             "owner": token.owner_did,
             "scopes": ",".join(token.scopes),
             "expires": _moment(token.expires_at),
-        },
-        {"token": text} | _document(token),
+        }
+        | url,
+        {"token": text} | _document(token) | url,
     )
     click.echo("note: keep it now; it is not shown again", err=True)
 

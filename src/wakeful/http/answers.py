@@ -76,6 +76,13 @@ class PreviewBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     n: Annotated[int, Meta(ge=1, le=PREVIEW_LIMIT)] = 5
 
 
+class CalendarLinkBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`expires`: how long the address is good, such as 90d; otherwise until it is revoked."""
+
+    label: Annotated[str, Meta(description="What it is for, to tell it from others.")] = ""
+    expires: Span | None = None
+
+
 # Answers
 
 
@@ -300,4 +307,20 @@ class ReadyAnswer(Shape, frozen=True, kw_only=True):
     dispatcher: str
     heartbeat_age_seconds: float | UnsetType = UNSET
     in_flight: int | UnsetType = UNSET
+    now: datetime
+
+
+class CalendarLinkAnswer(Shape, frozen=True, kw_only=True):
+    """`url`: what a calendar program subscribes to, shown this once. `id` and the like: of the token in it."""
+
+    url: str
+    id: Text = UNSET
+    label: Text = UNSET
+    expires_at: Instant = UNSET
+    now: datetime
+
+
+class RevokedLinkAnswer(Struct, frozen=True, kw_only=True):
+    id: str
+    state: str
     now: datetime

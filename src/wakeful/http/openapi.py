@@ -20,6 +20,7 @@ _MODULE: Final = re.compile(r".*[._]")
 _IDS: Final = {
     "id": "The id of an alarm.",
     "fire_id": "The id of a fire: <alarm id>@<unix milliseconds>.",
+    "token_id": "The id of a token: the part between its first and its second underscore.",
 }
 
 

@@ -59,7 +59,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     path: str
     run: Callable[[Any, OperationRequest], Awaitable[ASGIApp]]
     says: str
-    scope: Literal["read", "write", "admin", ""]
+    scope: Literal["calendar", "read", "write", "admin", ""]
     answers: Mapping[int, Any]  # the type of the JSON, or Text
     query: tuple[Parameter, ...] = ()
     headers: tuple[Header, ...] = ()

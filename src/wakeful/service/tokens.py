@@ -17,6 +17,7 @@ from wakeful.moments import whole_ms
 from wakeful.store import Store, Token
 
 SCOPES: Final = ("read", "write", "admin")  # each implies the ones before it
+CALENDAR: Final = "calendar"  # a scope apart: only the calendar feed, and only as a part of its address
 PREFIX: Final = "wk_"
 
 
@@ -64,14 +65,7 @@ def mint(
 ) -> tuple[str, Token]:
     """Create a token; return the secret text, which is shown once, and the record to store."""
     now = whole_ms(now)
-    asked = list(scopes)
-    given = tuple(scope for scope in SCOPES if scope in asked)
-    if unknown := [scope for scope in asked if scope not in SCOPES] or ([] if given else [""]):
-        raise InvalidRequest(
-            f"{unknown[0]!r} is not a scope",
-            field="scopes",
-            fix=f"Accepted: {', '.join(SCOPES)}, separated by commas.",
-        )
+    given = _scopes(list(scopes))
     for field, text in (("owner", owner), ("label", label)):
         check_text(field, text, TEXT_LIMIT)
     if not owner.strip():
@@ -87,6 +81,22 @@ def mint(
         expires_at=None if lasts is None else now + lasts,
     )
     return f"{PREFIX}{token.id}_{secret}", token
+
+
+def _scopes(asked: list[str]) -> tuple[str, ...]:
+    given = tuple(scope for scope in (CALENDAR, *SCOPES) if scope in asked)
+    if unknown := [scope for scope in asked if scope not in (CALENDAR, *SCOPES)] or ([] if given else [""]):
+        raise InvalidRequest(
+            f"{unknown[0]!r} is not a scope",
+            field="scopes",
+            fix=f"Accepted: {', '.join(SCOPES)}, separated by commas; or {CALENDAR}.",
+        )
+    if CALENDAR in given and len(given) > 1:
+        # It stands in an address, which calendar programs keep and pass on: it must be good for nothing else.
+        raise InvalidRequest(
+            f"{CALENDAR} does not go with other scopes", field="scopes", fix=f"Make a token for {CALENDAR} alone."
+        )
+    return given
 
 
 def secret_hash(secret: str) -> bytes:

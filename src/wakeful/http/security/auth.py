@@ -15,6 +15,7 @@ from collections import OrderedDict
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
+from urllib.parse import parse_qs
 
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,11 +27,12 @@ from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulErr
 from wakeful.http.security.connection_limiter import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import Outgoing, Rate
+from wakeful.service.calendar_link import FEED, FEED_TOKEN
 from wakeful.service.caller import Caller, WakeOrigin
+from wakeful.service.tokens import CALENDAR, secret_hash
 from wakeful.service.tokens import PREFIX as PREFIX
 from wakeful.service.tokens import SCOPES as SCOPES
 from wakeful.service.tokens import mint as mint
-from wakeful.service.tokens import secret_hash
 from wakeful.service.wake_tokens import wake_behind
 from wakeful.store import Store, Token
 
@@ -45,6 +47,7 @@ _TOKEN: Final = re.compile(r"wk_([0-9a-f]{16,64})_([A-Za-z0-9_-]{43})")
 _REPORT: Final = re.compile(r"/v1/fires/[^/]+/report")
 _GUARDED: Final = re.compile(r"/(v1|mcp|metrics)(/.*)?", re.DOTALL)
 _HOW: Final = "Send Authorization: Bearer wk_…; create a token with `wakeful token new`."
+_HOW_CALENDAR: Final = "Make one with `wakeful token new --scopes calendar`: it shows the whole address."
 
 
 class Principal(Struct, frozen=True):
@@ -80,7 +83,8 @@ class Principal(Struct, frozen=True):
                 field="Authorization",
                 fix="Use a token of the owner: wakeful token new --owner ….",
             )
-        if not self.scopes.intersection(SCOPES[SCOPES.index(scope) :]):
+        enough = (CALENDAR, *SCOPES) if scope == CALENDAR else SCOPES[SCOPES.index(scope) :]
+        if not self.scopes.intersection(enough):
             has = ", ".join(sorted(self.scopes))
             raise Forbidden(
                 f"this token has the scopes {has}; this request needs {scope}",
@@ -115,18 +119,36 @@ class Auth:
             raise Unauthorized("there is no token", field="Authorization", fix=_HOW)
         if bearer(authorization).startswith(WAKE_PREFIX):
             return await self._woken(bearer(authorization))
-        found = _TOKEN.fullmatch(bearer(authorization))
+        principal = await self._known(bearer(authorization), "Authorization", _HOW)
+        if CALENDAR in principal.scopes:
+            raise Forbidden(
+                "this token is for the calendar feed, and good for nothing else",
+                field="Authorization",
+                fix=f"Subscribe to {FEED}?{FEED_TOKEN}=…, or make another token with `wakeful token new`.",
+            )
+        return principal
+
+    async def calendar_reader(self, text: str) -> Principal:
+        """Return the principal of a token in the address of the calendar feed. Only tokens made for that are taken."""
+        principal = await self._known(text, FEED_TOKEN, _HOW_CALENDAR)
+        if principal.scopes != {CALENDAR}:
+            # An address is kept, shown and passed on by programs: what is in it must not open anything else.
+            raise Forbidden("only a token for the calendar feed goes here", field=FEED_TOKEN, fix=_HOW_CALENDAR)
+        return principal
+
+    async def _known(self, text: str, field: str, fix: str) -> Principal:
+        found = _TOKEN.fullmatch(text)
         if found is None:
-            raise Unauthorized("this is not a wakeful token", field="Authorization", fix=_HOW)
+            raise Unauthorized("this is not a wakeful token", field=field, fix=fix)
         token = await self._token(found[1])
         # Compared also where there is none: how long this takes says nothing.
         same = hmac.compare_digest(secret_hash(found[2]), token.hash if token is not None else bytes(32))
         if token is None or not same:
-            raise Unauthorized("this token is not known here", field="Authorization", fix=_HOW)
+            raise Unauthorized("this token is not known here", field=field, fix=fix)
         now = self._clock.now()
         if not token.is_live(now):
             what = "was revoked" if token.revoked_at is not None else "has expired"
-            raise Unauthorized(f"this token {what}", field="Authorization", fix=_HOW)
+            raise Unauthorized(f"this token {what}", field=field, fix=fix)
         await self._touch(token, now)
         return Principal(token.owner_did, frozenset(token.scopes), token.id)
 
@@ -234,7 +256,11 @@ class AuthMiddleware:
         path, authorization = route_path(scope), _authorization(scope)
         if not _GUARDED.fullmatch(path) or _is_open(scope, path, authorization):
             return None
-        principal = await self._auth.principal(authorization)
+        in_address = _token_in_address(scope, path)
+        if in_address is None:
+            principal = await self._auth.principal(authorization)
+        else:
+            principal = await self._auth.calendar_reader(in_address)
         if (belongs := scope.get("state", {}).get(BELONGS)) is not None:
             belongs(principal.owner)
         if principal.local:
@@ -257,6 +283,14 @@ def _is_open(scope: Scope, path: str, authorization: str | None) -> bool:
     # A fire's own token speaks for one report; the route checks it.
     token = bearer(authorization)
     return bool(_REPORT.fullmatch(path)) and token != "" and not token.startswith(PREFIX)
+
+
+def _token_in_address(scope: Scope, path: str) -> str | None:
+    """Return the token in the query of the calendar feed, for programs that send no headers; nowhere else is one."""
+    if path != FEED or scope.get("method") not in ("GET", "HEAD") or not scope["query_string"]:
+        return None
+    tokens = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get(FEED_TOKEN)
+    return None if tokens is None else tokens[0]
 
 
 def _authorization(scope: Scope) -> str | None:

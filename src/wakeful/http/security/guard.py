@@ -195,12 +195,12 @@ def check_depth(said: bytes, field: str = "body") -> None:
 
 
 class Answer(Response):
-    """A JSON response with few and simple headers, built faster than a general one."""
+    """A response with few and simple headers, built faster than a general one."""
 
-    def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str], media: str = "application/json") -> None:
         self.body, self.status_code, self.background = body, status, None
         self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", media.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if len(self.body) <= PIECE or scope["method"] == "HEAD":

@@ -1,0 +1,376 @@
+"""One event of a calendar as requests for alarms: one for each of its VALARMs, or one at its start. Pure.
+
+All of an event is taken over, or nothing of it: `NotTaken` says what cannot be said here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from wakeful.alarm.request import CreateRequest, json_of
+from wakeful.schedule import zone
+from wakeful.schedule.expression import schedule
+from wakeful.schedule.recurrence import Recurrence, Said, written
+from wakeful.schedule.recurrence_shift import shifted, wall
+from wakeful.schedule.recurrence_text import LONGEST_RULE, read
+from wakeful.schedule.zones import instant
+
+if TYPE_CHECKING:
+    from icalendar import Component
+
+KEYS: Final = "ics:"  # what the keys of all imported alarms begin with
+MOST_REPEATS: Final = 20
+MOST_ALARMS: Final = 50  # of one event
+FURTHEST: Final = timedelta(days=400)  # of an alarm from its event
+_NOW: Final = timedelta(0)
+_DAY: Final = timedelta(days=1)
+_TITLE: Final = 200
+_LOCATION: Final = 500
+_DESCRIPTION: Final = 4000
+# What has to be understood; anything else in an event may be as it likes.
+_NEEDED: Final = ("DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID", "TRIGGER", "REPEAT")
+
+
+class NotTaken(Exception):
+    """Why an event is not taken over."""
+
+
+class EventAlarm(Struct, frozen=True):
+    """`revision`: of the event as far as this alarm says it; the same as long as nothing in it changes."""
+
+    asked: CreateRequest
+    revision: str
+    next: datetime | None  # None: it would only have fired in the past
+
+    @property
+    def key(self) -> str:
+        return self.asked.idempotency_key or ""
+
+
+class CalendarDefaults(NamedTuple):
+    """What a file does not say: the zone of times without one, and where the wakes go."""
+
+    timezone: str
+    target: str
+    now: datetime
+
+
+class _Start(NamedTuple):
+    said: Said  # without a zone
+    timezone: str
+
+    @property
+    def is_day(self) -> bool:
+        return not isinstance(self.said, datetime)
+
+
+class _Trigger(NamedTuple):
+    """When an alarm of an event fires: so long after its start, or at a moment of its own."""
+
+    name: str  # which one of its event it is
+    offset: timedelta = _NOW
+    at: datetime | None = None
+
+
+def key_of(uid: str) -> str:
+    """What the keys of all alarms of an event begin with."""
+    return f"{KEYS}{_hash(uid)[:24]}"
+
+
+def alarms_of(uid: str, event: Component, others: Sequence[Component], usual: CalendarDefaults) -> list[EventAlarm]:
+    """The alarms of an event. `others`: those of its occurrences that are written apart (RECURRENCE-ID)."""
+    if is_cancelled(event):
+        return []
+    start = _start(event, usual)
+    apart = tuple(_said(_one(other, "RECURRENCE-ID"), start.timezone, usual) for other in others)
+    series = _series(event, start, apart, usual)
+    found = [_alarm(uid, event, start, series, trigger, usual) for trigger in _triggers(event, start, usual)]
+    return _checked(found)
+
+
+def alarms_apart(uid: str, event: Component, usual: CalendarDefaults) -> list[EventAlarm]:
+    """The alarms of one occurrence that is written apart from its series."""
+    if is_cancelled(event):
+        return []
+    apart = _one(event, "RECURRENCE-ID")
+    if str(apart.params.get("RANGE", "")):
+        raise NotTaken("RECURRENCE-ID with RANGE changes all later occurrences, which is not supported")
+    start = _start(event, usual)
+    name = written(_said(apart, start.timezone, usual))
+    found = [_alarm(uid, event, start, None, trigger, usual, name) for trigger in _triggers(event, start, usual)]
+    return _checked(found)
+
+
+def is_cancelled(event: Component) -> bool:
+    return text_of(event, "STATUS").upper() == "CANCELLED"
+
+
+def text_of(event: Component, name: str) -> str:
+    value = event.get(name)
+    return str(value[0] if isinstance(value, list) else value).strip() if value is not None else ""
+
+
+def title_of(event: Component) -> str:
+    return " ".join(text_of(event, "SUMMARY").split())[:_TITLE] or "Calendar event"
+
+
+def _checked(found: list[EventAlarm]) -> list[EventAlarm]:
+    if len(found) > MOST_ALARMS:
+        raise NotTaken(f"it has {len(found)} alarms, and at most {MOST_ALARMS} are taken over")
+    return list({alarm.key: alarm for alarm in found}.values())  # two ways to be told of one moment are one alarm
+
+
+# When it is
+
+
+def _one(event: Component, name: str) -> Any:
+    """The one value of a property that has to be there, and understood."""
+    value = event.get(name)
+    if value is None:
+        raise NotTaken(f"{name} is missing")
+    if isinstance(value, list):
+        raise NotTaken(f"{name} is given more than once")
+    check_understood(event)
+    return value
+
+
+def check_understood(event: Component) -> None:
+    """Refuse an event of which something that matters makes no sense; a line without a name may be one of those."""
+    for name, why in event.errors:
+        if str(name).upper() in _NEEDED or (name is None and any(one in str(why).upper() for one in _NEEDED)):
+            raise NotTaken(f"{name or 'a line'} is not understood: {str(why)[:200]}")
+
+
+def _start(event: Component, usual: CalendarDefaults) -> _Start:
+    value = _one(event, "DTSTART")
+    moment = value.dt
+    if not isinstance(moment, datetime):
+        if not isinstance(moment, date):
+            raise NotTaken("DTSTART is not a date")
+        return _Start(moment, usual.timezone)
+    return _Start(moment.replace(tzinfo=None), _zone_of(moment, value.params, usual))
+
+
+def _zone_of(moment: datetime, params: Any, usual: CalendarDefaults) -> str:
+    """The IANA name of the zone of a moment; the usual one where it is in none."""
+    if moment.tzinfo is not None:
+        name = str(getattr(moment.tzinfo, "key", "") or moment.tzinfo)
+        return name if zone(name) else usual.timezone
+    if tzid := str(params.get("TZID", "")):
+        raise NotTaken(f"TZID {tzid[:64]!r} is not a known time zone")
+    return usual.timezone
+
+
+def _said(value: Any, timezone: str, usual: CalendarDefaults) -> Said:
+    """A date of an event as a recurrence takes it: a day, a reading of the event's own clock, or a moment in UTC."""
+    return _as_said(value.dt, value.params, timezone, usual)
+
+
+def _as_said(moment: Any, params: Any, timezone: str, usual: CalendarDefaults) -> Said:
+    if isinstance(moment, tuple):  # a period: it begins then
+        moment = moment[0]
+    if not isinstance(moment, datetime):
+        if not isinstance(moment, date):
+            raise NotTaken("a date of it is not understood")
+        return moment
+    name = _zone_of(moment, params, usual) if moment.tzinfo or params.get("TZID") else timezone
+    reading = moment.replace(tzinfo=None)
+    return reading if name == timezone else instant(reading, zone(name))
+
+
+def _series(event: Component, start: _Start, apart: tuple[Said, ...], usual: CalendarDefaults) -> Recurrence | None:
+    rules = [rule.to_ical().decode() for rule in _values(event, "RRULE")]
+    if event.get("EXRULE") is not None:
+        raise NotTaken("EXRULE is not supported: EXDATE names the dates it does not happen on")
+    dates = tuple(_dates(event, "RDATE", start, usual))
+    if not rules and not dates:
+        return None
+    # The start is the first occurrence, which a rule says by itself and single dates do not.
+    said = [f"RRULE:{rule}" for rule in rules] or [f"RDATE:{written(start.said)}"]
+    recurrence, _ = read(" ".join([f"DTSTART:{written(start.said)}", *said]), start.timezone)
+    exceptions = (*_dates(event, "EXDATE", start, usual), *apart)
+    return recurrence._replace(dates=(*recurrence.dates, *dates), exceptions=exceptions)
+
+
+def _values(event: Component, name: str) -> list[Any]:
+    check_understood(event)
+    value = event.get(name)
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _dates(event: Component, name: str, start: _Start, usual: CalendarDefaults) -> Iterator[Said]:
+    for value in _values(event, name):
+        for one in value.dts:
+            yield _as_said(one.dt, value.params, start.timezone, usual)
+
+
+# Its alarms
+
+
+def _triggers(event: Component, start: _Start, usual: CalendarDefaults) -> list[_Trigger]:
+    found = [
+        trigger
+        for number, alarm in enumerate(event.walk("VALARM"))
+        if text_of(alarm, "ACTION").upper() != "NONE"
+        for trigger in _repeated(number, alarm, event, start, usual)
+    ]
+    return found or [_Trigger("start")]
+
+
+def _repeated(
+    number: int, alarm: Component, event: Component, start: _Start, usual: CalendarDefaults
+) -> Iterator[_Trigger]:
+    value = _one(alarm, "TRIGGER")
+    repeats = int(_one(alarm, "REPEAT")) if alarm.get("REPEAT") is not None else 0
+    wait = _one(alarm, "DURATION").dt if repeats else _NOW
+    if not 0 <= repeats <= MOST_REPEATS or not isinstance(wait, timedelta):
+        raise NotTaken(f"REPEAT of an alarm is not accepted: up to {MOST_REPEATS} times, with a DURATION")
+    for nth in range(repeats + 1):
+        if isinstance(value.dt, timedelta):
+            offset = value.dt + nth * wait + (_length(event, start, usual) if _is_from_end(value) else _NOW)
+            if abs(offset) > FURTHEST:
+                raise NotTaken(f"an alarm of it is more than {FURTHEST.days} days off")
+            yield _Trigger(f"{offset.total_seconds():.0f}", offset)
+        elif isinstance(value.dt, datetime):
+            first = instant(value.dt.replace(tzinfo=None), zone(_zone_of(value.dt, value.params, usual)))
+            yield _Trigger(f"at {number} {nth}", at=first + nth * wait)
+        else:
+            raise NotTaken("TRIGGER of an alarm is not a length of time or a moment")
+
+
+def _is_from_end(trigger: Any) -> bool:
+    return str(trigger.params.get("RELATED", "")).upper() == "END"
+
+
+def _length(event: Component, start: _Start, usual: CalendarDefaults) -> timedelta:
+    """From the start to the end of an event, by the clock on the wall."""
+    if event.get("DTEND") is not None:
+        end = wall(_said(_one(event, "DTEND"), start.timezone, usual))
+        begin = wall(start.said)
+        return end - (begin if end.tzinfo is None else instant(begin, zone(start.timezone)))
+    if event.get("DURATION") is not None:
+        length = _one(event, "DURATION").dt
+        if not isinstance(length, timedelta):
+            raise NotTaken("DURATION is not a length of time")
+        return length
+    return _DAY if start.is_day else _NOW
+
+
+def _alarm(
+    uid: str,
+    event: Component,
+    start: _Start,
+    series: Recurrence | None,
+    trigger: _Trigger,
+    usual: CalendarDefaults,
+    apart: str = "",
+) -> EventAlarm:
+    time = _moment(start, trigger) if series is None or trigger.at is not None else _rhythm(start, series, trigger)
+    payload = {"event": _told(uid, event, start), "offset_seconds": int(trigger.offset.total_seconds())}
+    fields: dict[str, Any] = {
+        "wake_message": _message(event, start, trigger),
+        "label": title_of(event),
+        "target": usual.target or None,
+        **time,
+    }
+    revision = _hash(msgspec.json.encode([fields, payload], order="sorted").decode())[:16]
+    if len(time.get("cron_expr", "")) > LONGEST_RULE:
+        fields["cron_expr"] = _without_past(time["cron_expr"], start.timezone, usual.now)
+    key = f"{key_of(uid)}:{_hash(f'{apart}|{trigger.name}')[:12]}"
+    asked = CreateRequest(**fields, payload=json_of(payload | {"revision": revision}), idempotency_key=key)
+    return EventAlarm(asked, revision, _next(asked, usual.now))
+
+
+def _moment(start: _Start, trigger: _Trigger) -> dict[str, Any]:
+    """One moment: by the wall clock where the event is set by it, so that it follows the law of its zone."""
+    tz = zone(start.timezone)
+    begin = wall(start.said)
+    if trigger.at is not None:
+        return {"fire_at": trigger.at.isoformat(), "timezone": start.timezone}
+    reading = begin + trigger.offset
+    at = instant(reading, tz)
+    if _NOW < abs(trigger.offset) < _DAY:  # minutes and hours pass; days are counted
+        at = instant(begin, tz) + trigger.offset
+        reading = at.astimezone(tz).replace(tzinfo=None, fold=0)
+    if start.timezone == "UTC" or instant(reading, tz) != at:
+        return {"fire_at": at.isoformat(), "timezone": start.timezone}
+    return {"when": reading.isoformat(timespec="seconds"), "timezone": start.timezone}
+
+
+def _rhythm(start: _Start, series: Recurrence, trigger: _Trigger) -> dict[str, Any]:
+    return {"cron_expr": shifted(series, trigger.offset).text(), "timezone": start.timezone}
+
+
+def _without_past(expr: str, timezone: str, now: datetime) -> str:
+    """A rule without the single dates that have passed, for one with more of them than can be kept."""
+    before = (now.astimezone(zone(timezone)) - 2 * _DAY).strftime("%Y%m%d")
+    parts = []
+    for part in expr.split(" "):
+        name, _, value = part.partition(":")
+        if name in ("RDATE", "EXDATE"):
+            value = ",".join(one for one in value.split(",") if one >= before)
+        parts += [f"{name}:{value}"] if value else []
+    if len(shorter := " ".join(parts)) > LONGEST_RULE:
+        raise NotTaken(f"its rule with all its dates is longer than {LONGEST_RULE} characters")
+    return shorter
+
+
+def _next(asked: CreateRequest, now: datetime) -> datetime | None:
+    if asked.cron_expr is not None:
+        return schedule(asked.cron_expr, asked.timezone or "").after(now)
+    if asked.fire_at is not None:
+        at = datetime.fromisoformat(str(asked.fire_at))
+    else:
+        at = instant(datetime.fromisoformat(asked.when or ""), zone(asked.timezone or ""))
+    return at if at > now else None
+
+
+# What it says
+
+
+def _told(uid: str, event: Component, start: _Start) -> dict[str, str]:
+    end = event.get("DTEND")
+    told = {
+        "uid": uid,
+        "summary": text_of(event, "SUMMARY")[:_TITLE],
+        "start": start.said.isoformat(),
+        "end": end.dt.isoformat() if isinstance(getattr(end, "dt", None), date) else "",
+        "timezone": start.timezone,
+        "location": text_of(event, "LOCATION")[:_LOCATION],
+        "description": text_of(event, "DESCRIPTION")[:_DESCRIPTION],
+        "url": text_of(event, "URL")[:_LOCATION],
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _message(event: Component, start: _Start, trigger: _Trigger) -> str:
+    title, where = title_of(event), " ".join(text_of(event, "LOCATION").split())[:_LOCATION]
+    said = title if trigger.at is not None else f"{title} {_when(trigger.offset, start)}"
+    return f"{said}\nWhere: {where}" if where else said
+
+
+def _when(offset: timedelta, start: _Start) -> str:
+    if not offset:
+        return "is today" if start.is_day else "starts now"
+    begins = "is" if start.is_day else "starts"
+    return f"{begins} in {_words(-offset)}" if offset < _NOW else f"started {_words(offset)} ago"
+
+
+def _words(length: timedelta) -> str:
+    seconds = int(length.total_seconds())
+    units = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+    counts = []
+    for name, size in units:
+        count, seconds = divmod(seconds, size)
+        counts += [f"{count} {name}{'s' if count > 1 else ''}"] if count else []
+    return " ".join(counts)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

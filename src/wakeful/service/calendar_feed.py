@@ -1,0 +1,193 @@
+"""The calendar feed: an owner's coming fires and what became of the latest ones, for calendar programs to subscribe to.
+
+A fire is one event from the moment it is planned until its outcome is known: its id is the event's, so a program
+shows the outcome where it showed the plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, time, timedelta
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Fire, coming, fire_id
+from wakeful.alarm.model import STEPPED_OVER
+from wakeful.errors import InvalidRequest
+from wakeful.moments import unix_ms
+from wakeful.schedule import describe
+from wakeful.service.calendar_text import CalendarEvent, calendar_file
+from wakeful.store import DescribedFire, FireQuery, Matches, Store
+
+AHEAD: Final = timedelta(days=90)
+BACK: Final = timedelta(days=30)
+MOST_COMING: Final = 1000
+MOST_OF_ONE: Final = 100  # coming fires of one alarm: one that fires each minute leaves room for the others
+MOST_PAST: Final = 500
+REFRESH: Final = timedelta(hours=1)
+_ROWS: Final = 4_000_000  # characters of rows that are read at once
+_TITLE: Final = 80
+_MESSAGE: Final = 1000
+_RESULT: Final = 300
+_DAY: Final = timedelta(days=1)
+_MARKS: Final = {"completed": "✓", "failed": "✗", "timed_out": "✗", "skipped": "–", "snoozed": "–"}
+_OUTCOMES: Final = {
+    "completed": "Completed",
+    "failed": "Failed",
+    "timed_out": "No report came in time",
+    "skipped": "Skipped",
+    "snoozed": "Snoozed",
+    "delivered": "Delivered",
+    "waiting": "Waiting in the inbox",
+    "retrying": "Failed, and tried again",
+}
+
+
+class CalendarFeed(Struct, frozen=True):
+    body: bytes
+    etag: str
+
+
+class ComingFire(NamedTuple):
+    id: str
+    at: datetime
+    alarm: Alarm
+
+
+class ComingFires(NamedTuple):
+    fires: list[ComingFire]
+    is_cut: bool  # whether there are more in these days
+
+
+async def calendar_feed(store: Store, owner: str, *, base: str, now: datetime) -> CalendarFeed:
+    """The feed of one owner. `base`: where the dashboard is reached."""
+    # From midnight to midnight: between two changes the same feed is the same bytes all day.
+    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    until = today + AHEAD + _DAY
+    alarms = await store.agenda(owner=owner, until=until, limit=MOST_COMING, most=_ROWS)
+    past = await _past(store, FireQuery(owner=owner, since=today - BACK, limit=MOST_PAST, most=_ROWS))
+    # A thousand events take a while to write, and wakes are due meanwhile.
+    return await asyncio.to_thread(_composed, owner, alarms, past, until, base.rstrip("/"))
+
+
+def _composed(
+    owner: str, alarms: Matches[Alarm], past: Sequence[DescribedFire], until: datetime, base: str
+) -> CalendarFeed:
+    ahead = coming_fires(alarms, until=until)
+    says = _says(is_cut=ahead.is_cut or alarms.further is not None, all_past=len(past) < MOST_PAST)
+    body = calendar_file(events(ahead.fires, past, base=base), name=f"wakeful: {owner}", says=says, refresh=REFRESH)
+    return CalendarFeed(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+async def _past(store: Store, query: FireQuery) -> list[DescribedFire]:
+    found: list[DescribedFire] = []
+    while page := await store.described_fires(query):
+        found += [replace(one, wake_message=one.wake_message[:_MESSAGE]) for one in page]
+        if page.further is None or len(found) >= MOST_PAST:
+            break
+        query = replace(query, cursor=page.further, limit=MOST_PAST - len(found))
+    return found
+
+
+def coming_fires(alarms: Iterable[Alarm], *, until: datetime) -> ComingFires:
+    """The coming fires of these alarms, soonest first. Every alarm's first one comes before anyone's second."""
+    series = [_fires(alarm, until) for alarm in alarms]
+    found: list[ComingFire] = []
+    for _ in range(MOST_OF_ONE):
+        turn = [(one, fire) for one in series if (fire := next(one, None)) is not None]
+        found += [fire for _, fire in turn]
+        series = [one for one, _ in turn]
+        if not turn or len(found) >= MOST_COMING:
+            break
+    is_cut = len(found) > MOST_COMING or any(next(one, None) is not None for one in series)
+    return ComingFires(sorted(found[:MOST_COMING], key=lambda fire: (fire.at, fire.id)), is_cut)
+
+
+def _fires(alarm: Alarm, until: datetime) -> Iterator[ComingFire]:
+    # One that was put back keeps the id of its own occurrence.
+    yield ComingFire(fire_id(alarm.id, alarm.occurrence_at), alarm.next_fire_at, alarm)
+    for moment in islice(coming(alarm), 1, None):
+        if moment >= until:
+            return
+        yield ComingFire(fire_id(alarm.id, moment), moment, alarm)
+
+
+def events(ahead: Sequence[ComingFire], past: Sequence[DescribedFire], *, base: str) -> list[CalendarEvent]:
+    """One event for each fire, the past ones first."""
+    planned = {one.id for one in ahead}
+    # A fire that is tried again is told as it went so far; one that was put off is told where it will be.
+    told = [one for one in past if not (one.fire.status in STEPPED_OVER and one.fire.id in planned)]
+    told.sort(key=lambda one: (one.fire.scheduled_for, one.fire.alarm_id))
+    known = {one.fire.id for one in told}
+    return [
+        *(_past_event(one, base) for one in told),
+        *(_coming_event(one, base) for one in ahead if one.id not in known),
+    ]
+
+
+def _coming_event(coming: ComingFire, base: str) -> CalendarEvent:
+    alarm = coming.alarm
+    lines = [alarm.wake_message[:_MESSAGE], ""]
+    lines += [f"Repeats: {_words(alarm)}"] if alarm.kind == "cron" else []
+    lines += [f"Target: {alarm.target}", f"Alarm: {alarm.id}"]
+    return CalendarEvent(
+        uid=coming.id,
+        at=coming.at,
+        summary=_title(alarm.label, alarm.wake_message),
+        description="\n".join(lines),
+        changed_at=alarm.updated_at,
+        sequence=alarm.version,
+        url=f"{base}/alarms/{alarm.id}",
+    )
+
+
+def _past_event(found: DescribedFire, base: str) -> CalendarEvent:
+    fire = found.fire
+    lines = [found.wake_message, "", f"{_OUTCOMES[fire.status]}{f' ({fire.reason})' if fire.reason else ''}."]
+    lines += [f"Result: {fire.result[:_RESULT]}"] if fire.result else []
+    lines += [f"Error: {fire.last_error[:_RESULT]}"] if fire.last_error else []
+    lines += [f"Attempts: {fire.attempts}"] if fire.attempts > 1 else []
+    lines += [f"Stands for {fire.count} fires."] if fire.count > 1 else []
+    lines += [f"Target: {fire.target}", f"Alarm: {fire.alarm_id}"]
+    return CalendarEvent(
+        uid=fire.id,
+        at=fire.scheduled_for,
+        summary=f"{_MARKS.get(fire.status, '…')} {_title(found.label, found.wake_message)}",
+        description="\n".join(lines),
+        changed_at=fire.updated_at,
+        sequence=_sequence(fire),
+        url=f"{base}/alarms/{fire.alarm_id}",
+    )
+
+
+def _sequence(fire: Fire) -> int:
+    """A fire has no version. Seconds are more than any version its alarm had as long as it was only planned."""
+    return unix_ms(fire.updated_at) // 1000
+
+
+def _title(label: str, message: str) -> str:
+    text = label or next((line for line in message.splitlines() if line.strip()), "") or "A wake"
+    return text if len(text) <= _TITLE else f"{text[: _TITLE - 1]}…"
+
+
+def _words(alarm: Alarm) -> str:
+    try:
+        return describe(alarm.cron_expr, alarm.timezone)
+    except InvalidRequest:  # one that was taken over from elsewhere
+        return alarm.cron_expr
+
+
+def _says(*, is_cut: bool, all_past: bool) -> str:
+    said = [f"Fires of the next {AHEAD.days} days, and what became of those of the last {BACK.days}."]
+    if is_cut:
+        said.append(
+            f"At most {MOST_OF_ONE} coming fires of one alarm are listed, and {MOST_COMING} in all: there are more."
+        )
+    if not all_past:
+        said.append(f"Of the past the latest {MOST_PAST} are listed.")
+    return " ".join(said)
