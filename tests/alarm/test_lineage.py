@@ -98,7 +98,7 @@ def test_a_rare_series_fires_at_least_once() -> None:
     assert yearly.policy.ends_at == yearly.occurrence_at == datetime.fromisoformat("2026-12-24T09:00:00Z")
     world = World(yearly)
     world.attempt(AWAITED)
-    assert world.alarm.status == "fired"
+    assert world.alarm.finished
     assert world.report(yearly.occurrence_at, Report("completed", renew=True), yearly.occurrence_at + HOUR)
     assert world.alarm.status == "active"
     assert world.alarm.next_fire_at == world.alarm.policy.ends_at == datetime.fromisoformat("2027-12-24T09:00:00Z")
@@ -186,7 +186,7 @@ def test_the_report_on_the_very_last_wake_takes_the_series_up_again() -> None:
     world = at_last(daily())
     last = world.alarm.occurrence_at
     world.attempt(AWAITED)
-    assert world.alarm.status == "fired"
+    assert world.alarm.finished
     assert world.report(last, Report("completed", renew=True), last + 3 * DAY)
     assert (world.alarm.status, world.alarm.next_fire_at) == ("active", last + 4 * DAY)
     assert world.alarm.policy.ends_at == last + 3 * DAY + LASTS
