@@ -126,6 +126,25 @@ def test_a_rare_one_says_it_in_its_last_two() -> None:
     assert said == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"cron_expr": "RRULE:FREQ=DAILY;COUNT=3;BYHOUR=9;BYMINUTE=0;BYSECOND=0"},
+        {"cron_expr": "0 9 * * *", "policy": Policy(max_fires=3)},
+    ],
+)
+def test_what_ends_otherwise_does_not_say_that_a_report_could_help(asked: dict[str, Any]) -> None:
+    world, said = daily(**asked), []
+    while world.alarm.status == "active":
+        said.append(Wake(world.alarm).renewable)
+        world.attempt(DONE)
+    assert said == [False, False, False]
+    last = max(world.fires)
+    with pytest.raises(Conflict, match="has no further fire, whatever its end is"):
+        report(world.alarm, world.fires[last], last, Report("completed", renew=True), now=last)
+    assert told(world) == []
+
+
 def test_it_is_the_same_on_every_attempt() -> None:
     world = at_last(daily())
     world.claim(world.alarm.next_fire_at)
