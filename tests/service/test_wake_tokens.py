@@ -89,6 +89,20 @@ async def test_it_ends_with_its_alarm(wake_me: Wakeful, clock: ManualClock) -> N
     assert "the alarm of its wake was cancelled" in await refused(wake_me, taken.token)
 
 
+async def test_it_ends_with_the_alarm_that_its_chain_began_with(wake_me: Wakeful, clock: ManualClock) -> None:
+    first = await handed(wake_me, clock, cron="@every 1h")
+    child = (await (await woken(wake_me, first)).create(asked(when="in 1 minute"))).alarm
+    await wake_me.completed(first.fire.id)
+    await clock.advance(MINUTE)
+    await wake_me.run_due()
+    [second] = await wake_me.inbox()
+    assert second.alarm.id == child.id
+    await woken(wake_me, second)
+    await wake_me.cancel_chain(first.alarm.id)
+    assert (await wake_me.get(child.id)).status == "fired"  # there was nothing more to cancel of it
+    assert "the alarm that its chain began with was cancelled" in await refused(wake_me, second.token)
+
+
 async def test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more(
     wake_me: Wakeful, store: Store, clock: ManualClock
 ) -> None:
