@@ -12,8 +12,9 @@ from wakeful.alarm import Alarm, Event, Policy
 from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, ReportRequest
 from wakeful.client import Wakeful
+from wakeful.config import load
 from wakeful.config_budget import BudgetSettings
-from wakeful.errors import Conflict, InvalidSchedule, NotFound, Unauthorized
+from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, Unauthorized
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
 from wakeful.service.wake_tokens import wake_behind
@@ -80,6 +81,15 @@ async def test_how_long_is_a_setting(store: Store, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock)
     await clock.advance(HOUR)
     assert "it has expired" in await refused(wake_me, taken.token)
+
+
+@pytest.mark.parametrize("name", ["chain_token_lasts", "chain_series_lasts"])
+@pytest.mark.parametrize("said", ["0s", "999ms", "40000d"])
+def test_a_length_that_makes_no_sense_is_refused(name: str, said: str) -> None:
+    with pytest.raises(InvalidConfig) as error:
+        load(environ={f"WAKEFUL_{name.upper()}": said})
+    assert error.value.field == name
+    assert error.value.fix.startswith("Give ")
 
 
 async def test_it_ends_with_its_alarm(wake_me: Wakeful, clock: ManualClock) -> None:
