@@ -268,7 +268,8 @@ def _token_in_address(scope: Scope, path: str) -> str | None:
     """Return the token in the query of the calendar feed, for programs that send no headers; nowhere else is one."""
     if path != FEED or scope.get("method") not in ("GET", "HEAD") or not scope["query_string"]:
         return None
-    tokens = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get(FEED_TOKEN)
+    query: str = scope["query_string"].decode("latin-1")
+    tokens = parse_qs(query, keep_blank_values=True).get(FEED_TOKEN)
     if tokens is None:
         return None
     check_text(FEED_TOKEN, tokens[0], TEXT_LIMIT)
