@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wakeful.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from wakeful.config import Settings
-
-
-_LONGEST: Final = timedelta(days=36_500)
 
 
 def check_numbers(settings: Settings) -> None:
@@ -39,10 +36,8 @@ def check_numbers(settings: Settings) -> None:
         if getattr(settings, name) < minimum:
             raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
     for name in ("chain_token_lasts", "chain_series_lasts"):
-        if not timedelta(seconds=1) <= getattr(settings, name) <= _LONGEST:
-            raise InvalidConfig(
-                f"{getattr(settings, name)} is too short or too long", field=name, fix="Give 1s to 36500d."
-            )
+        if (length := getattr(settings, name)) < timedelta(seconds=1):
+            raise InvalidConfig(f"{length} is less than a second", field=name, fix="Give 1s or more.")
     for name in ("port", "metrics_port"):
         if (port := getattr(settings, name)) > 65535:
             raise InvalidConfig(f"{port} is not a port", field=name, fix="Give 0 to 65535.")

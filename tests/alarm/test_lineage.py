@@ -98,7 +98,7 @@ def test_a_rare_series_fires_at_least_once() -> None:
     assert yearly.policy.ends_at == yearly.occurrence_at == datetime.fromisoformat("2026-12-24T09:00:00Z")
     world = World(yearly)
     world.attempt(AWAITED)
-    assert world.alarm.status == "fired"
+    assert world.alarm.finished
     assert world.report(yearly.occurrence_at, Report("completed", renew=True), yearly.occurrence_at + HOUR)
     assert world.alarm.status == "active"
     assert world.alarm.next_fire_at == world.alarm.policy.ends_at == datetime.fromisoformat("2027-12-24T09:00:00Z")
@@ -124,6 +124,25 @@ def test_a_rare_one_says_it_in_its_last_two() -> None:
         said.append(Wake(world.alarm).renewable)
         world.attempt(DONE)
     assert said == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"cron_expr": "RRULE:FREQ=DAILY;COUNT=3;BYHOUR=9;BYMINUTE=0;BYSECOND=0"},
+        {"cron_expr": "0 9 * * *", "policy": Policy(max_fires=3)},
+    ],
+)
+def test_what_ends_otherwise_does_not_say_that_a_report_could_help(asked: dict[str, Any]) -> None:
+    world, said = daily(**asked), []
+    while world.alarm.status == "active":
+        said.append(Wake(world.alarm).renewable)
+        world.attempt(DONE)
+    assert said == [False, False, False]
+    last = max(world.fires)
+    with pytest.raises(Conflict, match="has no further fire, whatever its end is"):
+        report(world.alarm, world.fires[last], last, Report("completed", renew=True), now=last)
+    assert told(world) == []
 
 
 def test_it_is_the_same_on_every_attempt() -> None:
@@ -186,7 +205,7 @@ def test_the_report_on_the_very_last_wake_takes_the_series_up_again() -> None:
     world = at_last(daily())
     last = world.alarm.occurrence_at
     world.attempt(AWAITED)
-    assert world.alarm.status == "fired"
+    assert world.alarm.finished
     assert world.report(last, Report("completed", renew=True), last + 3 * DAY)
     assert (world.alarm.status, world.alarm.next_fire_at) == ("active", last + 4 * DAY)
     assert world.alarm.policy.ends_at == last + 3 * DAY + LASTS

@@ -18,7 +18,7 @@ import wakeful
 from tests.acting import acting
 from tests.databases import database_of
 from tests.remote.world import command
-from wakeful.alarm import Wake
+from wakeful.alarm import Policy, Wake
 from wakeful.testing import store_of
 
 from .mcp_world import Agent
@@ -169,6 +169,36 @@ async def test_from_the_shell_the_server_fills_in_the_parent(visit: Visitor, tmp
     assert "the token of a wake can set alarms" in error
     code, _, error = await shell("done", wake.fire_id, "--renew", token="")
     assert "has no end that a report can renew" in error
+
+
+@pytest.mark.parametrize("door", ["http", "mcp", "python", "shell"])
+async def test_a_report_renews_through_every_door(visit: Visitor, tmp_path: Path, door: str) -> None:
+    end = (await visit.clock.service.now()).replace(microsecond=0) + timedelta(hours=1)
+    policy = Policy(ends_at=end, renew_for=timedelta(days=90).total_seconds(), report_within=600)
+    series = await visit.clock.set(cron="@every 1s", wake_message="look", policy=policy)
+    async with httpx2.AsyncClient(timeout=30) as http:
+        async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as client:
+            agent = Agent(client)
+            [wake] = (await agent("alarm_inbox", wait=20))["wakes"]
+            assert (wake["renewable"], wake["ends_at"]) == (True, end.isoformat().replace("+00:00", "Z"))
+            assert "unless a report with renew comes before" in (await agent("alarm_get", id=series.id))["why"]
+            if door == "mcp":
+                await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed", renew=True)
+    if door == "http":
+        place = f"/v1/fires/{wake['fire_id']}/report"
+        assert (await visit("POST", place, {"outcome": "working", "renew": True})).status == 200
+    if door == "python":
+        async with wakeful.open(visit.url) as clock:
+            await clock.completed(wake["fire_id"], renew=True)
+    if door == "shell":
+        args = ("done", wake["fire_id"], "--renew")
+        code, _, error = await asyncio.to_thread(command, args, tmp_path, WAKEFUL_URL=visit.url)
+        assert (code, error) == (0, "")
+    renewed = (await visit.clock.get(series.id)).policy.ends_at
+    assert renewed is not None
+    assert renewed > end + timedelta(days=89)
+    events = (await visit("GET", f"/v1/events/recent?events=renewed&alarm_id={series.id}")).json["events"]
+    assert [event["reason"][:6] for event in events] == ["until "]
 
 
 async def test_it_is_not_in_history_why_or_the_log(visit: Visitor, capfd: pytest.CaptureFixture[str]) -> None:

@@ -312,6 +312,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "the token of a wake outlives its alarm": Source(
         "wakeful.alarm.wake_token", 'if alarm.status == "cancelled":', "if False:"
     ),
+    "the token of a wake outlives its chain": Source(
+        "wakeful.service.wake_tokens", 'if root is not None and root.status == "cancelled":', "if False:"
+    ),
     "the token of a wake outlives its key": Source(
         "wakeful.service.wake_tokens",
         "if retired_at is not None and not reports_under(",

@@ -216,6 +216,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     "anyone makes the token of a wake": [WOKEN + "test_nobody_else_can_make_one[sqlite]"],
     "the token of a wake is good for ever": [WOKEN + "test_it_is_good_for_a_day_from_when_it_was_handed_out[sqlite]"],
     "the token of a wake outlives its alarm": [WOKEN + "test_it_ends_with_its_alarm[sqlite]"],
+    "the token of a wake outlives its chain": [WOKEN + "test_it_ends_with_the_alarm_that_its_chain_began_with[sqlite]"],
     "the token of a wake outlives its key": [
         WOKEN + "test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more[sqlite]"
     ],

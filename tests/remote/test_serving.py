@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import wakeful
@@ -18,6 +19,7 @@ from wakeful.alarm.model import FireStatus
 from wakeful.app import open_server
 from wakeful.client import Wakeful
 from wakeful.errors import InvalidRequest, UnknownTarget
+from wakeful.remote.decoding import taken_of
 
 
 @asynccontextmanager
@@ -58,6 +60,35 @@ async def test_what_a_handler_returns_raises_and_snoozes_is_on_record(house: Vis
     assert (seen[0].fire_id, seen[0].label, seen[0].attempt) == (fire.id, "l", 1)
     told = await house("POST", f"/v1/fires/{fire.id}/report", {"outcome": "completed"}, headers=bearer(seen[0]))
     assert told.status == 200, told.text
+
+
+async def test_a_handler_gets_the_token_of_the_wake_and_whose_words_it_has(house: Visitor, clock: Wakeful) -> None:
+    seen: asyncio.Queue[wakeful.Wake] = asyncio.Queue()
+
+    @clock.handler("ops")
+    async def ops(wake: wakeful.Wake) -> None:
+        seen.put_nowait(wake)
+
+    async with running(clock):
+        await clock.set(delay=0.01, wake_message="begin", target="ops")
+        first = await asyncio.wait_for(seen.get(), 20)
+        async with wakeful.open(house.url, token=first.token) as woken:
+            made = await woken.set("every minute", "again", target="ops", policy={"ends_at": "2090-01-01T00:00:00Z"})
+        await clock.update(made.id, delay=0.01, kind="once")
+        second = await asyncio.wait_for(seen.get(), 20)
+        sent = msgspec.json.decode(second.body)
+    assert (first.author, first.parent_fire, first.ends_at) == ("owner", "", None)
+    assert (second.author, second.parent_fire, sent["root_id"]) == ("agent", first.fire_id, first.alarm_id)
+    assert (sent["token"], sent["generation"]) == (second.token, 1)
+
+
+async def test_a_wake_of_an_earlier_server_is_read(house: Visitor) -> None:
+    await house.set(when="in 1 second")
+    [shown] = (await house("POST", "/v1/inbox?wait=20")).json["wakes"]
+    for name in ("author", "parent_fire", "root_id", "generation", "ends_at", "renewable", "token"):
+        del shown[name]
+    taken = taken_of(msgspec.json.decode(msgspec.json.encode(shown), type=dict[str, msgspec.Raw]), target="inbox")
+    assert (taken.token, taken.ends_at, taken.renewable, taken.author) == ("", None, False, "owner")
 
 
 def bearer(wake: wakeful.Wake) -> dict[str, str]:

@@ -12,8 +12,9 @@ from wakeful.alarm import Alarm, Event, Policy
 from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, ReportRequest
 from wakeful.client import Wakeful
+from wakeful.config import load
 from wakeful.config_budget import BudgetSettings
-from wakeful.errors import Conflict, InvalidSchedule, NotFound, Unauthorized
+from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, Unauthorized
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
 from wakeful.service.wake_tokens import wake_behind
@@ -82,11 +83,34 @@ async def test_how_long_is_a_setting(store: Store, clock: ManualClock) -> None:
     assert "it has expired" in await refused(wake_me, taken.token)
 
 
+@pytest.mark.parametrize("name", ["chain_token_lasts", "chain_series_lasts"])
+@pytest.mark.parametrize("said", ["0s", "999ms", "40000d"])
+def test_a_length_that_makes_no_sense_is_refused(name: str, said: str) -> None:
+    with pytest.raises(InvalidConfig) as error:
+        load(environ={f"WAKEFUL_{name.upper()}": said})
+    assert error.value.field == name
+    assert error.value.fix.startswith("Give ")
+
+
 async def test_it_ends_with_its_alarm(wake_me: Wakeful, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock, cron="@every 1h")
     await woken(wake_me, taken)
     await wake_me.cancel(taken.alarm.id)
     assert "the alarm of its wake was cancelled" in await refused(wake_me, taken.token)
+
+
+async def test_it_ends_with_the_alarm_that_its_chain_began_with(wake_me: Wakeful, clock: ManualClock) -> None:
+    first = await handed(wake_me, clock, cron="@every 1h")
+    child = (await (await woken(wake_me, first)).create(asked(when="in 1 minute"))).alarm
+    await wake_me.completed(first.fire.id)
+    await clock.advance(MINUTE)
+    await wake_me.run_due()
+    [second] = await wake_me.inbox()
+    assert second.alarm.id == child.id
+    await woken(wake_me, second)
+    await wake_me.cancel_chain(first.alarm.id)
+    assert (await wake_me.get(child.id)).status == "fired"  # there was nothing more to cancel of it
+    assert "the alarm that its chain began with was cancelled" in await refused(wake_me, second.token)
 
 
 async def test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more(

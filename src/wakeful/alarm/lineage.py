@@ -78,12 +78,15 @@ def is_ending(alarm: Alarm) -> bool:
     policy = alarm.policy
     if policy.renew_for is None or policy.ends_at is None:
         return False
+    endless = replace(alarm, policy=replace(policy, ends_at=None), fire_count=alarm.fire_count + 1)
+    upcoming = following(endless, alarm.occurrence_at)
+    if upcoming is None:  # its schedule or its `max_fires` ends it, and no report can move that
+        return False
     notice = min(LONGEST_NOTICE, NOTICE * timedelta(seconds=policy.renew_for))
     if policy.ends_at - alarm.occurrence_at <= notice:
         return True
-    unbounded = replace(alarm, policy=replace(policy, max_fires=None))  # that end no report can move
-    upcoming = following(unbounded, alarm.occurrence_at)
-    return upcoming is None or following(unbounded, upcoming) is None
+    then = following(endless, upcoming)
+    return upcoming > policy.ends_at or (then is not None and then > policy.ends_at)
 
 
 def announced(before: Alarm, after: Alarm) -> tuple[Event, ...]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.errors import Conflict, NotFound
 from wakeful.service.caller import Caller
 from wakeful.service.tokens import CALENDAR, TokenVerbs
@@ -38,6 +39,7 @@ class CalendarLinks:
 
     async def new(self, *, lasts: timedelta | None = None, label: str = "") -> CalendarLink:
         """Make an address. Where no token is needed there is none in it: the first one would lock everybody out."""
+        check_text("label", label, TEXT_LIMIT)
         if not self._caller.limited:
             return CalendarLink(feed_url(self._base))
         good = await self._good(await self._store.now())

@@ -32,6 +32,10 @@ async def wake_behind(store: Store, token: str, *, lasts: timedelta) -> tuple[st
         raise _ended("the key it was made with was replaced")
     if why := why_not_good(alarm, fire, occurrence, lasts=lasts, now=now):
         raise _ended(why)
+    # Who cancels a chain also means the wakes of it that are in somebody's hands.
+    root = await store.get(alarm.root_id) if alarm.root_id else None
+    if root is not None and root.status == "cancelled":
+        raise _ended("the alarm that its chain began with was cancelled")
     return alarm.owner_did, WakeOrigin(fire_id, alarm.root_id or alarm.id)
 
 

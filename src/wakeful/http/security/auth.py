@@ -20,6 +20,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.wake_token import WAKE_PREFIX
 from wakeful.clock import Clock
 from wakeful.config import Settings
@@ -289,8 +290,12 @@ def _token_in_address(scope: Scope, path: str) -> str | None:
     """Return the token in the query of the calendar feed, for programs that send no headers; nowhere else is one."""
     if path != FEED or scope.get("method") not in ("GET", "HEAD") or not scope["query_string"]:
         return None
-    tokens = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get(FEED_TOKEN)
-    return None if tokens is None else tokens[0]
+    query: str = scope["query_string"].decode("latin-1")
+    tokens = parse_qs(query, keep_blank_values=True).get(FEED_TOKEN)
+    if tokens is None:
+        return None
+    check_text(FEED_TOKEN, tokens[0], TEXT_LIMIT)
+    return tokens[0]
 
 
 def _authorization(scope: Scope) -> str | None:

@@ -175,6 +175,7 @@ class TestWhatIsKept:
             max_fires=8,
             jitter=9.0,
             auto_pause_after=10,
+            renew_for=11.0,
             anchor=now - timedelta(hours=1),
         )
         alarm = an_alarm(
