@@ -33,6 +33,8 @@ class PolicyKeywords(TypedDict, total=False):
     wakes_per_day: int | None
     cost_per_day: float | None
     at_limit: Literal["defer", "skip"] | None
+    unless: str | None
+    or_when: str | None
 
 
 class UpdateKeywords(TypedDict, total=False):

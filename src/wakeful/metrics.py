@@ -44,6 +44,7 @@ COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "wakeful_clock_jumps_total": ((), "Times the store's clock moved by more than a second"),
     "wakeful_creates_total": (("via",), "Alarms created"),
     "wakeful_over_budget_total": (("scope", "action"), "Wakes not sent, as a budget was used up: deferred or skipped"),
+    "wakeful_signalled_total": (("action",), "Alarms that a signal cancelled, or fired at once"),
     "wakeful_rezoned_total": ((), "Alarms planned again, as the rules of their time zone changed"),
     "wakeful_store_errors_total": ((), "Times the dispatcher or a probe could not reach the store"),
     "wakeful_http_requests_total": (("route", "method", "status"), "HTTP requests answered"),
@@ -173,6 +174,11 @@ class Metrics:
     def created(self, via: str, count: int = 1) -> None:
         if count:
             self._counts["wakeful_creates_total"][via if via in _DOORS else "other",] += count
+
+    def signalled(self, **counts: int) -> None:
+        for action, count in counts.items():
+            if count:
+                self._counts["wakeful_signalled_total"][action,] += count
 
     def over_budget(self, scope: str, action: str) -> None:
         self._counts["wakeful_over_budget_total"][scope, action] += 1

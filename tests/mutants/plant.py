@@ -205,6 +205,19 @@ FAULTS: Final[dict[str, Fault]] = {
         "flight.change = release(flight.alarm, now=self._now(), wait=self._settings.tick)",
         "flight.change = None",
     ),
+    "a signal that cancels is fired": Source(
+        "wakeful.alarm.signalling", "if alarm.policy.unless == signal.name:", "if False:"
+    ),
+    "a paused alarm hears": Source("wakeful.alarm.signalling", 'if alarm.status != "active":', "if False:"),
+    "what is on its way is fired again": Source("wakeful.alarm.signalling", " or alarm.claimed_at is not None:", ":"),
+    "a signal starts the retries anew": Source(
+        "wakeful.alarm.signalling", "        unsettled=0,\n", "        unsettled=0,\n        failure_count=0,\n"
+    ),
+    "a signal is a wake that was already": Source(
+        "wakeful.alarm.signalling", "now + _MS if alarm.last_fired_at == now else now", "now"
+    ),
+    "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
+    "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),
     "one wake more than the budget": Source(
         "wakeful.alarm.budget", "by_wakes = 0 < self.wakes <= used.wakes", "by_wakes = 0 < self.wakes < used.wakes"
     ),

@@ -32,6 +32,8 @@ USERS = "tests/service/test_users.py::"
 RUNAWAYS = "tests/service/test_runaways.py::"
 SPENDING = "tests/dispatcher/test_budget.py::"
 BUDGET = "tests/alarm/test_budget.py::"
+SIGNALS = "tests/alarm/test_signals.py::"
+HEARD = CONFORMANCE + "TestSignals::test_another_owner_s_are_not[{}]"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 SAFETY = "tests/dashboard/test_safety.py::"
@@ -162,6 +164,13 @@ CAUGHT_BY: dict[str, list[str]] = {
         RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"
     ],
     "what cannot be counted is sent": [SPENDING + "test_what_cannot_be_counted_is_not_sent_and_comes_again[sqlite]"],
+    "a signal that cancels is fired": [SIGNALS + "test_unless_cancels_it"],
+    "a paused alarm hears": [SIGNALS + "test_a_paused_or_finished_one_hears_nothing"],
+    "what is on its way is fired again": [SIGNALS + "test_what_is_being_delivered_is_not_fired_again"],
+    "a signal starts the retries anew": [SIGNALS + "test_a_retry_comes_now_and_keeps_its_fire_and_its_count"],
+    "a signal is a wake that was already": [SIGNALS + "test_two_signals_in_one_millisecond_are_two_fires"],
+    "everybody hears a signal, sqlite": [HEARD.format("sqlite")],
+    "everybody hears a signal, postgres": [HEARD.format("postgres")],
     "one wake more than the budget": [BUDGET + "test_the_limit_is_let_through_and_not_one_more_until_the_hour_is_over"],
     "a cost has no limit": [RUNAWAYS + "test_cost_that_is_reported_stops_wakes_until_the_next_day[sqlite]"],
     "a chain has no budget": [RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"],

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Kind, Policy
+from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
+from wakeful.alarm.signals import check_signals
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import anchor_now, counts_from_start, is_rule, parse, schedule, split_zone, zone
@@ -129,7 +130,8 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
     if not _same_json(asked.payload_json, known.payload_json):
         found.append("payload")
-    if replace(asked.policy, anchor=None) != replace(known.policy, anchor=None):
+    wakefuls_own = dict.fromkeys(WAKEFULS_OWN)
+    if replace(asked.policy, **wakefuls_own) != replace(known.policy, **wakefuls_own):
         found.append("policy")
     return found
 
@@ -326,6 +328,7 @@ def check_policy(policy: Policy) -> None:
             )
     for name in POLICY_MOMENTS:
         _check_bound(f"policy.{name}", getattr(policy, name))
+    check_signals(policy)
 
 
 def _check_bound(field: str, moment: datetime | None) -> None:

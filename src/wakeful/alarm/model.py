@@ -41,6 +41,18 @@ RESULT_LIMIT: Final = 16_384
 _MS_DIGITS: Final = 14
 
 
+class HeardSignal(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The signal that an alarm fires for: its name, the occurrence that it made, and what its sender gave along."""
+
+    name: str
+    occurrence_at: datetime
+    payload_json: str = "null"  # byte for byte as given
+
+    @property
+    def payload(self) -> Any:
+        return msgspec.json.decode(self.payload_json)
+
+
 class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """What an alarm does when something goes wrong: retries, missed fires, reports. Durations are seconds."""
 
@@ -60,9 +72,16 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     wakes_per_day: int | None = None
     cost_per_day: Cost | None = None  # as its reports say
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
+    unless: str | None = None  # a signal of this name cancels it
+    or_when: str | None = None  # a signal of this name fires it at once
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
+    heard: HeardSignal | None = None  # the latest signal it was fired by; set by wakeful alone
 
 
+WAKEFULS_OWN: Final = (
+    "anchor",
+    "heard",
+)  # fields of a policy that nobody gives, and that are not shown as one's policy
 DEFAULT_POLICY: Final = Policy()
 
 
@@ -133,6 +152,11 @@ class Alarm(Struct, frozen=True, kw_only=True):
         Only a failed attempt, a dead worker, or a later report (which raises `version`) leaves one.
         """
         return self.failure_count > 0 or self.is_suspect or self.version > 1
+
+    def signal_of(self, occurrence: datetime) -> HeardSignal | None:
+        """The signal that an occurrence was fired by; None where its time had come."""
+        heard = self.policy.heard
+        return heard if heard is not None and heard.occurrence_at == occurrence else None
 
     def is_leased(self, now: datetime, lease: timedelta) -> bool:
         """Return whether a worker has it, as a claim judges: a lease dated too far ahead does not count."""

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from wakeful.alarm.model import Alarm, Fire
+from wakeful.alarm.model import Alarm, Fire, HeardSignal
 from wakeful.alarm.plan import following
 
 ORIGIN: Final = "wakeful"
@@ -27,6 +27,13 @@ class ReportTo(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     url: str
     token: str
+
+
+class SignalBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The signal that a wake comes for, before its time or besides its schedule."""
+
+    name: str
+    payload: Raw
 
 
 class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,6 +54,7 @@ class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     created_at: datetime
     origin: str
     report: ReportTo
+    signal: SignalBody | UnsetType = UNSET  # only where a signal fired it
 
 
 class Wake:
@@ -145,6 +153,11 @@ class Wake:
     def last_error(self) -> str:
         return self.alarm.last_error
 
+    @property
+    def signal(self) -> HeardSignal | None:
+        """The signal that it comes for; None where its time has come."""
+        return self.alarm.signal_of(self.scheduled_for)
+
     @cached_property
     def report_token(self) -> str:
         return report_token(self._secret, self.fire_id)
@@ -169,11 +182,16 @@ class Wake:
             created_at=alarm.created_at,
             origin=ORIGIN,
             report=ReportTo(url=self._report_url.replace("{fire_id}", self.fire_id), token=self.report_token),
+            signal=UNSET if self.signal is None else _signal_body(self.signal),
         )
 
     @cached_property
     def body(self) -> bytes:
         return msgspec.json.encode(self.content)
+
+
+def _signal_body(signal: HeardSignal) -> SignalBody:
+    return SignalBody(name=signal.name, payload=Raw(signal.payload_json.encode()))
 
 
 def reports_under(retired_at: datetime, fire: Fire | None, *, now: datetime) -> bool:

@@ -20,6 +20,7 @@ _MODULE: Final = re.compile(r".*[._]")
 _IDS: Final = {
     "id": "The id of an alarm.",
     "fire_id": "The id of a fire: <alarm id>@<unix milliseconds>.",
+    "name": "The name of a signal.",
 }
 
 

@@ -28,6 +28,8 @@ from wakeful.mcp.schemas import (
     ReportResult,
     SetArguments,
     SetResult,
+    SignalArguments,
+    SignalResult,
 )
 from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.schedule.time_of_day import time_of_day
@@ -169,6 +171,22 @@ class Tools(LookTools):
             alarms=shown,
             cancelled=0 if done.dry_run else number,
             would_cancel=number if done.dry_run else 0,
+            in_flight=bool(done.in_flight),
+            notes=notes,
+        )
+
+    async def signal(self, asked: SignalArguments) -> SignalResult:
+        payload = None if asked.payload is UNSET else asked.payload
+        done = await self._alarms.signal(asked.name, payload)
+        heard = [*done.cancelled, *done.fired]
+        shown = that_fit(map(views.brief, heard), BUDGET - 2 * HEAD)
+        notes = [f"{len(heard) - len(shown)} more are not shown."] if len(shown) < len(heard) else done.notes
+        return SignalResult(
+            summary=f"{len(done.cancelled)} cancelled, {len(done.fired)} fired at once.",
+            now=await self._now(),
+            alarms=shown,
+            cancelled=len(done.cancelled),
+            fired=len(done.fired),
             in_flight=bool(done.in_flight),
             notes=notes,
         )

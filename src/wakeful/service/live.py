@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import FIRE_STATUSES, Event
 from wakeful.alarm.budget import BUDGET_REACHED
+from wakeful.alarm.signalling import SIGNALLED
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
 from wakeful.service.numbering import OwnerCounts, ResumeNames
@@ -53,6 +54,7 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     "resumed": "active",
     "snoozed": "active",
     "updated": "",
+    SIGNALLED: "active",
     "replaced": "active",
     BUDGET_REACHED: "",
 }

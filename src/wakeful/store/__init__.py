@@ -318,6 +318,13 @@ class Store(Protocol):
         """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
         ...
 
+    async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
+        """An owner's active alarms that wait for a signal (`unless`, `or_when`), in the order of their ids.
+
+        `after`: the last id seen. Found by an index, however many alarms there are.
+        """
+        ...
+
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         """Newest first by (created_at, id); a cursor continues strictly after what it names.
 

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from uuid import UUID
 
 from msgspec.structs import astuple
 
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 
 _TICK: Final = timedelta(seconds=1)
 _WORDS: Final = ("label", "wake_message", "idempotency_key")
+NO_ID: Final = UUID(int=0)  # before every id there is
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
 
@@ -240,6 +242,10 @@ class PostgresStore:
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         key = key if key.isprintable() else ""  # no alarm has a key that no column can hold
         rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
+        return list(map(alarm_of, rows))
+
+    async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
+        rows = await self._database.fetch(self._sql["listening"], owner, signal, uuid_of(after) or NO_ID, limit)
         return list(map(alarm_of, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:

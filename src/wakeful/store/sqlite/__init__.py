@@ -255,6 +255,12 @@ class SqliteStore(SqliteTokens):
             return []
         return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
 
+    async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
+        if not _storable(owner, signal):
+            return []
+        rows = await self._rows("listening", owner=owner, signal=signal, after=after, limit=limit)
+        return list(map(to_alarm, rows))
+
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         page = await self._search("find", query, end="find_end", text=query.text)
         return page.found(to_alarm, lambda alarm: (alarm.created_at, alarm.id))

@@ -46,6 +46,7 @@ from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
+from wakeful.testing.conformance.signalling import TestSignals
 from wakeful.testing.conformance.tasking import (
     TestTaskNews,
     TestTaskPlans,
@@ -94,6 +95,7 @@ __all__ = [
     "TestRows",
     "TestSchema",
     "TestSettling",
+    "TestSignals",
     "TestSimilar",
     "TestStats",
     "TestSuspects",
