@@ -23,7 +23,9 @@ CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
 AtLimit = Literal["defer", "skip"]
 Cost = Annotated[float, msgspec.Meta(ge=0)]  # in whatever unit its owner counts
-SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget"]
+SkipReason = Literal[
+    "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "unchanged"
+]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
@@ -72,6 +74,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     wakes_per_day: int | None = None
     cost_per_day: Cost | None = None  # as its reports say
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
+    only_if: str | None = None  # a check: without a change there, a fire is skipped
     unless: str | None = None  # a signal of this name cancels it
     or_when: str | None = None  # a signal of this name fires it at once
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
@@ -231,6 +234,13 @@ class Row(Struct, frozen=True):
         return Row(self.table, kept, self.key, self.stamped)
 
 
+class SeenValue(Struct, frozen=True, kw_only=True):
+    """What an alarm's check found, as a digest, when a wake told of it."""
+
+    name: str
+    value: str
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """A change to write: the new alarm, its new fires, and the two numbers that must still match."""
 
@@ -242,6 +252,7 @@ class Change(Struct, frozen=True, kw_only=True):
     row: Row | None = None
     edited: bool = False  # intent columns changed too, not only the dispatch columns
     cost: float = 0.0  # as a report said: it is added to the counts of the budgets
+    seen: SeenValue | None = None  # of the alarm's check: the next wake comes only if it differs
 
 
 def fire_id(alarm_id: str, scheduled_for: datetime) -> str:

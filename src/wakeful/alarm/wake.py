@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from wakeful.alarm.checks import CheckLook
 from wakeful.alarm.model import Alarm, Fire, HeardSignal
 from wakeful.alarm.plan import following
 
@@ -72,11 +73,13 @@ class Wake:
         missed: int = 0,
         report_url: str = "",
         secret: bytes = b"",
+        check: CheckLook | None = None,
     ) -> None:
         self.alarm = alarm
         self.attempt = attempt
         self.late_ms = late_ms
         self.missed = missed
+        self.check = check  # what the check of `only_if` found just before this attempt
         self._report_url = report_url
         self._secret = secret
 

@@ -49,6 +49,7 @@ Policy = arguments(
         "max_fires": Annotated[Count, _about("End after so many fires.")],
         "wakes_per_hour": Annotated[Count, _about("Most wakes in an hour.")],
         "wakes_per_day": Annotated[Count, _about("Most wakes in a day.")],
+        "only_if": Annotated[str, _about("Skip unless this check changed.")],
         "unless": Annotated[str, _about("This signal cancels it.")],
         "or_when": Annotated[str, _about("This signal fires it at once.")],
     },

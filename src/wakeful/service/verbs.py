@@ -22,6 +22,7 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
+from wakeful.alarm.checks import check_gate
 from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
@@ -206,6 +207,7 @@ class Alarms(FetchVerbs):
             origin = await chained(self.service.store, origin, parent_fire)
         now = await self.service.now()
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
+        check_gate(alarm, self.service.settings.checks)
         await self.service.targets.admit(alarm)
         return alarm
 

@@ -27,6 +27,7 @@ _SKIPPED: Final = {
     "cancelled": "the alarm was cancelled while the wake waited in the inbox",
     "requested": "somebody asked for it",
     "budget": "a budget was used up",
+    "unchanged": "the check that it waits for (`only_if`) found nothing new",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",

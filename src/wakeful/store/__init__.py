@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
 from wakeful.store.budget import BudgetCounts
+from wakeful.store.checks import CheckStore
 from wakeful.store.figures import Figures
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
@@ -185,6 +186,11 @@ class Store(Protocol):
     @property
     def budget(self) -> BudgetCounts:
         """What was used of the budgets of owners, alarms and chains."""
+        ...
+
+    @property
+    def checks(self) -> CheckStore:
+        """What the checks of alarms have seen."""
         ...
 
     @property

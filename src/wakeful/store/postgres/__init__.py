@@ -47,6 +47,7 @@ from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.budget import PostgresBudget
+from wakeful.store.postgres.checks import PostgresChecks
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.figures import PostgresFigures
@@ -132,6 +133,7 @@ class PostgresStore:
         self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
+        self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
@@ -203,7 +205,11 @@ class PostgresStore:
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         slow = [
-            change.edited or change.row is not None or change.after.created_via == TASKS or change.cost > 0
+            change.edited
+            or change.row is not None
+            or change.after.created_via == TASKS
+            or change.cost > 0
+            or change.seen is not None
             for change in changes
         ]
         if not any(slow):

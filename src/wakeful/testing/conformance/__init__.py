@@ -29,6 +29,7 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
 from wakeful.testing.conformance.budgeting import TestBudgets
+from wakeful.testing.conformance.checking import TestChecks
 from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
 from wakeful.testing.conformance.counting import TestFigures
 from wakeful.testing.conformance.finding import (
@@ -71,6 +72,7 @@ __all__ = [
     "TestAdding",
     "TestBacklog",
     "TestBudgets",
+    "TestChecks",
     "TestClaiming",
     "TestClosing",
     "TestDoor",
