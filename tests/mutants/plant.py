@@ -205,6 +205,31 @@ FAULTS: Final[dict[str, Fault]] = {
         "flight.change = release(flight.alarm, now=self._now(), wait=self._settings.tick)",
         "flight.change = None",
     ),
+    "a gate that fails stays shut": Source(
+        "wakeful.alarm.checks",
+        'return look.found == "unchanged" and',
+        'return look.found in ("unchanged", "failed") and',
+    ),
+    "the first look wakes nobody": Source(
+        "wakeful.alarm.checks", '"first" if known is None else', '"unchanged" if known is None else'
+    ),
+    "a retry is kept back": Source("wakeful.alarm.checks", " and not is_retry and", " and"),
+    "what a signal asked for is kept back": Source("wakeful.alarm.checks", " and not is_asked_for", ""),
+    "a wake that failed has told of it": Source(
+        "wakeful.alarm.checks", "if not isinstance(outcome, Completed | Delivered | Waiting):", "if False:"
+    ),
+    "any check may be named": Source("wakeful.alarm.checks", "if name not in known:", "if False:"),
+    "what was seen is not kept, sqlite": Source("wakeful.store.sqlite", "self.checks.keep(db, written_too)", "pass"),
+    "what was seen is kept by a change that is not ours, sqlite": Source(
+        "wakeful.store.sqlite", "self.checks.keep(db, written_too)", "self.checks.keep(db, more)"
+    ),
+    "what was seen is not kept, postgres": Source("wakeful.store.postgres", "or change.seen is not None", "or False"),
+    "a query of a check writes, postgres": Source(
+        "wakeful.store.postgres.checks", "connection.transaction(readonly=True)", "connection.transaction()"
+    ),
+    "nobody looks at checks": Source(
+        "wakeful.dispatcher", "if keeps_back(alarm, flight.fire, flight.look):", "if False:"
+    ),
     "a signal that cancels is fired": Source(
         "wakeful.alarm.signalling", "if alarm.policy.unless == signal.name:", "if False:"
     ),

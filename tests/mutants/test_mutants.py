@@ -33,6 +33,9 @@ RUNAWAYS = "tests/service/test_runaways.py::"
 SPENDING = "tests/dispatcher/test_budget.py::"
 BUDGET = "tests/alarm/test_budget.py::"
 SIGNALS = "tests/alarm/test_signals.py::"
+CHECKS = "tests/alarm/test_checks.py::"
+GATE = "tests/dispatcher/test_gate.py::"
+SEEN = CONFORMANCE + "TestChecks::test_a_value_is_kept_with_its_change_and_only_then[{}]"
 HEARD = CONFORMANCE + "TestSignals::test_another_owner_s_are_not[{}]"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
@@ -164,6 +167,17 @@ CAUGHT_BY: dict[str, list[str]] = {
         RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"
     ],
     "what cannot be counted is sent": [SPENDING + "test_what_cannot_be_counted_is_not_sent_and_comes_again[sqlite]"],
+    "a gate that fails stays shut": [CHECKS + "test_the_first_look_and_a_change_wake_and_the_same_again_does_not"],
+    "the first look wakes nobody": [CHECKS + "test_the_first_look_and_a_change_wake_and_the_same_again_does_not"],
+    "a retry is kept back": [CHECKS + "test_a_retry_is_not_kept_back"],
+    "what a signal asked for is kept back": [CHECKS + "test_nor_is_what_a_signal_asked_for"],
+    "a wake that failed has told of it": [GATE + "test_a_change_is_not_lost_with_a_wake_that_fails[sqlite]"],
+    "any check may be named": [CHECKS + "test_a_check_that_there_is_not_is_refused_with_those_there_are"],
+    "what was seen is not kept, sqlite": [SEEN.format("sqlite")],
+    "what was seen is kept by a change that is not ours, sqlite": [SEEN.format("sqlite")],
+    "what was seen is not kept, postgres": [SEEN.format("postgres")],
+    "a query of a check writes, postgres": [CONFORMANCE + "TestChecks::test_and_does_not_write[postgres]"],
+    "nobody looks at checks": [GATE + "test_a_row_that_changes_wakes_and_one_that_does_not_is_skipped[sqlite]"],
     "a signal that cancels is fired": [SIGNALS + "test_unless_cancels_it"],
     "a paused alarm hears": [SIGNALS + "test_a_paused_or_finished_one_hears_nothing"],
     "what is on its way is fired again": [SIGNALS + "test_what_is_being_delivered_is_not_fired_again"],
