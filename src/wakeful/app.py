@@ -197,6 +197,11 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     from wakeful.dispatcher import ServedTarget
     from wakeful.targets.inbox import Inbox
 
+    if settings.checks:
+        from wakeful.targets.http_check import check_looks
+
+        with _located(settings):
+            check_looks(settings.checks)
     served = {INBOX: ServedTarget(Inbox(), settings.total_concurrency, breaks=False)}
     for name, given in _configured(settings).items():
         with _located(settings):

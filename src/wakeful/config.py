@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wakeful.config_budget import BudgetSettings, check_budget
+from wakeful.config_checks import CheckSettings, check_checks
 from wakeful.config_numbers import check_numbers
 from wakeful.config_secrets import FILE_SUFFIX, Elsewhere, refers, without_values
 from wakeful.config_sources import (
@@ -50,7 +51,7 @@ TARGET_KINDS: Final = {
 Seconds = timedelta
 FOREVER: Final = timedelta.max
 EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
-TABLES: Final = ("budget", "chats", "targets")  # settings that no variable can hold
+TABLES: Final = ("budget", "checks", "chats", "targets")  # settings that no variable can hold
 
 
 def _about(text: str) -> Meta:
@@ -175,6 +176,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         dict[str, dict[str, Any]],
         _about("`[targets.NAME]` tables: `kind`, `owners` and the settings of that kind."),
     ] = {}
+    checks: Annotated[
+        dict[str, CheckSettings],
+        _about("`[checks.NAME]` tables: what alarms with `only_if` look at before they wake; see conditions.md."),
+    ] = {}
     chats: Annotated[
         dict[str, list[str]],
         _about("`[chats]`: the chats each owner may write to; without it, any owner may write to any chat."),
@@ -204,6 +209,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Return the values that must not appear in logs: tokens, secrets, headers, confidential URLs."""
         kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
         told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
+        told += [text for check in self.checks.values() for text in (check.url, *check.headers.values())]
         return tuple(_texts([self.wake_token, *told, *password_in(self.db)]))
 
 
@@ -377,6 +383,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
         accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
         accepted = 'lists of chats by owner, such as ada = ["123@g.us"]' if name == "chats" else accepted
         accepted = "a table of limits; docs/owners.md lists them" if name == "budget" else accepted
+        accepted = "tables with url or sql; docs/conditions.md lists their settings" if name == "checks" else accepted
         accepted += ", or forever" if name == "retention" else ""
         raise InvalidConfig(
             f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
@@ -394,6 +401,7 @@ def _checked(settings: Settings) -> Settings:
             raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     _check_chats(settings.chats)
     check_budget(settings.budget)
+    check_checks(settings.checks)
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -33,6 +33,9 @@ class PolicyKeywords(TypedDict, total=False):
     wakes_per_day: int | None
     cost_per_day: float | None
     at_limit: Literal["defer", "skip"] | None
+    only_if: str | None
+    unless: str | None
+    or_when: str | None
 
 
 class UpdateKeywords(TypedDict, total=False):
@@ -107,4 +110,5 @@ class OpenKeywords(TypedDict, total=False):
     log_level: Literal["debug", "info", "warning", "error"] | None
     log_format: Literal["text", "json"] | None
     targets: dict[str, dict[str, Any]] | None
+    checks: dict[str, dict[str, Any]] | None
     chats: dict[str, list[str]] | None

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Fire, Policy
-from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
+from wakeful.alarm.model import WAKEFULS_OWN, AlarmStatus, FireStatus, Kind
 from wakeful.errors import (
     Conflict,
     Forbidden,
@@ -55,13 +55,13 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nothing but what is named here."""
 
 
-# A policy as it is shown: what is as usual is left out, and so are `anchor` and `renew_for`, which are wakeful's own.
+# A policy as it is shown: what is as usual is left out, and so is what is wakeful's own.
 PolicyView = msgspec.defstruct(
     "PolicyView",
     [
         (field.name, (int | float if field.type is float else field.type) | UnsetType, UNSET)
         for field in msgspec.structs.fields(Policy)
-        if field.name not in ("anchor", "renew_for")
+        if field.name not in WAKEFULS_OWN
     ],
     bases=(Shape,),
     namespace={"__doc__": Policy.__doc__},

@@ -108,6 +108,7 @@ CALLS: Final = (
     Call("stats"),
     Call("tail"),
     Call("top", lambda _: ["--once"]),
+    Call("signal", lambda _: ["year-is-over", "--payload", '{"page": 3}']),
     Call("cancel", lambda o: [o.tea, o.year, "--reason", "enough"]),
     Call("pause", lambda o: [o.tea, "--reason", "lunch"]),
     Call("resume", lambda o: [o.brief]),
@@ -208,7 +209,7 @@ async def _alarms(clock: Alarms) -> list[str]:
         {"wake_message": "Answer Ada", "delay": 0.01, "policy": day},
         {"wake_message": "Tea is ready", "when": FAR, "label": "kitchen", "key": "tea", "payload": {"cups": 2}},
         {"wake_message": "Morning brief", "when": "every weekday at 9am", "timezone": "Europe/Berlin"},
-        {"wake_message": "Happy new year", "when": "0 0 1 1 *"},
+        {"wake_message": "Happy new year", "when": "0 0 1 1 *", "policy": {"unless": "year-is-over"}},
     ]
     ids: list[str] = []
     for one in wanted:

@@ -451,8 +451,8 @@ async def why_not(world: World) -> None:
 
 @wish(38, "in 2 hours unless Y")
 async def unless(world: World) -> None:
-    await world.set("in 2 hours", key="unless-answered")
-    assert (await world("alarm_cancel", id="unless-answered", reason="they answered"))["cancelled"] == 1
+    await world.set("in 2 hours", key="nag", policy={"unless": "answered"})
+    assert (await world("alarm_signal", name="answered"))["cancelled"] == 1
     await world.pass_time(3 * HOUR)
     assert (await world("alarm_inbox"))["wakes"] == []
 

@@ -30,6 +30,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "alarm_get": {"id": "?"},
     "alarm_update": {"id": "?", "action": "pause"},
     "alarm_cancel": {"id": "?"},
+    "alarm_signal": {"name": "reply"},
     "alarm_report": {"fire_id": "?", "outcome": "completed"},
     "alarm_inbox": {},
 }
@@ -266,7 +267,7 @@ async def test_tools_say_what_they_take_and_do(agent: Agent) -> None:
         assert '"type": [' not in json.dumps(tool.input_schema)  # some clients know only single types
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint == (tool.name in LOOKING)
-        assert tool.annotations.destructive_hint == (tool.name in ("alarm_update", "alarm_cancel"))
+        assert tool.annotations.destructive_hint == (tool.name in ("alarm_update", "alarm_cancel", "alarm_signal"))
         jsonschema.validate(NEEDED[tool.name], tool.input_schema)
     size = sum(len(json.dumps(tool.input_schema)) + len(tool.description or "") for tool in listed)
     assert size < 4 * 2500, f"{size // 4} tokens before an agent has done anything"

@@ -81,6 +81,13 @@ WISHES = (
     Wish("too many words", "set", {"when": AT, "wake_message": "x" * 40_000}),
     Wish("no such target", "set", {"when": AT, "wake_message": "x", "target": "moon"}),
     Wish("too many retries", "set", {"when": AT, "wake_message": "x", "policy": {"expires": "soon"}}),
+    Wish("no name of a signal", "set", {"when": AT, "wake_message": "x", "policy": {"unless": "a b"}}),
+    Wish("one signal for both", "set", {"when": AT, "wake_message": "x", "policy": {"unless": "a", "or_when": "a"}}),
+    Wish(
+        "signals",
+        "set",
+        {"when": AT, "wake_message": "x", "idempotency_key": "s", "policy": {"unless": "a", "or_when": "b"}},
+    ),
     Wish("new words", "edit", {"wake_message": "Morning brief", "label": " b "}, on="brief"),
     Wish("another time", "edit", {"when": "every monday at 10am"}, on="brief"),
     Wish("another time of day", "edit", {"when": "11am"}, on="brief"),

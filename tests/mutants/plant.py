@@ -205,6 +205,44 @@ FAULTS: Final[dict[str, Fault]] = {
         "flight.change = release(flight.alarm, now=self._now(), wait=self._settings.tick)",
         "flight.change = None",
     ),
+    "a gate that fails stays shut": Source(
+        "wakeful.alarm.checks",
+        'return look.found == "unchanged" and',
+        'return look.found in ("unchanged", "failed") and',
+    ),
+    "the first look wakes nobody": Source(
+        "wakeful.alarm.checks", '"first" if known is None else', '"unchanged" if known is None else'
+    ),
+    "a retry is kept back": Source("wakeful.alarm.checks", " and not is_retry and", " and"),
+    "what a signal asked for is kept back": Source("wakeful.alarm.checks", " and not is_asked_for", ""),
+    "a wake that failed has told of it": Source(
+        "wakeful.alarm.checks", "if not isinstance(outcome, Completed | Delivered | Waiting):", "if False:"
+    ),
+    "any check may be named": Source("wakeful.alarm.checks", "if name not in known:", "if False:"),
+    "what was seen is not kept, sqlite": Source("wakeful.store.sqlite", "self.checks.keep(db, written_too)", "pass"),
+    "what was seen is kept by a change that is not ours, sqlite": Source(
+        "wakeful.store.sqlite", "self.checks.keep(db, written_too)", "self.checks.keep(db, more)"
+    ),
+    "what was seen is not kept, postgres": Source("wakeful.store.postgres", "or change.seen is not None", "or False"),
+    "a query of a check writes, postgres": Source(
+        "wakeful.store.postgres.checks", "connection.transaction(readonly=True)", "connection.transaction()"
+    ),
+    "nobody looks at checks": Source(
+        "wakeful.dispatcher", "if keeps_back(alarm, flight.fire, flight.look):", "if False:"
+    ),
+    "a signal that cancels is fired": Source(
+        "wakeful.alarm.signalling", "if alarm.policy.unless == signal.name:", "if False:"
+    ),
+    "a paused alarm hears": Source("wakeful.alarm.signalling", 'if alarm.status != "active":', "if False:"),
+    "what is on its way is fired again": Source("wakeful.alarm.signalling", " or alarm.claimed_at is not None:", ":"),
+    "a signal starts the retries anew": Source(
+        "wakeful.alarm.signalling", "        unsettled=0,\n", "        unsettled=0,\n        failure_count=0,\n"
+    ),
+    "a signal is a wake that was already": Source(
+        "wakeful.alarm.signalling", "now + _MS if alarm.last_fired_at == now else now", "now"
+    ),
+    "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
+    "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),
     "one wake more than the budget": Source(
         "wakeful.alarm.budget", "by_wakes = 0 < self.wakes <= used.wakes", "by_wakes = 0 < self.wakes < used.wakes"
     ),

@@ -35,6 +35,11 @@ BUDGET = "tests/alarm/test_budget.py::"
 WOKEN = "tests/service/test_wake_tokens.py::"
 WOKEN_DOORS = "tests/doors/test_wake_token_matrix.py::"
 LINEAGE = "tests/alarm/test_lineage.py::"
+SIGNALS = "tests/alarm/test_signals.py::"
+CHECKS = "tests/alarm/test_checks.py::"
+GATE = "tests/dispatcher/test_gate.py::"
+SEEN = CONFORMANCE + "TestChecks::test_a_value_is_kept_with_its_change_and_only_then[{}]"
+HEARD = CONFORMANCE + "TestSignals::test_another_owner_s_are_not[{}]"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 SAFETY = "tests/dashboard/test_safety.py::"
@@ -165,6 +170,24 @@ CAUGHT_BY: dict[str, list[str]] = {
         RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"
     ],
     "what cannot be counted is sent": [SPENDING + "test_what_cannot_be_counted_is_not_sent_and_comes_again[sqlite]"],
+    "a gate that fails stays shut": [CHECKS + "test_the_first_look_and_a_change_wake_and_the_same_again_does_not"],
+    "the first look wakes nobody": [CHECKS + "test_the_first_look_and_a_change_wake_and_the_same_again_does_not"],
+    "a retry is kept back": [CHECKS + "test_a_retry_is_not_kept_back"],
+    "what a signal asked for is kept back": [CHECKS + "test_nor_is_what_a_signal_asked_for"],
+    "a wake that failed has told of it": [GATE + "test_a_change_is_not_lost_with_a_wake_that_fails[sqlite]"],
+    "any check may be named": [CHECKS + "test_a_check_that_there_is_not_is_refused_with_those_there_are"],
+    "what was seen is not kept, sqlite": [SEEN.format("sqlite")],
+    "what was seen is kept by a change that is not ours, sqlite": [SEEN.format("sqlite")],
+    "what was seen is not kept, postgres": [SEEN.format("postgres")],
+    "a query of a check writes, postgres": [CONFORMANCE + "TestChecks::test_and_does_not_write[postgres]"],
+    "nobody looks at checks": [GATE + "test_a_row_that_changes_wakes_and_one_that_does_not_is_skipped[sqlite]"],
+    "a signal that cancels is fired": [SIGNALS + "test_unless_cancels_it"],
+    "a paused alarm hears": [SIGNALS + "test_a_paused_or_finished_one_hears_nothing"],
+    "what is on its way is fired again": [SIGNALS + "test_what_is_being_delivered_is_not_fired_again"],
+    "a signal starts the retries anew": [SIGNALS + "test_a_retry_comes_now_and_keeps_its_fire_and_its_count"],
+    "a signal is a wake that was already": [SIGNALS + "test_two_signals_in_one_millisecond_are_two_fires"],
+    "everybody hears a signal, sqlite": [HEARD.format("sqlite")],
+    "everybody hears a signal, postgres": [HEARD.format("postgres")],
     "one wake more than the budget": [BUDGET + "test_the_limit_is_let_through_and_not_one_more_until_the_hour_is_over"],
     "a cost has no limit": [RUNAWAYS + "test_cost_that_is_reported_stops_wakes_until_the_next_day[sqlite]"],
     "a chain has no budget": [RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"],

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Event
 from wakeful.errors import InvalidConfig
 from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, TargetState, Turn, Worker
-from wakeful.store.postgres import PostgresStore
+from wakeful.store.postgres import NO_ID, PostgresStore
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.queries import Naming, migrations, queries
 
@@ -95,6 +95,25 @@ async def test_owners_in_turn_are_found_by_their_index(world: World, store: Post
         assert plan.count("alarms_turns_idx") == 3, plan
         assert "Seq Scan" not in plan, plan
         assert _buffers(plan) < 2500, plan
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_who_waits_for_a_signal_is_found_by_its_name(world: World, store: PostgresStore, analyzed: bool) -> None:
+    for policy in ("'{\"unless\": \"' || n || '\"}'", "'{\"or_when\": \"' || n || '\"}'", "null"):
+        await world.sql(
+            f"insert into {world.alarms} (id, user_id, kind, created_at, updated_at, occurrence_at, target, owner_did,"
+            f" next_fire_at, policy) select gen_random_uuid(), 'x', 'once', now(), now(), now(), 't', 'ada', now(),"
+            f" ({policy})::json from generate_series(1, 10000) as n"
+        )
+    if analyzed:
+        await world.sql(f"analyze {world.alarms}")
+    sql = queries("postgres", Naming(schema=world.schema))["listening"]
+    rows = await world.sql(f"explain (analyze, buffers, costs off, timing off) {sql}", "ada", "7", NO_ID, 500)
+    plan = "\n".join(row[0] for row in rows)
+    assert "alarms_unless_idx" in plan, plan
+    assert "alarms_or_when_idx" in plan, plan
+    assert "Seq Scan" not in plan, plan
+    assert _buffers(plan.partition("Planning:")[0]) < 50, plan
 
 
 def _buffers(plan: str) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 import pytest
 
+from wakeful.alarm import Policy
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from wakeful.store import AlarmQuery
@@ -346,6 +347,23 @@ class TestPlans:
         index = "SEARCH alarms USING {}INDEX alarms_turns_idx (target=? AND owner_did"
         assert sum(step.startswith((index.format(""), index.format("COVERING "))) for step in told) == 3, told
         assert [step for step in told if step.startswith("SCAN")] == []
+
+    async def test_who_waits_for_a_signal_is_found_by_its_name(self, file: SqliteStore, path: str) -> None:
+        values = {"owner": "x", "signal": "reply", "after": "", "limit": 1}
+        with other_program(path) as db:
+            plan = db.execute(f"explain query plan {queries('sqlite', Naming())['listening']}", values).fetchall()
+        told = " / ".join(str(step[3]) for step in plan)
+        for index in ("alarms_unless_idx", "alarms_or_when_idx"):
+            assert f"SEARCH alarms USING INDEX {index} (owner_did=? AND <expr>=? AND id>?)" in told
+        assert "SCAN" not in told
+        assert "TEMP B-TREE" not in told
+
+    async def test_a_policy_that_is_not_json_waits_for_nothing(
+        self, file: SqliteStore, path: str, clock: ManualClock
+    ) -> None:
+        await added(file, an_alarm(clock, policy=Policy(unless="reply")))
+        ask(path, "update alarms set policy = ?", "{")
+        assert await file.listening("ada", "reply", limit=1) == []
 
     @pytest.mark.parametrize(("name", "index"), [("overdue", "fires_report_idx"), ("waiting", "fires_waiting_idx")])
     async def test_pending_fires_are_found_by_their_index(

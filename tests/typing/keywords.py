@@ -92,6 +92,8 @@ def _setting(name: str) -> str:
 
 def _name(kind: Any) -> str:
     match get_origin(kind):
+        case None if isinstance(kind, type) and issubclass(kind, Struct):
+            return "dict[str, Any]"  # a table of the file
         case None:
             return "Any" if kind is Any else str(kind.__name__)
         case origin if origin is Literal:

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Kind, Policy
+from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
+from wakeful.alarm.signals import check_signals
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import anchor_now, counts_from_start, is_rule, parse, schedule, split_zone, zone
@@ -137,9 +138,10 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
 def _same_policy(said: Policy, asked: Policy, known: Policy) -> bool:
     """Compare what somebody said; what wakeful itself put in counts from when that was."""
     if asked.renew_for is not None and known.renew_for is not None:
-        asked = replace(asked, ends_at=said.ends_at, renew_for=None)
-        known = replace(known, ends_at=said.ends_at, renew_for=None)
-    return replace(asked, anchor=None) == replace(known, anchor=None)
+        asked = replace(asked, ends_at=said.ends_at)
+        known = replace(known, ends_at=said.ends_at)
+    wakefuls_own = dict.fromkeys(WAKEFULS_OWN)
+    return replace(asked, **wakefuls_own) == replace(known, **wakefuls_own)
 
 
 def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
@@ -334,6 +336,7 @@ def check_policy(policy: Policy) -> None:
             )
     for name in POLICY_MOMENTS:
         _check_bound(f"policy.{name}", getattr(policy, name))
+    check_signals(policy)
 
 
 def _check_bound(field: str, moment: datetime | None) -> None:

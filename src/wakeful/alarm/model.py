@@ -23,7 +23,9 @@ CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
 AtLimit = Literal["defer", "skip"]
 Cost = Annotated[float, msgspec.Meta(ge=0)]  # in whatever unit its owner counts
-SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget"]
+SkipReason = Literal[
+    "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "unchanged"
+]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
@@ -39,6 +41,18 @@ LOG_LIMIT: Final = 20
 ERROR_LIMIT: Final = 2000
 RESULT_LIMIT: Final = 16_384
 _MS_DIGITS: Final = 14
+
+
+class HeardSignal(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The signal that an alarm fires for: its name, the occurrence that it made, and what its sender gave along."""
+
+    name: str
+    occurrence_at: datetime
+    payload_json: str = "null"  # byte for byte as given
+
+    @property
+    def payload(self) -> Any:
+        return msgspec.json.decode(self.payload_json)
 
 
 class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,9 +75,15 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     cost_per_day: Cost | None = None  # as its reports say
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
     renew_for: float | None = None  # how long a report can renew `ends_at` for, where wakeful itself set that
+    only_if: str | None = None  # a check: without a change there, a fire is skipped
+    unless: str | None = None  # a signal of this name cancels it
+    or_when: str | None = None  # a signal of this name fires it at once
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
+    heard: HeardSignal | None = None  # the latest signal it was fired by; set by wakeful alone
 
 
+# Fields of a policy that nobody gives, and that are not shown as one's policy.
+WAKEFULS_OWN: Final = ("anchor", "heard", "renew_for")
 DEFAULT_POLICY: Final = Policy()
 
 
@@ -134,6 +154,11 @@ class Alarm(Struct, frozen=True, kw_only=True):
         Only a failed attempt, a dead worker, or a later report (which raises `version`) leaves one.
         """
         return self.failure_count > 0 or self.is_suspect or self.version > 1
+
+    def signal_of(self, occurrence: datetime) -> HeardSignal | None:
+        """The signal that an occurrence was fired by; None where its time had come."""
+        heard = self.policy.heard
+        return heard if heard is not None and heard.occurrence_at == occurrence else None
 
     def is_leased(self, now: datetime, lease: timedelta) -> bool:
         """Return whether a worker has it, as a claim judges: a lease dated too far ahead does not count."""
@@ -208,6 +233,13 @@ class Row(Struct, frozen=True):
         return Row(self.table, kept, self.key, self.stamped)
 
 
+class SeenValue(Struct, frozen=True, kw_only=True):
+    """What an alarm's check found, as a digest, when a wake told of it."""
+
+    name: str
+    value: str
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """A change to write: the new alarm, its new fires, and the two numbers that must still match."""
 
@@ -219,6 +251,7 @@ class Change(Struct, frozen=True, kw_only=True):
     row: Row | None = None
     edited: bool = False  # intent columns changed too, not only the dispatch columns
     cost: float = 0.0  # as a report said: it is added to the counts of the budgets
+    seen: SeenValue | None = None  # of the alarm's check: the next wake comes only if it differs
 
 
 def fire_id(alarm_id: str, scheduled_for: datetime) -> str:

@@ -96,6 +96,16 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             agents=False,
         ),
     ] = UNSET
+    only_if: Annotated[
+        str | UnsetType | None,
+        about("A check of the operator's: skip the fire unless it finds a change.", "grant-portal", maxLength=100),
+    ] = UNSET
+    unless: Annotated[
+        str | UnsetType | None, about("Cancel the alarm when this signal comes.", "reply-arrived", maxLength=100)
+    ] = UNSET
+    or_when: Annotated[
+        str | UnsetType | None, about("Fire at once when this signal comes.", "build-done", maxLength=100)
+    ] = UNSET
 
 
 class EditRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from wakeful.alarm.checks import CheckLook
 from wakeful.alarm.lineage import Author, author_of, is_ending
-from wakeful.alarm.model import Alarm, Fire
+from wakeful.alarm.model import Alarm, Fire, HeardSignal
 from wakeful.alarm.plan import following
 from wakeful.alarm.wake_token import wake_token
 
@@ -32,6 +33,13 @@ class ReportTo(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ReportTo({self.url!r})"
+
+
+class SignalBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The signal that a wake comes for, before its time or besides its schedule."""
+
+    name: str
+    payload: Raw
 
 
 class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -63,6 +71,7 @@ class WakeBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     origin: str
     token: str
     report: ReportTo
+    signal: SignalBody | UnsetType = UNSET  # only where a signal fired it
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.fire_id!r})"  # whoever logs or shows it shows no token
@@ -83,11 +92,13 @@ class Wake:
         missed: int = 0,
         report_url: str = "",
         secret: bytes = b"",
+        check: CheckLook | None = None,
     ) -> None:
         self.alarm = alarm
         self.attempt = attempt
         self.late_ms = late_ms
         self.missed = missed
+        self.check = check  # what the check of `only_if` found just before this attempt
         self._report_url = report_url
         self._secret = secret
 
@@ -184,6 +195,11 @@ class Wake:
         """Whether the series ends soon, and a report with `renew` puts that off."""
         return is_ending(self.alarm)
 
+    @property
+    def signal(self) -> HeardSignal | None:
+        """The signal that it comes for; None where its time has come."""
+        return self.alarm.signal_of(self.scheduled_for)
+
     @cached_property
     def report_token(self) -> str:
         return report_token(self._secret, self.fire_id)
@@ -220,11 +236,16 @@ class Wake:
             origin=ORIGIN,
             token=self.token,
             report=ReportTo(url=self._report_url.replace("{fire_id}", self.fire_id), token=self.report_token),
+            signal=UNSET if self.signal is None else _signal_body(self.signal),
         )
 
     @cached_property
     def body(self) -> bytes:
         return msgspec.json.encode(self.content)
+
+
+def _signal_body(signal: HeardSignal) -> SignalBody:
+    return SignalBody(name=signal.name, payload=Raw(signal.payload_json.encode()))
 
 
 def reports_under(retired_at: datetime, fire: Fire | None, *, now: datetime) -> bool:

@@ -93,6 +93,8 @@ def _form(request: type[Struct], name: str) -> dict[str, Any]:
         return {"type": click.IntRange(1, 2**31 - 1)}
     if float in kind and str not in kind:
         return {"type": float, "metavar": "NUMBER"}
+    if float not in kind:
+        return {"metavar": "NAME"}
     return {"metavar": "TIME" if name.endswith("_at") else "DURATION"}
 
 

@@ -34,11 +34,13 @@ from wakeful.alarm import (
     settle,
 )
 from wakeful.alarm.budget import Allowance
+from wakeful.alarm.checks import keeps_back, unchanged
 from wakeful.clock import BUSY, Clock, SteppedClock, SystemClock, stopwatch, within
 from wakeful.config import Settings
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.budget import BudgetGuard
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
+from wakeful.dispatcher.gate import WakeGate
 from wakeful.dispatcher.observability import DeliveryMetrics, DispatcherHealth
 from wakeful.dispatcher.pace import Pace
 from wakeful.dispatcher.report_key import ReportKey
@@ -91,6 +93,7 @@ class Dispatcher:
         self._turns = Turns()
         self._metrics = metrics or Metrics()
         self._budget = BudgetGuard(store, self._settings, self._metrics)
+        self._gate = WakeGate(store, self._settings, self._clock, self._metrics)
         self._store_clock = StoreClock(self._clock, self._metrics)
         self._now = self._store_clock.now
         self._teller = DeliveryMetrics(self._metrics)
@@ -317,6 +320,8 @@ class Dispatcher:
 
     async def _deliver(self, flight: Flight) -> None:
         try:
+            if (check := flight.alarm.policy.only_if) is not None and not await self._is_open(flight, check):
+                return
             met = self._budget.allowances(flight.alarm, flight.fire)
             if met and not await self._is_affordable(flight, met):
                 return
@@ -332,6 +337,21 @@ class Dispatcher:
             # A bug of ours. The alarm is let go: its lease ends by itself, and the poison rule counts.
             observability.broke("this attempt was lost", flight.alarm, error)
             self._landed(flight)
+
+    async def _is_open(self, flight: Flight, check: str) -> bool:
+        """Look at the alarm's check; where nothing has changed there, nobody is woken."""
+        alarm = flight.alarm
+        try:
+            flight.look = await self._gate.look(alarm, check)
+        except StoreUnavailable as error:
+            log.warning("what a check saw cannot be read yet, trying again: %s", error)
+            flight.change = release(alarm, now=self._now(), wait=self._settings.tick)
+        else:
+            if keeps_back(alarm, flight.fire, flight.look):
+                flight.change = unchanged(alarm, flight.look, now=self._now())
+        if flight.change is not None:
+            self._came_back(flight)
+        return flight.change is None
 
     async def _is_affordable(self, flight: Flight, met: tuple[Allowance, ...]) -> bool:
         """Count a wake that meets a limit before it is sent. If that cannot be written, it is not sent."""
@@ -401,6 +421,7 @@ class Dispatcher:
             missed=missed_before(alarm, started) if alarm.kind == "cron" else 0,
             report_url=self._report_url,
             secret=self._report_key.key,
+            check=flight.look,
         )
 
     def _interrupted(self, flight: Flight) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome, Try, Users
+from wakeful.alarm.checks import CheckLook
 from wakeful.dispatcher.breaker import Breaker
 from wakeful.dispatcher.holds import Holds
 from wakeful.targets import Target
@@ -41,6 +42,7 @@ class Flight(Struct, eq=False):
     outcome: Outcome | None = None
     attempt: Try | None = None
     change: Change | None = None
+    look: CheckLook | None = None  # what its alarm's check found
     notes: int = 0  # times its outcome was put on record for an alarm no longer ours
     set_aside: int = 0  # times that something simpler was to be written, since the store did not take the change
     given_back: bool = False

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, note, quarantine, release, settle
+from wakeful.alarm.checks import with_look
 from wakeful.clock import Clock, stopwatch
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight
@@ -108,7 +109,7 @@ class Settler:
 
     async def _tried(self, batch: Sequence[Flight]) -> Exception | None:
         """Have these settled, and see to the answers; or the error there was instead."""
-        changes = [flight.change for flight in batch if flight.change is not None]
+        changes = [_seen(flight, flight.change) for flight in batch if flight.change is not None]
         asked = stopwatch()
         try:
             answers = await self._store.settle(changes)
@@ -237,6 +238,13 @@ class Settler:
         wait = waits.get(held.id, self._tasks.tick)
         alarm = await self._store.get(held.id)
         return release(alarm, now=now, wait=wait) if alarm is not None and _is_ours(alarm, held) else None
+
+
+def _seen(flight: Flight, change: Change) -> Change:
+    """The change with what its alarm's check had found, where a wake was sent after that."""
+    if flight.look is None or flight.outcome is None or flight.attempt is None:
+        return change
+    return with_look(change, flight.look, flight.outcome, at=flight.attempt.ended)
 
 
 def _is_ours(alarm: Alarm, held: Alarm) -> bool:

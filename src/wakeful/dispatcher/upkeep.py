@@ -147,6 +147,7 @@ class Upkeep:
 
     async def _purge(self, now: datetime) -> None:
         await self._store.budget.forget(now - KEPT)
+        await self._store.checks.forget(limit=PURGE_LIMIT)
         before = self._settings.kept_since(now)
         while before is not None and await self._store.purge(before, limit=PURGE_LIMIT) >= PURGE_LIMIT:
             await self._clock.sleep(0.05)  # others write to the same database

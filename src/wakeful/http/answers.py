@@ -64,6 +64,12 @@ class CancelBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     dry_run: Annotated[bool, Meta(description="Cancel nothing: only say which it would be.")] = False
 
 
+class SignalRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`payload`: any JSON up to 16 KiB; a wake that comes for the signal carries it."""
+
+    payload: Raw | UnsetType = UNSET
+
+
 class InboxBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`done`: earlier wakes by their fire_id, with what came of each; they are reported as completed first."""
 
@@ -152,6 +158,21 @@ class CancelledAnswer(ResetAnswer, frozen=True, kw_only=True):
     dry_run: bool
     in_flight: int
     alarms: list[AlarmView]
+
+
+class SignalledAnswer(Shape, frozen=True, kw_only=True):
+    """How many alarms a signal cancelled and fired, and the first 500 of them, whose `status` tells which is which.
+
+    `in_flight`: of how many an attempt was under way already: a cancelled one may still arrive, and one that was to
+    fire is on its way as it was. `notes`: where nothing waited for it.
+    """
+
+    cancelled: int
+    fired: int
+    in_flight: int
+    alarms: list[AlarmView]
+    notes: list[str] | UnsetType = UNSET
+    now: datetime
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ _IDS: Final = {
     "id": "The id of an alarm.",
     "fire_id": "The id of a fire: <alarm id>@<unix milliseconds>.",
     "token_id": "The id of a token: the part between its first and its second underscore.",
+    "name": "The name of a signal.",
 }
 
 

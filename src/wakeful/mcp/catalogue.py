@@ -97,7 +97,7 @@ ENTRIES: Final = (
         name="alarm_set",
         title="Set an alarm",
         about="Set an alarm, reminder, timer or recurring job that wakes you later with a message and your state; or "
-        "up to 100 at once. Needs when and wake_message. Give a key, so that repeating the call does not set it twice. "
+        "up to 100 at once. Needs when and wake_message. "
         'Example: {"when": "every weekday at 9am", "timezone": "Europe/Berlin", "wake_message": "Morning brief", '
         '"key": "brief"}',
         takes=schemas.SetArguments,
@@ -110,7 +110,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_list",
         title="List alarms",
-        about='List your alarms, newest first, in short. Example: {"status": "pending", "text": "grant"}',
+        about="List your alarms, newest first, in short.",
         takes=schemas.ListArguments,
         answers=schemas.ListResult,
         scope="read",
@@ -139,8 +139,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_get",
         title="Show an alarm",
-        about="One alarm: when it fires next, why it was late or did not fire, and its latest fires. With `part`, a "
-        "long message, payload, result or the facts behind why, in pieces.",
+        about="One alarm: when it fires next, why it was late or did not fire, its latest fires.",
         takes=schemas.GetArguments,
         answers=schemas.GetResult,
         scope="read",
@@ -161,8 +160,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_cancel",
         title="Cancel alarms",
-        about="Cancel for good: one by id, several by ids, or all pending ones by text, conversation or target. One "
-        "that has ended is returned unchanged.",
+        about="Cancel for good: by id, by ids, or all pending ones by text, conversation or target.",
         takes=schemas.CancelArguments,
         answers=schemas.CancelResult,
         scope="write",
@@ -170,6 +168,17 @@ ENTRIES: Final = (
         for_wakes=True,
         destructive=True,
         idempotent=True,
+    ),
+    ToolEntry(
+        name="alarm_signal",
+        title="Send a signal",
+        about="Say that something happened: cancels alarms set with it as policy.unless, fires those with "
+        "policy.or_when. Not kept for later ones.",
+        takes=schemas.SignalArguments,
+        answers=schemas.SignalResult,
+        scope="write",
+        run=Tools.signal,
+        destructive=True,
     ),
     ToolEntry(
         name="alarm_report",
@@ -187,7 +196,7 @@ ENTRIES: Final = (
         name="alarm_inbox",
         title="Read your inbox",
         about="Take the wakes that wait for you, or wait up to 60 seconds for the next one. They are yours until "
-        'report_by: report each with alarm_report, or in the next call with `done`. Example: {"wait": 30}',
+        "report_by: report each with alarm_report, or in the next call with `done`.",
         takes=schemas.InboxArguments,
         answers=schemas.InboxResult,
         scope="write",

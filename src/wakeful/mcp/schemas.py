@@ -24,7 +24,7 @@ def _about(text: str, *examples: Any) -> Meta:
     return Meta(description=text, examples=list(examples) or None)
 
 
-Payload = Annotated[dict[str, Any], _about("State to get back with the wake, unchanged; at most 128 KiB.")]
+Payload = Annotated[dict[str, Any], _about("State to get back with the wake; at most 128 KiB.")]
 TargetName = Annotated[
     str, _about("The name of a configured target, never a URL. Default: `inbox`, read with alarm_inbox.")
 ]
@@ -33,7 +33,7 @@ Failures = Annotated[int, Meta(ge=0, le=1000, description="How often a failed de
 Parent = Annotated[str, _about("The `fire_id` of the wake that made you set this: it bounds chains.")]
 AlarmId = Annotated[str, _about("An alarm's id or key.")]
 Note = Annotated[str, _about("The reason, kept for later.")]
-Since = Annotated[str | float, _about("From this moment on (RFC 3339, unix seconds), or how long ago.", "8h")]
+Since = Annotated[str | float, _about("From this moment on, or how long ago.", "8h")]
 
 
 Policy = arguments(
@@ -49,6 +49,9 @@ Policy = arguments(
         "max_fires": Annotated[Count, _about("End after so many fires.")],
         "wakes_per_hour": Annotated[Count, _about("Most wakes in an hour.")],
         "wakes_per_day": Annotated[Count, _about("Most wakes in a day.")],
+        "only_if": Annotated[str, _about("Skip unless this check changed.")],
+        "unless": Annotated[str, _about("This signal cancels it.")],
+        "or_when": Annotated[str, _about("This signal fires it at once.")],
     },
     about="What to do when things go wrong.",
 )
@@ -61,14 +64,12 @@ _FOR_AGENTS: Final = {
     "max_failures": Failures,
     "policy": Policy,
     "parent_fire": Parent,
-    "when": Annotated[
-        str, _about("A phrase, duration, ISO time with offset, cron or RRULE.", "in 20 minutes", "every weekday at 9am")
-    ],
+    "when": Annotated[str, _about("A phrase, duration, ISO time with offset, cron or RRULE.", "in 20 minutes")],
     "wake_message": Annotated[str, _about("What the wake says; its reader may know nothing else.")],
     "idempotency_key": Annotated[str, _about("Your name for this alarm; usable as its id. Repeating sets no second.")],
     "on_conflict": Annotated[
         OnConflict,
-        _about("When the key is taken: return that alarm, replace it, or refuse. Default: refuse unless the same."),
+        _about("If the key is taken. Default: error, unless the request is the same."),
     ],
     "label": Annotated[str, _about("A short name for people.")],
     "conversation_id": Annotated[str, _about("Its conversation; the wake carries it.")],
@@ -107,7 +108,7 @@ class ListArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Literal["pending", AlarmStatus, "all"],
         _about("`pending`: active or paused."),
     ] = "pending"
-    text: Annotated[str, _about("A part of the label, the message or the key.")] = ""
+    text: Annotated[str, _about("A part of label, message or key.")] = ""
     target: Annotated[str, _about("Only alarms of this target.")] = ""
     conversation_id: Annotated[str, _about("Only alarms of this conversation.")] = ""
     limit: Annotated[int, Meta(ge=1, le=LIST_LIMIT, description="The most to return.")] = 10
@@ -157,26 +158,26 @@ class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     wait: Annotated[Span, _about("With snooze: how long from now.")] | UnsetType = msgspec.field(
         default=UNSET, name="for"
     )
-    until: Annotated[str, _about("With snooze: until when.", "tomorrow at 9am")] | UnsetType = UNSET
+    until: Annotated[str, _about("With snooze: until when.")] | UnsetType = UNSET
     at: Annotated[str, _about("With skip: the `next_fire_at` meant.")] | UnsetType = UNSET
     reason: Note | UnsetType = UNSET
 
 
-def _as_set(kind: Any, about: str = "As in alarm_set.") -> Any:
+def _as_set(kind: Any, about: str = "New.") -> Any:
     return Annotated[kind, _about(about)]
 
 
-# The words stand in alarm_set: here only what is different.
+# The words stand in alarm_set: here only that it is the new one, and what is different.
 _EDITED: Final = {
     "when": _as_set(str, 'As in alarm_set. A time of day alone ("10am") moves that and keeps the days.'),
-    "kind": _as_set(Literal["once", "cron"], "Needed to make a series fire once, or the other way round."),
+    "kind": _as_set(Literal["once", "cron"], "Needed to turn a series into a one-shot, or back."),
     "wake_message": _as_set(str),
     "payload": _as_set(dict[str, Any]),
     "target": _as_set(str),
     "timezone": _as_set(str),
     "label": _as_set(str),
     "conversation_id": _as_set(str),
-    "max_failures": Annotated[int, Meta(ge=0, le=1000, description="As in alarm_set.")],
+    "max_failures": _as_set(int),
     "policy": _as_set(dict[str, Any], "Only the fields named here change; null takes one out."),
 }
 UpdateArguments = arguments("UpdateArguments", EditRequest, EDITABLE, other=_EDITED, base=ActArguments)
@@ -187,7 +188,7 @@ class CancelArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     ids: Annotated[list[str], Meta(min_length=1, max_length=100, description="Several ids or keys.")] | UnsetType = (
         UNSET
     )
-    text: Annotated[str, _about("All that have this in the label, the message or the key.")] = ""
+    text: Annotated[str, _about("All with this in label, message or key.")] = ""
     conversation_id: Annotated[str, _about("All of this conversation.")] = ""
     target: Annotated[str, _about("All of this target.")] = ""
     dry_run: Annotated[bool, _about("Cancel nothing: say which it would be.")] = False
@@ -208,6 +209,11 @@ class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     wait: Annotated[Span, _about("With snooze: how long.")] | UnsetType = msgspec.field(default=UNSET, name="for")
     cost: Annotated[Cost, _about("What it cost, for budgets.")] | UnsetType = UNSET
     renew: Annotated[bool, _about("Keep a `renewable` series going.")] = False
+
+
+class SignalArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: Annotated[str, _about("Its name, as in `unless` or `or_when`.")]
+    payload: Annotated[dict[str, Any], _about("State for the wakes.")] | UnsetType = UNSET
 
 
 class InboxArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -285,6 +291,8 @@ class WakeView(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     renewable: Annotated[bool, _about("That is soon; report with `renew` to go on.")] = False
     message: Cut
     payload: Any = None
+    signal: Annotated[str, _about("The signal that it comes for.")] = ""
+    signal_payload: Any = None
     key: str = ""
     label: str = ""
     conversation_id: str = ""
@@ -324,6 +332,13 @@ class CancelResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     alarms: Annotated[list[AgentAlarm], _about("Of several, as many as there is room for.")] = []
     cancelled: int = 0
     would_cancel: Annotated[int, _about("With dry_run: how many it would be.")] = 0
+    in_flight: Annotated[bool, _about("As in alarm_update.")] = False
+
+
+class SignalResult(Result, frozen=True, omit_defaults=True, kw_only=True):
+    alarms: Annotated[list[AgentAlarm], _about("As many as there is room for; the cancelled ones are `cancelled`.")]
+    cancelled: int = 0
+    fired: int = 0
     in_flight: Annotated[bool, _about("As in alarm_update.")] = False
 
 

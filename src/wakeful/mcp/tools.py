@@ -28,6 +28,8 @@ from wakeful.mcp.schemas import (
     ReportResult,
     SetArguments,
     SetResult,
+    SignalArguments,
+    SignalResult,
 )
 from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.schedule.time_of_day import time_of_day
@@ -168,6 +170,22 @@ class Tools(LookTools):
             notes=notes,
         )
 
+    async def signal(self, asked: SignalArguments) -> SignalResult:
+        payload = None if asked.payload is UNSET else asked.payload
+        done = await self._alarms.signal(asked.name, payload)
+        heard = [*done.cancelled, *done.fired]
+        shown = that_fit(map(views.brief, heard), BUDGET - 2 * HEAD)
+        notes = [f"{len(heard) - len(shown)} more are not shown."] if len(shown) < len(heard) else done.notes
+        return SignalResult(
+            summary=f"{len(done.cancelled)} cancelled, {len(done.fired)} fired at once.",
+            now=await self._now(),
+            alarms=shown,
+            cancelled=len(done.cancelled),
+            fired=len(done.fired),
+            in_flight=bool(done.in_flight),
+            notes=notes,
+        )
+
     async def report(self, asked: ReportArguments) -> ReportResult:
         wait = asked.wait if asked.wait is not UNSET else None
         cost = asked.cost if asked.cost is not UNSET else None
@@ -287,11 +305,10 @@ def _tally(added: Sequence[Created]) -> str:
         return f"Set {len(added)} alarms, all of them."
     told = f"Set {len(added) - len(known)} of {len(added)} alarms; {len(known)} existed already."
     ended = sum(alarm.finished for alarm in known)
-    return (
-        f'{told} {ended} of those {"has" if ended == 1 else "have"} ended: give on_conflict "replace" to set them again.'
-        if ended
-        else told
-    )
+    if not ended:
+        return told
+    verb = "has" if ended == 1 else "have"
+    return f'{told} {ended} of those {verb} ended: give on_conflict "replace" to set them again.'
 
 
 def _soonest(added: Sequence[Created]) -> str:

@@ -146,10 +146,18 @@ def wake_view(taken: TakenWake, room: TextBudget, *, each: int) -> WakeView:
         renewable=taken.renewable,
         message=room.text(alarm.wake_message, each // 3, "message", how("wake_message")),
         payload=room.payload(alarm.payload_json, each // 4, "payload", how("payload")),
+        **_signal(taken, room, each=each),
         label=cut(alarm.label, 80),
         key=cut(alarm.idempotency_key, 80),
         conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
     )
+
+
+def _signal(taken: TakenWake, room: TextBudget, *, each: int) -> dict[str, Any]:
+    if (signal := taken.signal) is None:
+        return {}
+    payload = room.payload(signal.payload_json, each // 6, "signal_payload", "the signal's sender has it all")
+    return {"signal": signal.name, "signal_payload": payload}
 
 
 def _previous(taken: TakenWake) -> str:

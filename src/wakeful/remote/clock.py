@@ -19,7 +19,8 @@ from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, json_of, span
+from wakeful.alarm.signals import check_signal_name
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
@@ -47,7 +48,7 @@ from wakeful.remote.decoding import (
 from wakeful.remote.events import followed
 from wakeful.remote.serving import InboxWorker
 from wakeful.schedule import Understood
-from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
+from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, Signalled, TakenWake, Why
 from wakeful.service.cancelling import Cancelled
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
@@ -400,6 +401,16 @@ class RemoteWakeful(Wakeful):
         more = {"reason": reason, "dry_run": dry_run}
         told = await self._ask("POST", "/v1/alarms/cancel", body=body | more, repeatable=True)
         return Cancelled(alarms=alarms_of(told["alarms"]), dry_run=dry_run, in_flight=value(told, "in_flight", int))
+
+    async def signal(self, name: str, payload: Any = None, *, connection: Any = None) -> Signalled:
+        _check_none(connection)
+        check_signal_name(name, "name")  # it is a part of the address
+        body = None if payload is None else {"payload": json_of(payload)}
+        told = await self._ask("POST", f"/v1/signals/{name}", body=body)
+        heard = alarms_of(told["alarms"])
+        cancelled = [alarm for alarm in heard if alarm.status == "cancelled"]
+        fired = [alarm for alarm in heard if alarm.status != "cancelled"]
+        return Signalled(cancelled=cancelled, fired=fired, in_flight=value(told, "in_flight", int))
 
     async def reset(self) -> int:
         return value(await self._ask("DELETE", "/v1/alarms", {"all": "true"}), "cancelled", int)

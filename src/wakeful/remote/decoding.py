@@ -15,8 +15,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from wakeful.alarm import Alarm, Fire, Policy
+from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, HeardSignal
 from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, span
-from wakeful.alarm.wake import WakeBody
+from wakeful.alarm.wake import SignalBody, WakeBody
 from wakeful.errors import NotFound
 from wakeful.moments import read_cursor
 from wakeful.service import HistoryEntry, TakenWake
@@ -101,6 +102,13 @@ _OF_A_WAKE: Final = {  # what a wake says of its alarm under the same name
 }
 
 
+def _signalled(raw: Raw, scheduled: datetime) -> Policy:
+    """Of its policy a wake says only which signal it comes for."""
+    signal = msgspec.json.decode(raw, type=SignalBody)
+    payload = bytes(signal.payload).decode()
+    return Policy(heard=HeardSignal(name=signal.name, occurrence_at=scheduled, payload_json=payload))
+
+
 def taken_of(shown: Answered, *, target: str) -> FetchedWake:
     """A wake as it was handed out. Of its alarm it says what a wake says: not its schedule, state or policy."""
     scheduled, handed = value(shown, "scheduled_for", datetime), timedelta(milliseconds=value(shown, "late_ms", int))
@@ -115,6 +123,7 @@ def taken_of(shown: Answered, *, target: str) -> FetchedWake:
         next_fire_at=scheduled,
         occurrence_at=scheduled,
         updated_at=scheduled + handed,
+        policy=_signalled(shown["signal"], scheduled) if "signal" in shown else DEFAULT_POLICY,
         **said,
     )
     fire = Fire(
@@ -162,7 +171,7 @@ def body_of(asked: EditRequest) -> dict[str, Any]:
 
 def _policy_body(policy: Policy | PolicyRequest) -> dict[str, Any]:
     said: Mapping[str, Any] = msgspec.structs.asdict(policy)
-    return {name: given for name, given in said.items() if given is not UNSET and name not in ("anchor", "renew_for")}
+    return {name: given for name, given in said.items() if given is not UNSET and name not in WAKEFULS_OWN}
 
 
 def moment_text(given: datetime | None) -> str:

@@ -22,6 +22,7 @@ from wakeful.service.connection_limit import ConnectionLimit
 from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.limits import Limits
+from wakeful.service.signalling import Signalled
 from wakeful.service.taken_wake import TakenWake
 from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
 from wakeful.service.targets import TargetRegistry
@@ -41,6 +42,7 @@ __all__ = [
     "History",
     "HistoryEntry",
     "Service",
+    "Signalled",
     "TakenWake",
     "Why",
 ]

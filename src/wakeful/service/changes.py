@@ -31,6 +31,7 @@ from wakeful.alarm import (
     update,
 )
 from wakeful.alarm.arguments import argument_named, request_fields
+from wakeful.alarm.checks import check_gate
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.relative_moments import said_moment
@@ -150,6 +151,8 @@ class ChangeVerbs:
 
         def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
             change = update(alarm, fire, wanted, now=now, version=version, by=self.caller.name, inbox=inbox)
+            if "only_if" in wanted.policy or change.after.kind != alarm.kind:
+                check_gate(change.after, self.service.settings.checks)
             if self.caller.limited and change is not None:
                 check_edit(alarm, change.after, self.service.settings, now=now)
             return change

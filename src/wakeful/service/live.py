@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from wakeful.alarm import FIRE_STATUSES, Event
 from wakeful.alarm.budget import BUDGET_REACHED
 from wakeful.alarm.lineage import ENDING, RENEWED
+from wakeful.alarm.signalling import SIGNALLED
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
 from wakeful.service.numbering import OwnerCounts, ResumeNames
@@ -54,6 +55,7 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     "resumed": "active",
     "snoozed": "active",
     "updated": "",
+    SIGNALLED: "active",
     "replaced": "active",
     BUDGET_REACHED: "",
     ENDING: "",

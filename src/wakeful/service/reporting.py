@@ -13,8 +13,8 @@ from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.alarm.request import ReportRequest, span
 from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
-from wakeful.service.cancelling import CancelVerbs
 from wakeful.service.resolving import is_id
+from wakeful.service.signalling import SignalVerbs
 from wakeful.store import FireQuery, Store
 
 MOST: Final = 500
@@ -22,7 +22,7 @@ NAMED: Final = 10  # in an error
 _OPEN: Final = ("delivered", "waiting", "retrying")
 
 
-class ReportVerbs(CancelVerbs):
+class ReportVerbs(SignalVerbs):
     """The verbs with which one caller reports on fires and retries them."""
 
     async def report(self, fire_id: str, asked: ReportRequest) -> Fire:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, following
 from wakeful.alarm.lineage import Author, author_of, is_ending
-from wakeful.alarm.model import STEPPED_OVER, FireStatus
+from wakeful.alarm.model import STEPPED_OVER, FireStatus, HeardSignal
 from wakeful.moments import unix_ms
 
 # Not what its owner paused, moved or skipped.
@@ -82,6 +82,11 @@ class TakenWake(tuple[Alarm, Fire]):
     @property
     def attempt(self) -> int:
         return self[1].attempts
+
+    @property
+    def signal(self) -> HeardSignal | None:
+        """The signal that it comes for; None where its time had come."""
+        return self[0].signal_of(self[1].scheduled_for)
 
     @property
     def number(self) -> int:

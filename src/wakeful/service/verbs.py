@@ -22,6 +22,7 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
+from wakeful.alarm.checks import check_gate
 from wakeful.alarm.lineage import author_of, with_end
 from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
@@ -213,6 +214,7 @@ class Alarms(FetchVerbs):
         alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
         if caller.wake is not None:
             alarm = with_end(alarm, self.service.settings.chain_series_lasts, now=now)
+        check_gate(alarm, self.service.settings.checks)
         await self.service.targets.admit(alarm)
         return alarm
 

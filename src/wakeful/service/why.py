@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
 from wakeful.alarm.budget import DEFERRED
 from wakeful.alarm.lineage import is_ending
+from wakeful.alarm.signals import by_signal
 from wakeful.store import TargetState, Worker
 
 LATELY: Final = timedelta(hours=2)  # how far back an owner's fires are looked at for what holds an alarm up
@@ -27,6 +28,7 @@ _SKIPPED: Final = {
     "cancelled": "the alarm was cancelled while the wake waited in the inbox",
     "requested": "somebody asked for it",
     "budget": "a budget was used up",
+    "unchanged": "the check that it waits for (`only_if`) found nothing new",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
@@ -85,11 +87,13 @@ def explain(
         state = replace(state, last_error=kind_of(state.last_error))
     waits = is_put_back(alarm, now)
     standing = _put_back(alarm, lately, now) if waits else _standing(alarm, workers, state, lease, now)
-    summary = [_held_back(alarm, events, now) or standing]
+    summary = [_held_back(alarm, events, now) or _cancelled_by_signal(alarm, events) or standing]
     if alarm.status == "active" and is_ending(alarm):
         summary.append(f"It ends at {_at(alarm.policy.ends_at)} unless a report with renew comes before.")
     if fires:
         summary.append(_fire(fires[0]))
+        if (signal := alarm.signal_of(fires[0].scheduled_for)) is not None:
+            summary.append(f"It came for the signal {signal.name!r}.")
     facts = [f"status {alarm.status}, target {alarm.target}, version {alarm.version}"]
     facts.append(f"created {_at(alarm.created_at)}" + (f" by {alarm.created_by}" if alarm.created_by else ""))
     facts += [f"{_at(event.at)} {event.what}{_by(event)}" for event in events]
@@ -107,6 +111,13 @@ def _held_back(alarm: Alarm, events: Sequence[Event], now: datetime) -> str:
         return ""
     why = f"it was {held.reason}" if held.what == HELD_BACK else held.reason.partition(": ")[2]
     return f"It waits until {_at(alarm.next_fire_at)}: {why}."
+
+
+def _cancelled_by_signal(alarm: Alarm, events: Sequence[Event]) -> str:
+    latest = max((event for event in events if event.what == "cancelled"), key=lambda event: event.at, default=None)
+    if alarm.status != "cancelled" or latest is None or latest.reason != by_signal(alarm.policy.unless):
+        return ""
+    return f"{latest.reason.capitalize()} came at {_at(alarm.cancelled_at)} and cancelled it: it will not fire."
 
 
 def _standing(
@@ -132,7 +143,8 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
                 f"Its fire of {_at(alarm.occurrence_at)} failed {alarm.failure_count} times ({alarm.last_error}); "
                 f"it is tried again at {_at(alarm.next_fire_at)}."
             )
-        return f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}.{_then(alarm)}"
+        due = f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}"
+        return f"{due}{_signals(alarm)}.{_then(alarm)}"
     late = _span(now - alarm.next_fire_at)
     if alarm.is_leased(now, lease):
         return f"A worker took it at {_at(alarm.claimed_at)} and is delivering it now."
@@ -151,6 +163,13 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
             f"It has been due for {late}: {_silence(alarm, now)}; what was in its hands is tried again one at a time."
         )
     return f"It has been due for {late} and is about to be delivered: others of its target are ahead of it."
+
+
+def _signals(alarm: Alarm) -> str:
+    """Which signals it waits for."""
+    unless, or_when = alarm.policy.unless, alarm.policy.or_when
+    sooner = f", or as soon as the signal {or_when!r} comes" if or_when else ""
+    return sooner + (f", unless the signal {unless!r} comes first" if unless else "")
 
 
 def is_put_back(alarm: Alarm, now: datetime) -> bool:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
 from wakeful.store.budget import BudgetCounts
+from wakeful.store.checks import CheckStore
 from wakeful.store.figures import Figures
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
@@ -188,6 +189,11 @@ class Store(Protocol):
         ...
 
     @property
+    def checks(self) -> CheckStore:
+        """What the checks of alarms have seen."""
+        ...
+
+    @property
     def zones(self) -> ZoneStore:
         """The rules of time zones that alarms are planned by."""
         ...
@@ -316,6 +322,13 @@ class Store(Protocol):
 
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
+        ...
+
+    async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
+        """An owner's active alarms that wait for a signal (`unless`, `or_when`), in the order of their ids.
+
+        `after`: the last id seen. Found by an index, however many alarms there are.
+        """
         ...
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:

@@ -44,13 +44,13 @@ _METADATA: Final = tuple(
 )
 
 
-def networks(allowed: Iterable[str]) -> tuple[_Network, ...]:
+def networks(allowed: Iterable[str], *, field: str = "allow_private") -> tuple[_Network, ...]:
     """The networks an operator names, or InvalidConfig."""
     try:
         return tuple(ipaddress.ip_network(text, strict=False) for text in allowed)
     except ValueError as error:
         fix = 'Give true, or networks such as ["10.0.0.0/8", "127.0.0.1/32"].'
-        raise InvalidConfig(f"{error}", field="allow_private", fix=fix) from None
+        raise InvalidConfig(f"{error}", field=field, fix=fix) from None
 
 
 def refusal(address: str, allowed: Allowed = False) -> str | None:

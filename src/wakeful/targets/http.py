@@ -74,7 +74,9 @@ class Reply(Struct):
 class Sender:
     """One address to POST to, with its connections."""
 
-    def __init__(self, url: str, *, timeout: float, allow_private: Allowed, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, url: str, *, timeout: float, allow_private: Allowed, secrets: Sequence[str] = (), method: str = "POST"
+    ) -> None:
         check_url(url)
         if not 0 < timeout <= 86_400:
             raise InvalidConfig(f"{timeout} is not from 0 to 86400 seconds", field="timeout")
@@ -82,6 +84,7 @@ class Sender:
         if not isinstance(self._allowed, bool):
             networks(self._allowed)
         self._url = url
+        self._method = method
         self._timeout = timeout
         self._secrets = tuple(sorted({*secrets, *_hidden_in(url)}, key=len, reverse=True))
         self._session: aiohttp.ClientSession | None = None
@@ -149,7 +152,10 @@ class Sender:
     async def _sent(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> int | None:
         """The number of the system's error, where there was one."""
         try:
-            async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:
+            sent = self._open().request(
+                self._method, self._url, data=body or None, headers=headers, allow_redirects=False
+            )
+            async with sent as response:
                 reply.status, reply.headers = response.status, response.headers
                 if not (skip_body_when_ok and reply.ok):
                     await _read(response, reply)

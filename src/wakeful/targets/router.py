@@ -46,4 +46,5 @@ def _body(wake: Wake) -> bytes:
     if wake.conversation_id:
         return wake.body
     sent = msgspec.structs.asdict(wake.content)
-    return msgspec.json.encode({name: value for name, value in sent.items() if name != "conversation_id"})
+    left_out = {name for name, value in sent.items() if value is msgspec.UNSET} | {"conversation_id"}
+    return msgspec.json.encode({name: value for name, value in sent.items() if name not in left_out})

@@ -110,6 +110,7 @@ def varying(wake: Wake) -> dict[str, str]:
         "wakeful-missed": str(wake.missed),
         "wakeful-number": str(wake.number) + (f"/{wake.max_fires}" if wake.max_fires is not None else ""),
         "wakeful-failed-in-a-row": str(wake.failed_in_a_row),
+        **({"wakeful-check": f"{wake.check.name} {wake.check.found}"} if wake.check is not None else {}),
         **({"wakeful-next": wake.next_fire_at.isoformat()} if wake.next_fire_at is not None else {}),
     }
 

@@ -159,6 +159,23 @@ async def cancel_many(context: Context, call: OperationRequest) -> Response:
     )
 
 
+async def signal(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.SignalRequest, optional=True)
+    payload = None if given.payload is UNSET else given.payload
+    done = await context.of(call).signal(call.request.path_params["name"], payload)
+    heard = [*done.cancelled, *done.fired]
+    return answer(
+        shape.SignalledAnswer(
+            cancelled=len(done.cancelled),
+            fired=len(done.fired),
+            in_flight=done.in_flight,
+            alarms=[AlarmView.of(alarm) for alarm in heard[: operations.LIMIT]],
+            notes=done.notes or UNSET,
+            now=await context.now(),
+        )
+    )
+
+
 async def get(context: Context, call: OperationRequest) -> Response:
     alarm = await context.of(call).get(call.id)
     return tagged(shape.AlarmAnswer.of(alarm, now=await context.now()))
@@ -312,6 +329,18 @@ OPERATIONS: Final = (
         scope="read",
         answers={200: shape.AlarmAnswer},
         for_wakes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/signals/{name}",
+        run=signal,
+        says="Say that something happened: cancels the alarms with it as unless, fires those with it as or_when",
+        scope="write",
+        body=shape.SignalRequest,
+        body_optional=True,
+        answers={200: shape.SignalledAnswer},
+        refuses=(409,),
+        waits=True,
     ),
     Operation(
         method="PATCH",

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from uuid import UUID
 
 from msgspec.structs import astuple
 
@@ -46,6 +47,7 @@ from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.budget import PostgresBudget
+from wakeful.store.postgres.checks import PostgresChecks
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.figures import PostgresFigures
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
 
 _TICK: Final = timedelta(seconds=1)
 _WORDS: Final = ("label", "wake_message", "idempotency_key")
+NO_ID: Final = UUID(int=0)  # before every id there is
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
 
@@ -130,6 +133,7 @@ class PostgresStore:
         self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
+        self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
@@ -201,7 +205,11 @@ class PostgresStore:
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         slow = [
-            change.edited or change.row is not None or change.after.created_via == TASKS or change.cost > 0
+            change.edited
+            or change.row is not None
+            or change.after.created_via == TASKS
+            or change.cost > 0
+            or change.seen is not None
             for change in changes
         ]
         if not any(slow):
@@ -240,6 +248,10 @@ class PostgresStore:
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         key = key if key.isprintable() else ""  # no alarm has a key that no column can hold
         rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
+        return list(map(alarm_of, rows))
+
+    async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
+        rows = await self._database.fetch(self._sql["listening"], owner, signal, uuid_of(after) or NO_ID, limit)
         return list(map(alarm_of, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:

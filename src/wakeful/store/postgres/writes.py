@@ -55,6 +55,12 @@ class Spending(Protocol):
     async def add_costs(self, connection: Connection, changes: Sequence[Change]) -> None: ...
 
 
+class Seeing(Protocol):
+    """What checks have seen, which is written with the wake that tells of it."""
+
+    async def keep(self, connection: Connection, changes: Sequence[Change]) -> None: ...
+
+
 class Writes:
     """Statements on a connection that is handed in. They answer also whether anything falls due within a tick."""
 
@@ -63,6 +69,7 @@ class Writes:
         self._tick = tick
         self.tasks: Followed | None = None
         self.budget: Spending | None = None
+        self.checks: Seeing | None = None
         self._types: dict[str, dict[str, str]] = {}  # of the columns of table targets, as last seen
 
     async def add(
@@ -134,7 +141,10 @@ class Writes:
     async def settle_slowly(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
     ) -> tuple[list[Settled], bool]:
-        """Changes that edit, bring a row for somebody's table, name a cost, or are of tasks: all in one transaction."""
+        """Changes that bring more than their own rows, or are of tasks: all of it in one transaction.
+
+        They edit, have a row for somebody's table, name a cost, or tell what a check has seen.
+        """
         async with connection.transaction():
             moved = await self._overtaken(connection, changes, alone=alone)
             left = [change for change in changes if change.after.id not in moved]
@@ -162,6 +172,8 @@ class Writes:
         settled, soon, applied = await self._settled(connection, changes, now=now, alone=alone, again=again)
         if self.budget is not None:  # not for what an earlier try wrote, unheard: that counted it too
             await self.budget.add_costs(connection, [change for change in changes if change.after.id in applied])
+        if self.checks is not None:
+            await self.checks.keep(connection, [change for change in changes if change.after.id in applied])
         for change, verdict in zip(changes, settled, strict=True):
             if change.row is not None and verdict.what == "applied":
                 await self._insert_row(connection, change.row, now)

@@ -451,6 +451,28 @@ select *
    and idempotency_key <> ''
  limit $5;
 
+-- name: listening
+-- Each half by its index.
+select *
+  from (
+    select *
+      from {t}alarms
+     where owner_did = $1
+       and policy ->> 'unless' = $2
+       and policy ->> 'unless' is not null
+       and status = 'active'
+       and id > $3::uuid
+     union all
+    select *
+      from {t}alarms
+     where owner_did = $1
+       and policy ->> 'or_when' = $2
+       and policy ->> 'or_when' is not null
+       and status = 'active'
+       and id > $3::uuid) as alarms
+ order by id
+ limit $4;
+
 -- part: asked_alarms
 -- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
  where ($1::text = '' or owner_did = $1)

@@ -249,6 +249,26 @@ select *
    and idempotency_key <> ''
  limit :limit;
 
+-- name: listening
+-- Each half by its index, which is named for the same reason as in `due`; its conditions stand here as they do there.
+select *
+  from {t}alarms indexed by {p}alarms_unless_idx
+ where owner_did = :owner
+   and case when json_valid(policy) then json_extract(policy, '$.unless') end = :signal
+   and case when json_valid(policy) then json_extract(policy, '$.unless') end is not null
+   and status = 'active'
+   and id > :after
+ union all
+select *
+  from {t}alarms indexed by {p}alarms_or_when_idx
+ where owner_did = :owner
+   and case when json_valid(policy) then json_extract(policy, '$.or_when') end = :signal
+   and case when json_valid(policy) then json_extract(policy, '$.or_when') end is not null
+   and status = 'active'
+   and id > :after
+ order by id
+ limit :limit;
+
 -- part: asked_alarms
  where true
    and owner_did = :owner -- when owner

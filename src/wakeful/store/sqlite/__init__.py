@@ -66,6 +66,7 @@ from wakeful.store.rows import (
 )
 from wakeful.store.sqlite import writes
 from wakeful.store.sqlite.budget import SqliteBudget
+from wakeful.store.sqlite.checks import SqliteChecks
 from wakeful.store.sqlite.figures import SqliteFigures
 from wakeful.store.sqlite.file import check_path, describe, make
 from wakeful.store.sqlite.inspection import inspected
@@ -114,6 +115,7 @@ class SqliteStore(SqliteTokens):
         self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
         self.figures = SqliteFigures(self._look, naming=naming, clock=clock)
         self.budget = SqliteBudget(self._writer, self._read, naming=naming)
+        self.checks = SqliteChecks(self._writer, self._read, self._lookers, naming=naming)
         self.zones = SqliteZones(self._write, self._read, naming=naming, clock=clock)
 
     async def migrate(self) -> list[str]:
@@ -196,8 +198,8 @@ class SqliteStore(SqliteTokens):
         async def some(chunk: Sequence[Change]) -> list[Settled]:
             ready, refused = self._written(chunk)
             tasks = [change for change in chunk if change.after.created_via == TASKS]
-            costly = [change for change in chunk if change.cost]
-            answers = await self._settle(ready, hint, tasks, costly) if ready else []
+            more = [change for change in chunk if change.cost or change.seen is not None]
+            answers = await self._settle(ready, hint, tasks, more) if ready else []
             for at, error in refused:
                 answers.insert(at, Settled("refused", error))
             return answers
@@ -209,21 +211,23 @@ class SqliteStore(SqliteTokens):
         ready: Sequence[writes.Written],
         then: Callable[[], None] | None,
         tasks: Sequence[Change],
-        costly: Sequence[Change],
+        more: Sequence[Change],
     ) -> asyncio.Future[list[Settled]]:
         def work(db: apsw.Connection) -> list[Settled]:
             moved = self.tasks.overtaken(db, [one.after.id for one in tasks if speaks(one)]) if tasks else {}
             left = [one for one in ready if one.id not in moved] if moved else ready
             # Rows are stamped while nobody else can write: a reader that follows the stamps then misses none.
             answers = writes.settle(db, self._sql, left, stamp=stamp(self._clock.now()))
-            if tasks or costly:
+            if tasks or more:
                 applied = {one.id for one, answer in zip(left, answers, strict=True) if answer.what == "applied"}
                 self.tasks.follow(db, [change for change in tasks if change.after.id in applied])
-                self.budget.add_costs(db, [change for change in costly if change.after.id in applied])
+                written_too = [change for change in more if change.after.id in applied]
+                self.budget.add_costs(db, written_too)
+                self.checks.keep(db, written_too)
             written = iter(answers)
             return [Settled("moved") if one.id in moved else next(written) for one in ready] if moved else answers
 
-        return self._writer.submit(work, then=then, careful=not tasks and not costly)
+        return self._writer.submit(work, then=then, careful=not tasks and not more)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         def work(db: apsw.Connection) -> set[tuple[str, int]]:
@@ -254,6 +258,12 @@ class SqliteStore(SqliteTokens):
         if not _storable(key, owner):
             return []
         return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
+
+    async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
+        if not _storable(owner, signal):
+            return []
+        rows = await self._rows("listening", owner=owner, signal=signal, after=after, limit=limit)
+        return list(map(to_alarm, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         page = await self._search("find", query, end="find_end", text=query.text)

@@ -29,6 +29,7 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
 from wakeful.testing.conformance.budgeting import TestBudgets
+from wakeful.testing.conformance.checking import TestChecks
 from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
 from wakeful.testing.conformance.counting import TestFigures
 from wakeful.testing.conformance.finding import (
@@ -46,6 +47,7 @@ from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
+from wakeful.testing.conformance.signalling import TestSignals
 from wakeful.testing.conformance.tasking import (
     TestTaskNews,
     TestTaskPlans,
@@ -70,6 +72,7 @@ __all__ = [
     "TestAdding",
     "TestBacklog",
     "TestBudgets",
+    "TestChecks",
     "TestClaiming",
     "TestClosing",
     "TestDoor",
@@ -94,6 +97,7 @@ __all__ = [
     "TestRows",
     "TestSchema",
     "TestSettling",
+    "TestSignals",
     "TestSimilar",
     "TestStats",
     "TestSuspects",

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Event, Fire, Row
+from wakeful.alarm.model import SeenValue
 from wakeful.clock import Clock
 from wakeful.moments import whole_ms
 from wakeful.store import Store
@@ -83,6 +84,7 @@ def change(
     row: Row | None = None,
     edited: bool = False,
     cost: float = 0.0,
+    seen: SeenValue | None = None,
     **after: Any,
 ) -> Change:
     """A change to the alarm as it was read."""
@@ -95,6 +97,7 @@ def change(
         row=row,
         edited=edited,
         cost=cost,
+        seen=seen,
     )
 
 

@@ -1,0 +1,90 @@
+"""Signals through every door: the same alarms hear them, and the wake carries the same payload."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+
+import wakeful
+from tests.doors.mcp_world import Agent, door
+from tests.doors.world import Visitor
+from wakeful.cli import main
+from wakeful.errors import InvalidRequest
+
+
+async def test_over_http(visit: Visitor) -> None:
+    gone = await visit.set(policy={"unless": "built"})
+    sooner = await visit.set(target="agent", policy={"or_when": "built"})
+    assert sooner["policy"] == {"or_when": "built"}
+    done = await visit("POST", "/v1/signals/built", b'{"payload": {"ok" : 1.50}}')
+    assert done.status == 200, done.text
+    told = done.json
+    assert (told["cancelled"], told["fired"], told["in_flight"], "notes" in told) == (1, 1, 0, False)
+    assert {one["id"]: one["status"] for one in told["alarms"]} == {gone["id"]: "cancelled", sooner["id"]: "active"}
+    assert all("heard" not in one["policy"] for one in told["alarms"])
+    wake = await visit.agent.wakes.get()
+    assert b'"signal":{"name":"built","payload":{"ok" : 1.50}}' in wake.body
+    nobody = (await visit("POST", "/v1/signals/nobody")).json
+    assert (nobody["cancelled"], nobody["fired"], nobody["alarms"]) == (0, 0, [])
+    assert "not kept for alarms that are set later" in nobody["notes"][0]
+    for name, body, field in (("a%20b", None, "name"), ("built", {"payload": "x" * 20_000}, "payload")):
+        refused = await visit("POST", f"/v1/signals/{name}", body)
+        assert refused.told == (400, "invalid_request", field)
+    assert (await visit("POST", "/v1/signals/built", {"pay": 1})).told[:2] == (400, "invalid_request")
+
+
+async def test_an_agent_signals_and_reads_the_wake_from_its_inbox(visit: Visitor) -> None:
+    async with Client(door(visit.clock)) as client:
+        agent = Agent(client)
+        await agent("alarm_set", when="in 2 hours", wake_message="nag", key="nag", policy={"unless": "built"})
+        await agent("alarm_set", when="in 8 hours", wake_message="look", key="look", policy={"or_when": "built"})
+        done = await agent("alarm_signal", name="built", payload={"ok": True})
+        assert done["summary"] == "1 cancelled, 1 fired at once."
+        assert (done["cancelled"], done["fired"]) == (1, 1)
+        assert {one["key"]: one["status"] for one in done["alarms"]} == {"nag": "cancelled", "look": "active"}
+        [wake] = (await agent("alarm_inbox", wait=30))["wakes"]
+        assert (wake["key"], wake["signal"], wake["signal_payload"]) == ("look", "built", {"ok": True})
+        assert "not kept" in (await agent("alarm_signal", name="built"))["notes"][0]
+        assert "name" in await agent.refused("alarm_signal", name="no such name")
+
+
+async def test_a_program_elsewhere_does_the_same(visit: Visitor) -> None:
+    async with wakeful.open(visit.url) as elsewhere:
+        for clock in (elsewhere, visit.clock):
+            gone = await clock.set("in 1 hour", "x", policy={"unless": "built"})
+            sooner = await clock.set("in 1 hour", "x", policy={"or_when": "built"})
+            done = await clock.signal("built", {"n": 1})
+            assert [one.id for one in done.cancelled] == [gone.id]
+            assert [one.id for one in done.fired] == [sooner.id]
+            assert done.in_flight == 0
+            assert (await clock.signal("nobody")).notes
+            [taken] = await elsewhere.inbox(wait=30)
+            assert taken.signal is not None
+            assert (taken.signal.name, taken.signal.payload) == ("built", {"n": 1})
+            await clock.completed(taken.fire.id)
+            with pytest.raises(InvalidRequest, match="not a name of a signal"):
+                await clock.signal("../alarms")
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(main, ["--db", str(tmp_path / "w.db"), *words])
+
+    gone = json.loads(run("at", "in 2 hours", "nag", "--unless", "built", "--json").stdout)
+    sooner = json.loads(run("every", "day at 5pm", "look", "--or-when", "built", "--json").stdout)
+    told = run("signal", "built", "--payload", '{"ok": true}', "--json")
+    assert told.exit_code == 0, told.output
+    done = json.loads(told.stdout)
+    assert [one["id"] for one in done["cancelled"]] == [gone["id"]]
+    assert [one["id"] for one in done["fired"]] == [sooner["id"]]
+    nobody = run("signal", "nobody")
+    assert nobody.exit_code == 0
+    assert "note: No active alarm of yours waits for this signal." in nobody.stderr
+    wrong = run("signal", "built", "--payload", "{")
+    assert wrong.exit_code == 2
+    assert "payload: it is not JSON" in wrong.stderr
