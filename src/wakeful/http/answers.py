@@ -100,7 +100,7 @@ class Like(Shape, frozen=True, kw_only=True):
 
 class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
     """`notes`, where there are any: an assumed time zone, times that clock changes move, how often a series wakes, a
-    target nobody serves.
+    target nobody serves, a key whose alarm has ended, a time that an edit made another kind of.
     """
 
     notes: list[str] | UnsetType = UNSET
@@ -148,10 +148,11 @@ class CancelledAnswer(ResetAnswer, frozen=True, kw_only=True):
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
-    """The result of one item: an alarm (201 created, 200 its key existed) or a problem."""
+    """The result of one item: an alarm (201 created, 200 its key existed) with its `notes`, or a problem."""
 
     status: int
     alarm: AlarmView | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
 
@@ -199,7 +200,10 @@ class Limited(Shape, frozen=True, kw_only=True):
 
 
 class HistoryAnswer(Limited, frozen=True, kw_only=True):
+    """`missed`: how many fires of these were passed over without anybody having asked for it."""
+
     history: list[HistoryEntry]
+    missed: int
 
 
 class FailedAnswer(Limited, frozen=True, kw_only=True):

@@ -153,11 +153,13 @@ class RemoteWakeful(Wakeful):
         body = {"alarms": [body_of(one) for one in asked]}
         are_named = all(one.idempotency_key for one in asked)
         told = await self._ask("POST", "/v1/alarms/batch", {"all_or_none": "true"}, body=body, repeatable=are_named)
-        results = value(told, "results", list[Answered])
-        return [
-            Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
-            for one in results
-        ]
+        return [self._created(one) for one in value(told, "results", list[Answered])]
+
+    def _created(self, one: Answered) -> Created:
+        """One of many that were set."""
+        made = Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
+        self._remember(self._notes, made.alarm.id, value(one, "notes", list[str]) if "notes" in one else [])
+        return made
 
     async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
         known = self._similar.pop(alarm.id, "")
@@ -165,7 +167,7 @@ class RemoteWakeful(Wakeful):
             return await self.get(known) if known else None
         return None
 
-    async def notes(self, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
+    async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
         """What the server said with its latest answer about an alarm; nothing is asked for it."""
         return self._notes.pop(alarm.id, [])
 

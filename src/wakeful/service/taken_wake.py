@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Fire, following
 from wakeful.alarm.model import STEPPED_OVER, FireStatus
 from wakeful.moments import unix_ms
+from wakeful.service.history import HistoryEntry
 
 # Not what its owner paused, moved or skipped.
 PASSED_OVER: Final = frozenset({"missed", "overlap", "expired", "budget"})
@@ -109,6 +110,6 @@ def may_have_missed(alarm: Alarm, fire: Fire, now: datetime) -> bool:
     return after is not None and after <= now
 
 
-def missed(skipped: Iterable[Fire]) -> int:
+def missed(skipped: Iterable[Fire | HistoryEntry]) -> int:
     """How many instants these skipped runs passed over without anybody having asked for it."""
     return sum(fire.count for fire in skipped if fire.reason in PASSED_OVER)

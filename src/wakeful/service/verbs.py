@@ -137,7 +137,7 @@ class Alarms(FetchVerbs):
                 field="on_conflict",
                 fix="Give return or error.",
             )
-        wanted = self._wanted(asked)
+        wanted = await self._wanted(asked)
         alarm = await self._drawn(wanted, *origin)
         if self.caller.limited:
             await self.service.limits.admit([alarm], now=alarm.created_at)
@@ -160,7 +160,7 @@ class Alarms(FetchVerbs):
         """
 
         async def draw(one: CreateRequest) -> tuple[Wanted, Alarm]:
-            wanted = self._wanted(one)
+            wanted = await self._wanted(one)
             return wanted, await self._drawn(wanted)
 
         alarms = await draw_all(self.service.store, asked, draw)
@@ -194,8 +194,11 @@ class Alarms(FetchVerbs):
             return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
         return None
 
-    def _wanted(self, asked: CreateRequest) -> Wanted:
-        wanted = wanted_alarm(asked, self.service.defaults)
+    async def _wanted(self, asked: CreateRequest) -> Wanted:
+        try:
+            wanted = wanted_alarm(asked, self.service.defaults)
+        except InvalidRequest as error:
+            raise await self._repaired(error, asked) from None
         self._check_pace(asked, wanted.fields["policy"])
         return wanted
 
@@ -209,16 +212,17 @@ class Alarms(FetchVerbs):
         await self.service.targets.admit(alarm)
         return alarm
 
-    async def notes(self, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
+    async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
         """Return what its owner should know of an alarm besides, in words.
 
         >>> await clock.notes(alarm)
         ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
 
         An assumed zone, moved times, how often a series wakes and if its budget does not allow that, a target nobody
-        serves. `asked`: the request that it has its time from, where that was just made.
+        serves, a key whose alarm has ended. `asked`: the request that it has its time from, where that was just made;
+        `before`: the alarm as it was, where that changed it.
         """
-        return await notes_on(self, alarm, asked)
+        return await notes_on(self, alarm, asked, before)
 
     async def due_notes(self, target: str = "") -> list[str]:
         """Return, in words, what is due and not delivered yet, of one target or of all; [] if nothing is.

@@ -16,6 +16,7 @@ from wakeful.http.security.guard import answer, body
 from wakeful.schedule import zone
 from wakeful.service.history import STATUSES
 from wakeful.service.live import WHATS
+from wakeful.service.taken_wake import missed
 from wakeful.service.watching import MOST_EVENTS
 from wakeful.store import Matches
 from wakeful.views import AlarmView
@@ -27,7 +28,8 @@ _LIMIT: Final = "The most to return; fewer if they are long."
 async def history(context: Context, call: OperationRequest) -> Response:
     asked = {name: call[name] for name in ("status", "target", "since", "limit")}
     found = await context.of(call).history(**asked, most=operations.PAGE_SIZE)
-    return answer(shape.HistoryAnswer(history=found, more=_more(found), now=await context.now()))
+    passed = missed(found)
+    return answer(shape.HistoryAnswer(history=found, missed=passed, more=_more(found), now=await context.now()))
 
 
 async def failed(context: Context, call: OperationRequest) -> Response:
