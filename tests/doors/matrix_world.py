@@ -87,6 +87,7 @@ CALLS: Final = (
     Call("history"),
     Call("failed"),
     Call("stats"),
+    Call("budget", lambda o: [o.tea]),
     Call("tail"),
     Call("top", lambda _: ["--once"]),
     Call("cancel", lambda o: [o.tea, o.year, "--reason", "enough"]),

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Self
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.model import Alarm, Kind
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.wake import WakeBody
@@ -223,6 +224,13 @@ class AgendaAnswer(Limited, frozen=True, kw_only=True):
 
 
 class StatsAnswer(Stats, frozen=True, kw_only=True):
+    now: datetime
+
+
+class BudgetAnswer(Struct, frozen=True, kw_only=True):
+    """What is used of budgets in this hour and day (of UTC), those that are used up first."""
+
+    budget: list[BudgetUse]
     now: datetime
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
+from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
@@ -336,6 +337,9 @@ class RemoteWakeful(Wakeful):
 
     async def targets(self) -> list[TargetStatus]:
         return value(await self._ask("GET", "/v1/targets"), "targets", list[TargetStatus])
+
+    async def budget(self, id: str = "") -> list[BudgetUse]:
+        return value(await self._ask("GET", "/v1/budget", {"alarm_id": id}), "budget", list[BudgetUse])
 
     async def overview(self) -> Overview:
         told = await self._ask("GET", "/v1/overview")

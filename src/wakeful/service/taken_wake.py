@@ -112,4 +112,4 @@ def may_have_missed(alarm: Alarm, fire: Fire, now: datetime) -> bool:
 
 def missed(skipped: Iterable[Fire | HistoryEntry]) -> int:
     """How many instants these skipped runs passed over without anybody having asked for it."""
-    return sum(fire.count for fire in skipped if fire.reason in PASSED_OVER)
+    return sum(fire.count for fire in skipped if fire.status == "skipped" and fire.reason in PASSED_OVER)

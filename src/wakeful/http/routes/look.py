@@ -54,6 +54,11 @@ async def stats(context: Context, call: OperationRequest) -> Response:
     return answer(shape.StatsAnswer(**counts, now=await context.now()))
 
 
+async def budget(context: Context, call: OperationRequest) -> Response:
+    used = await context.of(call).budget(call["alarm_id"])
+    return answer(shape.BudgetAnswer(budget=used, now=await context.now()))
+
+
 async def targets(context: Context, call: OperationRequest) -> Response:
     return answer(shape.TargetsAnswer(targets=await context.of(call).targets(), now=await context.now()))
 
@@ -120,6 +125,16 @@ OPERATIONS: Final = (
         answers={200: shape.AgendaAnswer},
     ),
     Operation(method="GET", path="/v1/stats", run=stats, says="Counts", scope="read", answers={200: shape.StatsAnswer}),
+    Operation(
+        method="GET",
+        path="/v1/budget",
+        run=budget,
+        says="What is used of budgets in this hour and day, and what is allowed",
+        scope="read",
+        query=(operations.text("alarm_id", "All limits on one alarm."),),
+        answers={200: shape.BudgetAnswer},
+        refuses=(404, 409),
+    ),
     Operation(
         method="GET",
         path="/v1/targets",
