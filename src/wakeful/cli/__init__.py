@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Set": {
         "at": ("create", "Set an alarm that fires once."),
         "every": ("create", "Set an alarm that fires again and again."),
+        "set": ("create_many", "Set many alarms from a file, all of them or none."),
         "preview": ("preview", "Show what a time means, without setting anything."),
     },
     "Look": {
