@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import wakeful
 from tests.doors.pty_world import check_snapshot, on_a_terminal, piped
+from wakeful.cli import main
 
 
 @pytest.fixture
@@ -187,3 +189,9 @@ def test_one_that_is_refused_and_none_is_set(
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path, env: dict[str, str]) -> None:
     assert "nowhere cannot be read" in piped("set", "nowhere", cwd=tmp_path, env=env, code=2)[1]
+
+
+def test_many_are_set_from_standard_input(tmp_path: Path, env: dict[str, str]) -> None:
+    done = CliRunner().invoke(main, ["set", "-", "--json"], input="\n".join(map(json.dumps, PAGES)), env=env)
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)["alarms"]) == counted(tmp_path, env) == 30

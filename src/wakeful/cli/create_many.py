@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def set_command(file: str) -> None:
 
 def _text(file: str) -> bytes:
     try:
-        return click.get_binary_stream("stdin").read() if file == "-" else Path(file).read_bytes()
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InvalidRequest(f"{file} cannot be read ({error.strerror})", field="FILE") from None
 

@@ -22,7 +22,8 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
-from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
+from wakeful.alarm.json_text import json_of
+from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of, wanted_alarm
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
 from wakeful.service.creating import check_key, draw_all
