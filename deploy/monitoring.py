@@ -34,6 +34,16 @@ PANELS: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
             )
         ],
     ),
+    (
+        "Wakes over a budget",
+        "short",
+        [
+            (
+                "sum by (scope, action) (increase(wakeful_over_budget_total[5m]))",
+                "{{scope}} {{action}}",
+            )
+        ],
+    ),
     ("Due and in nobody's hands", "short", [("max by (target) (wakeful_due_backlog)", "{{target}}")]),
     ("Oldest of them", "s", [("max by (target) (wakeful_due_oldest_seconds)", "{{target}}")]),
     (

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.acting import acting
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
 from wakeful.alarm import Failed, Snoozed
+from wakeful.alarm.budget import Scope
 from wakeful.alarm.model import SkipReason
 from wakeful.alarm.request import ReportRequest
 from wakeful.dispatcher import ServedTarget
@@ -237,3 +238,10 @@ def test_it_is_told_in_the_kind_of_text_that_was_asked_for(accept: str) -> None:
     text, kind = Metrics(version="1", store="sqlite").exposition(accept)
     assert b"wakeful_build_info{" in text
     assert kind.startswith("application/openmetrics-text" if "openmetrics" in accept else "text/plain")
+
+
+def test_wakes_over_a_budget_are_counted_from_the_start_for_every_scope() -> None:
+    fresh = Metrics()
+    for scope in get_args(Scope):
+        for action in ("deferred", "skipped"):
+            assert read(fresh, "wakeful_over_budget_total", scope=scope, action=action) == 0.0

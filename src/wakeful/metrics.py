@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _REASONS: Final = frozenset(
 )
 _DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_BUDGET_SCOPES: Final = ("owner", "alarm", "chain", "rewake")
+_BUDGET_ACTIONS: Final = ("deferred", "skipped")
 
 # name → its labels and what it says; docs/metrics.md has the same list.
 COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -126,6 +128,8 @@ class Metrics:
         for name, (labels, _) in COUNTERS.items():
             if not labels:
                 self._counts[name][()] = 0  # there from the start: a rate needs two points
+        # The same where all labels are known, so that the first wake over a budget is seen as an increase.
+        self._counts["wakeful_over_budget_total"].update(dict.fromkeys(product(_BUDGET_SCOPES, _BUDGET_ACTIONS), 0))
         self._registry: CollectorRegistry | None = None
         # Found once, for where thousands a second pass.
         self._fires = self._counts["wakeful_fires_total"]

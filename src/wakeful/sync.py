@@ -118,6 +118,7 @@ class SyncWakeful:
     agenda = _waited(Wakeful.agenda)
     why = _waited(Wakeful.why)
     targets = _waited(Wakeful.targets)
+    budget = _waited(Wakeful.budget)
     overview = _waited(Wakeful.overview)
     recent_events = _waited(Wakeful.recent_events)
     update = _waited(Wakeful.update)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Fire, Policy
 from wakeful.alarm.model import WAKEFULS_OWN, AlarmStatus, FireStatus, Kind
@@ -155,6 +155,10 @@ class Problem(Struct, frozen=True, kw_only=True):
     detail: str
     field: Text = UNSET
     fix: Text = UNSET
+    repair: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(description="The request that was refused is accepted with these fields so; null: without that one."),
+    ] = UNSET
 
 
 _SHOWN: Final = AlarmView.__struct_fields__  # what is declared is what is sent
@@ -222,6 +226,7 @@ def problem(error: WakefulError, status: int | None = None, title: str = "") -> 
         detail=str(error),
         field=error.field or UNSET,
         fix=error.fix or UNSET,
+        repair=error.repair or UNSET,
     )
 
 

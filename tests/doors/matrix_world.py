@@ -49,6 +49,10 @@ SUMMARY:Odd
 END:VEVENT
 END:VCALENDAR
 """
+MANY: Final = (
+    '{"when": "2090-06-01 09:00", "wake_message": "Read page 1", "timezone": "UTC", "idempotency_key": "page-1"}\n'
+    '{"when": "every year on june 1 at 9am", "wake_message": "Renew the passport", "timezone": "UTC"}\n'
+)
 PROFILES: Final = "config/wakeful/profiles.toml"
 PROFILE: Final = '[home]\nurl = "https://wakeful.example"\ntoken = "wk_x"\n'
 APART: Final = 0.002  # seconds between two alarms of an owner: ids begin with their millisecond
@@ -98,6 +102,7 @@ def _house(name: str, *args: str, **more: object) -> Call:
 CALLS: Final = (
     Call("at", lambda _: ["2090-05-01 09:00", "Water the plants", "--tz", "Europe/Berlin", "--label", "garden"]),
     Call("every", lambda _: ["year on june 1 at 9am", "Renew the passport", "--tz", "Europe/Berlin"]),
+    Call("set", lambda _: ["many.jsonl"], files={"many.jsonl": MANY}),
     Call("preview", lambda _: ["every february 29 at 9am", "--tz", "America/New_York", "-n", "2"]),
     Call("ls", lambda _: ["--all"]),
     Call("show", lambda o: [o.tea]),
@@ -106,6 +111,7 @@ CALLS: Final = (
     Call("history"),
     Call("failed"),
     Call("stats"),
+    Call("budget", lambda o: [o.tea]),
     Call("tail"),
     Call("top", lambda _: ["--once"]),
     Call("signal", lambda _: ["year-is-over", "--payload", '{"page": 3}']),

@@ -27,8 +27,10 @@ class Agent:
         self.client = client
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = await self.client.call_tool(tool, arguments)
-        text = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts
+        return await self.checked(tool, await self.client.call_tool(tool, arguments))
+
+    async def checked(self, tool: str, result: Any) -> dict[str, Any]:
+        text = result.content[0].text  # all our contents are texts
         assert not result.is_error, text
         found: dict[str, Any] = result.structured_content
         assert json.loads(text) == found

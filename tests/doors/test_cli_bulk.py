@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import wakeful
 from tests.doors.pty_world import check_snapshot, on_a_terminal, piped
+from wakeful.cli import main
 
 
 @pytest.fixture
@@ -119,3 +121,77 @@ def test_every_failed_fire_is_opened_again(tmp_path: Path, env: dict[str, str]) 
     told: Any = json.loads(piped("retry", "--failed", "--after", "1h", "--json", cwd=tmp_path, env=env)[0])
     assert [fire["status"] for fire in told["fires"]] == ["retrying"] * 3
     assert piped("failed", cwd=tmp_path, env=env)[0] == ""
+
+
+def test_alarms_that_wait_in_the_inbox_are_cancelled_too(tmp_path: Path, env: dict[str, str]) -> None:
+    async def fill() -> str:
+        async with wakeful.open(tmp_path / "wakeful.db") as clock:
+            alarm = await clock.set(delay=0.001, wake_message="Read the GRANT page", conversation_id="c")
+            await clock.set(delay=0.001, wake_message="Water the plants")
+            while await clock.run_due() or len(await clock.fires(status="waiting")) < 2:
+                pass
+            return alarm.id
+
+    id = asyncio.run(fill())
+    for flags in (["--text", "grant"], ["--conversation", "c"]):
+        out, _ = piped("cancel", *flags, "--dry-run", cwd=tmp_path, env=env)
+        assert out.splitlines() == [f"{id}\tfired\twould be cancelled"]
+    assert (
+        "no alarm fits"
+        in piped("cancel", "--text", "grant", "--after", "2099-01-01T00:00:00Z", cwd=tmp_path, env=env)[1]
+    )
+    out, _ = piped("cancel", "--text", "grant", cwd=tmp_path, env=env)
+    assert out.split("\t")[:2] == [id, "cancelled"]
+    assert [
+        line.split("\t")[3] for line in piped("wait", "--for", "1s", "-n", "9", cwd=tmp_path, env=env)[0].splitlines()
+    ] == ["Water the plants"]
+
+
+PAGES = [{"when": "2099-01-01T00:00:00Z", "wake_message": f"page {n}", "idempotency_key": f"p{n}"} for n in range(30)]
+
+
+@pytest.mark.parametrize("form", ["lines", "array"])
+def test_many_are_set_from_a_file_and_once(tmp_path: Path, env: dict[str, str], form: str) -> None:
+    text = json.dumps(PAGES, indent=2) if form == "array" else "\n\n".join(map(json.dumps, PAGES))
+    (tmp_path / "many").write_text(text)
+    first = [line.split("\t") for line in piped("set", "many", cwd=tmp_path, env=env)[0].splitlines()]
+    assert [(row[1], row[6]) for row in first] == [("set", f"page {n}") for n in range(30)]
+    again = json.loads(piped("set", "many", "--json", cwd=tmp_path, env=env)[0])["alarms"]
+    assert [(alarm["id"], alarm["deduped"]) for alarm in again] == [(row[0], True) for row in first]
+    assert counted(tmp_path, env) == 30
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "code"),
+    [
+        (
+            '{"when": "in 1 hour", "wake_message": "x"}\n{"when": "whenever", "wake_message": "y"}',
+            "alarms[1].when: ",
+            2,
+        ),
+        ('{"when": "in 1 hour", "wake_message": "x"}\n{"when": "in 1 hour", "colour": "red"}', "alarms[1].", 2),
+        ('{"when": "in 1 hour", "wake_message": "x"}\n{"when"', "alarms[1].body: it is not JSON", 2),
+        ('[{"when": "in 1 hour", "wake_message": "x"}, 7]', "alarms[1].", 2),
+        ("[", "it is not JSON", 2),
+        ("", "there is no alarm in it", 2),
+        ('{"when": "in 1 hour", "wake_message": "x"}\n' + json.dumps(PAGES[0] | {"label": "l"}), "has the key 'p0'", 4),
+    ],
+)
+def test_one_that_is_refused_and_none_is_set(
+    tmp_path: Path, env: dict[str, str], text: str, said: str, code: int
+) -> None:
+    (tmp_path / "first").write_text(json.dumps(PAGES[0]))
+    piped("set", "first", cwd=tmp_path, env=env)
+    (tmp_path / "many").write_text(text)
+    assert said in piped("set", "many", cwd=tmp_path, env=env, code=code)[1]
+    assert counted(tmp_path, env) == 1
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path, env: dict[str, str]) -> None:
+    assert "nowhere cannot be read" in piped("set", "nowhere", cwd=tmp_path, env=env, code=2)[1]
+
+
+def test_many_are_set_from_standard_input(tmp_path: Path, env: dict[str, str]) -> None:
+    done = CliRunner().invoke(main, ["set", "-", "--json"], input="\n".join(map(json.dumps, PAGES)), env=env)
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)["alarms"]) == counted(tmp_path, env) == 30

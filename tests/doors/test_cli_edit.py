@@ -179,3 +179,9 @@ def test_an_unknown_field_and_a_payload_that_is_no_text_are_refused() -> None:
         changed(text, f'colour = "red"\n{text}')
     with pytest.raises(InvalidRequest, match="is not a text"):
         changed(text, text.replace('payload = "{}"', "payload = 3"))
+
+
+def test_what_an_edit_made_of_a_series_is_said(tmp_path: Path, env: dict[str, str]) -> None:
+    before = new(tmp_path, env, "every", "weekday at 9am", "brief", "--tz", "UTC")
+    said = piped("edit", before["id"], "--when", "2099-01-01", "--kind", "once", cwd=tmp_path, env=env)[1]
+    assert "note: It was at 09:00 on Monday through Friday, UTC, and now it fires once and never again." in said

@@ -54,7 +54,11 @@ class House:
         return [*call.words, *call.args(prepared), *owner]
 
     def cwd(self, call: Call, folder: Path) -> Path:
-        return self.folder if call.where == "owner" else copied(self.template, folder / "place", call)
+        if call.where != "owner":
+            return copied(self.template, folder / "place", call)
+        for name, text in call.files.items():
+            (self.folder / name).write_text(text)
+        return self.folder
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ def test_every_command_has_a_call() -> None:
 
 
 # How far away a moment is takes more or less room from one run to the next; where nothing is cut, that does not show.
-LISTS: Final = frozenset({"ls", "history", "agenda", "failed", "wait", "tail", "top"})
+LISTS: Final = frozenset({"set", "ls", "history", "agenda", "failed", "wait", "tail", "top"})
 WIDE: Final = 200
 
 

@@ -10,6 +10,7 @@ import pytest
 import wakeful
 from tests.databases import database_of
 from tests.doors.world import Visitor, serving
+from wakeful.alarm.request import request_of
 from wakeful.errors import InvalidSchedule, NotFound
 
 SERIES = {"wake_message": "brief", "when": "every weekday at 9am", "timezone": "UTC", "idempotency_key": "brief"}
@@ -39,6 +40,53 @@ async def test_answers_have_notes(visit: Visitor) -> None:
     assert any("read month first" in note for note in made.json["notes"])
     plain = await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "in 1 hour", "timezone": "UTC"})
     assert not any("No timezone" in note for note in plain.json.get("notes", ()))
+
+
+async def test_each_of_many_has_its_notes(visit: Visitor) -> None:
+    often = {"wake_message": "x", "when": "every 5 minutes", "idempotency_key": "often"}
+    dated = {"wake_message": "x", "when": "every day at 9am"}
+    for query in ("", "?all_or_none=true"):
+        made = await visit("POST", f"/v1/alarms/batch{query}", {"alarms": [often, dated]})
+        assert [one["notes"] for one in made.json["results"]] == [
+            ["It wakes 288 times a day."],
+            ["No timezone was given: the time is in UTC. Give `timezone` if you meant another."],
+        ]
+    assert (await visit("GET", "/v1/alarms/often")).json["notes"] == ["It wakes 288 times a day."]
+    async with wakeful.open(visit.url) as clock:
+        asked = request_of(wakeful.CreateRequest, often | {"idempotency_key": "other"})
+        [one] = await clock.create_many([asked])
+        assert await clock.notes(one.alarm, asked) == ["It wakes 288 times a day."]
+
+
+async def test_a_key_whose_alarm_has_ended_is_not_a_silent_success(visit: Visitor) -> None:
+    body = {"wake_message": "x", "when": "in 1 hour", "idempotency_key": "k"}
+    first = (await visit("POST", "/v1/alarms", body)).json
+    await visit("DELETE", "/v1/alarms/k")
+    again = await visit("POST", "/v1/alarms", body)
+    assert (again.status, again.json["deduped"], again.json["status"]) == (200, True, "cancelled")
+    told = f"Alarm {first['id']} had this key and is cancelled: nothing was set."
+    assert [note.partition(" To set it again")[0] for note in again.json["notes"]] == [told]
+    several = (await visit("POST", "/v1/alarms/batch", {"alarms": [body]})).json["results"]
+    assert several[0]["notes"] == again.json["notes"]
+    kept = await visit("POST", "/v1/alarms", body | {"on_conflict": "return"})  # whoever says so knows
+    assert "notes" not in kept.json
+    assert (await visit("POST", "/v1/alarms", body | {"on_conflict": "replace"})).json["status"] == "active"
+
+
+async def test_a_refusal_says_what_was_meant_for_programs_too(visit: Visitor) -> None:
+    body = {"wake_message": "x", "when": "tomorrow at 9am", "timezone": "PST"}
+    refused = await visit("POST", "/v1/alarms", body)
+    assert refused.json["repair"] == {"timezone": "America/Los_Angeles"}
+    assert (await visit("POST", "/v1/alarms", body | refused.json["repair"])).status == 201
+    several = await visit("POST", "/v1/alarms/batch", {"alarms": [body]})
+    assert several.json["results"][0]["problem"]["repair"] == {"timezone": "America/Los_Angeles"}
+    bound = {"wake_message": "x", "when": "every day at 9am", "policy": {"ends_at": "on no day", "max_fires": 2}}
+    assert "repair" not in (await visit("POST", "/v1/alarms", bound)).json
+    async with wakeful.open(visit.url) as elsewhere:
+        for clock in (elsewhere, visit.clock):
+            with pytest.raises(InvalidSchedule) as unknown:
+                await clock.set("tomorrow at 9am", "x", timezone="PST")
+            assert unknown.value.repair == {"timezone": "America/Los_Angeles"}
 
 
 async def test_many_are_cancelled_in_one_call(visit: Visitor) -> None:

@@ -286,3 +286,13 @@ def test_every_tool_and_argument_is_documented(tool: str) -> None:
     assert section
     names = TOOLS[tool].tool().input_schema["properties"]
     assert [name for name in names if f"`{name}`" not in section] == []
+
+
+async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(clock: Wakeful, agent: Agent) -> None:
+    items = [SET | {"key": key, "wake_message": key} for key in ("a", "b")]
+    await agent("alarm_set", **items[0])
+    await agent("alarm_cancel", id="a")
+    several = [SET | {"wake_message": "every day", "when": "every day at 9am"}, *items]
+    told = await agent("alarm_set", alarms=several)
+    assert "is cancelled: nothing was set" in told["notes"][0]
+    assert [alarm.status for alarm in [await clock.get(id) for id in told["ids"]]] == ["active", "cancelled", "active"]

@@ -125,6 +125,8 @@ async def test_the_methods_of_the_alarm_system(visit_each: Visitor) -> None:
             await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no milk"})
         shown = await ws.call("get", id=soon["id"])
         assert (shown["id"], shown["wake_message"]) == (soon["id"], "hello")
+        often = await visit.set(when="every 5 minutes")
+        assert (await ws.call("get", id=often["id"]))["notes"] == often["notes"] == ["It wakes 288 times a day."]
 
 
 async def test_what_failed_is_listed(visit: Visitor) -> None:

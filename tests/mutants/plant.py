@@ -276,6 +276,24 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.alarm.budget", "events=(event,), fires=() if", "events=(), fires=() if"
     ),
     "an owner is told of every wake": Source("wakeful.alarm.budget", "first=not count.told", "first=True"),
+    "an owner is not told": Source("wakeful.alarm.budget", "if refusal.first:", "if False:"),
+    "a skip for the budget does not say so": Source(
+        "wakeful.alarm.budget", 'change = skip(alarm, "budget", now=now)', 'change = skip(alarm, "missed", now=now)'
+    ),
+    "the history does not say what waits for its budget": Source(
+        "wakeful.service.history", '"budget" if alarm.id in deferred else alarm.paused_reason', "alarm.paused_reason"
+    ),
+    "whatever ends with an hour waits for a budget": Source(
+        "wakeful.alarm.budget_use",
+        "if count.ends_at == alarm.next_fire_at and allowance.is_used_up(count):",
+        "if count.ends_at == alarm.next_fire_at:",
+    ),
+    "what waits for its budget counts as missed": Source(
+        "wakeful.service.taken_wake", 'if fire.status == "skipped" and fire.reason', "if fire.reason"
+    ),
+    "a key whose alarm has ended is a silent success": Source(
+        "wakeful.service.notes", "return _ended(alarm, asked)", "return []"
+    ),
     "what would be too late waits": Source("wakeful.alarm.budget", " or is_too_late(alarm, refusal.until)", ""),
     "postgres: counts are not held": Source(
         "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"

@@ -30,6 +30,9 @@ LAW = "tests/dispatcher/test_zone_planning.py::"
 STANDING = "tests/seeds/test_standing.py::"
 USERS = "tests/service/test_users.py::"
 RUNAWAYS = "tests/service/test_runaways.py::"
+DEFERRED_TOLD = (
+    "tests/service/test_budget_use.py::test_the_history_says_what_waits_for_its_budget_and_nothing_else_does[sqlite]"
+)
 SPENDING = "tests/dispatcher/test_budget.py::"
 BUDGET = "tests/alarm/test_budget.py::"
 WOKEN = "tests/service/test_wake_tokens.py::"
@@ -205,6 +208,18 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "what waits for its budget does not say so": [BUDGET + "test_a_one_shot_waits_until_its_budget_allows_it"],
     "an owner is told of every wake": [SPENDING + "test_the_operator_and_the_owner_hear_of_it_once[sqlite]"],
+    "an owner is not told": [RUNAWAYS + "test_an_agent_that_snoozes_all_the_time_is_stopped[sqlite]"],
+    "a skip for the budget does not say so": [
+        RUNAWAYS + "test_a_series_over_its_own_limit_skips_with_the_reason_on_record[sqlite]"
+    ],
+    "the history does not say what waits for its budget": [DEFERRED_TOLD],
+    "whatever ends with an hour waits for a budget": [
+        "tests/alarm/test_budget_use.py::test_it_waits_only_for_a_limit_that_is_used_up"
+    ],
+    "what waits for its budget counts as missed": [DEFERRED_TOLD],
+    "a key whose alarm has ended is a silent success": [
+        "tests/doors/test_http_wishes.py::test_a_key_whose_alarm_has_ended_is_not_a_silent_success[sqlite]"
+    ],
     "what would be too late waits": [BUDGET + "test_what_would_be_too_late_by_then_is_skipped_at_once"],
     "postgres: counts are not held": [
         "tests/store/test_budget.py::test_processes_share_a_limit_and_let_no_more_through[postgres]"

@@ -50,6 +50,10 @@ class BudgetCount(Struct, frozen=True, kw_only=True):
     def key(self) -> Key:
         return self.scope, self.id, self.period, self.starts_at
 
+    @property
+    def ends_at(self) -> datetime:
+        return self.starts_at + _LENGTHS[self.period]
+
 
 class Allowance(Struct, frozen=True):
     """A limit that a wake meets: so many wakes, or so much cost, in each period. 0: not limited."""
@@ -120,8 +124,20 @@ class Budget:
             limits = self._everyone
         if is_paid_for(alarm, fire):
             return ()
-        met = [*_of_owner(alarm, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits)]
+        met = [*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits)]
         return (*met, *_of_rewake(alarm, fire, limits))
+
+    def limits_on(self, alarm: Alarm) -> tuple[Allowance, ...]:
+        """All limits that wakes of an alarm may meet, whichever of them the next one does."""
+        limits = self.limits_of(alarm.owner_did)
+        met = (*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
+        return (*met, *_allowed("rewake", alarm.id, limits.rewakes_per_hour, limits.rewakes_per_day))
+
+    def limits_on_owner(self, owner: str) -> tuple[Allowance, ...]:
+        """An owner's own limits; the day is there without one too, for what it cost."""
+        found = _of_owner(owner, self.limits_of(owner))
+        has_day = any(one.period == "day" for one in found)
+        return found if has_day else (*found, Allowance("owner", owner, "day"))
 
 
 def _has_own(policy: Policy) -> bool:
@@ -131,9 +147,9 @@ def _has_own(policy: Policy) -> bool:
     return (policy.wakes_per_hour or policy.wakes_per_day or policy.cost_per_day) is not None
 
 
-def _of_owner(alarm: Alarm, limits: BudgetLimits) -> tuple[Allowance, ...]:
+def _of_owner(owner: str, limits: BudgetLimits) -> tuple[Allowance, ...]:
     wakes = limits.owner_wakes_per_hour, limits.owner_wakes_per_day
-    return _allowed("owner", alarm.owner_did, *wakes, limits.owner_cost_per_day)
+    return _allowed("owner", owner, *wakes, limits.owner_cost_per_day)
 
 
 def _of_alarm(alarm: Alarm, limits: BudgetLimits) -> tuple[Allowance, ...]:
@@ -217,7 +233,7 @@ def wake_notes(alarm: Alarm, limits: BudgetLimits) -> tuple[str, ...]:
     if wakes <= 1:  # once a day is what anyone expects
         return ()
     notes = [f"It wakes {wakes:,} times a day."]
-    met = (*_of_owner(alarm, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
+    met = (*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
     allowed = min((one.wakes for one in met if one.period == "day" and one.wakes), default=wakes)
     if allowed < wakes:
         then = "after that it waits for the next day" if alarm.policy.at_limit == "defer" else "the others are skipped"
@@ -256,22 +272,19 @@ def charged(
 
 
 def _charged(charge: Charge, known: Mapping[Key, BudgetCount]) -> tuple[Refusal | None, list[BudgetCount]]:
-    used = [(allowance, _known(allowance, charge.at, known)) for allowance in charge.allowances]
+    used = [(allowance, known_count(allowance, charge.at, known)) for allowance in charge.allowances]
     over = [(allowance, count) for allowance, count in used if allowance.is_used_up(count)]
     if not over:
         return None, [replace(count, wakes=count.wakes + 1) for _, count in used]
-    allowance, count = max(over, key=lambda one: _end(one[1]))  # the one that is used up for longest
-    refusal = Refusal(allowance.scope, allowance.words(count), _end(count), first=not count.told)
+    allowance, count = max(over, key=lambda one: one[1].ends_at)  # the one that is used up for longest
+    refusal = Refusal(allowance.scope, allowance.words(count), count.ends_at, first=not count.told)
     return refusal, [] if count.told else [replace(count, told=True)]
 
 
-def _known(allowance: Allowance, at: datetime, known: Mapping[Key, BudgetCount]) -> BudgetCount:
+def known_count(allowance: Allowance, at: datetime, known: Mapping[Key, BudgetCount]) -> BudgetCount:
+    """What was counted against a limit in the period of a moment; nothing yet, if it is not known."""
     scope, id, period, starts_at = key = _key(allowance, at)
     return known.get(key) or BudgetCount(scope=scope, id=id, period=period, starts_at=starts_at)
-
-
-def _end(count: BudgetCount) -> datetime:
-    return count.starts_at + _LENGTHS[count.period]
 
 
 def costs(change: Change) -> list[BudgetCount]:

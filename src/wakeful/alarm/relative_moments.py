@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
-from wakeful.alarm.request import Moment, moment
+from wakeful.alarm.create import POLICY_MOMENTS
+from wakeful.alarm.request import EditRequest, Moment, moment
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration, parse
 
@@ -39,3 +42,20 @@ def moment_or_ago(value: Moment | datetime, field: str, *, now: datetime) -> dat
             raise InvalidRequest(
                 refused.message, field=field, fix=f'{refused.fix} Or how long ago, such as "8h".'
             ) from None
+
+
+def bound_meant(error: InvalidRequest, asked: EditRequest, *, timezone: str, now: datetime) -> dict[str, Any]:
+    """The moment that was meant where a bound of a policy was refused as it is a phrase: "friday" ends with that day.
+
+    As a repair of the request; {} if nothing else is wrong, or the phrase means no moment.
+    """
+    name = error.field.partition("policy.")[2]
+    phrase = getattr(asked.policy, name, None) if name in POLICY_MOMENTS else None
+    if not isinstance(phrase, str):
+        return {}
+    for text in (f"{phrase} at 23:59", phrase) if name == "ends_at" else (phrase,):
+        with suppress(InvalidRequest):
+            found = parse(text, timezone=timezone, now=now).fire_at
+            if found is not None:
+                return {"policy": {name: found.isoformat()}}
+    return {}

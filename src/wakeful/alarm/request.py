@@ -6,7 +6,6 @@ HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of th
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from msgspec.structs import fields, replace
 
 from wakeful.alarm.create import POLICY_LENGTHS, POLICY_MOMENTS, GivenTime, Wanted, check_text
 from wakeful.alarm.defaults import Defaults
+from wakeful.alarm.json_text import json_of, raw_text
 from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, Overlap, Policy
 from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
@@ -351,13 +351,6 @@ def moment(value: Moment | datetime, field: str) -> datetime:
         ) from None
 
 
-def raw_text(raw: Raw) -> str:
-    try:
-        return bytes(raw).decode()
-    except UnicodeDecodeError as error:  # what is passed through unread is not checked by the decoder either
-        raise InvalidRequest(f"it is not UTF-8 ({error})", field="payload", fix="Send JSON in UTF-8.") from None
-
-
 # From JSON, and from plain Python values
 
 T = TypeVar("T")
@@ -395,35 +388,6 @@ def policy_of(given: Any) -> Policy | PolicyRequest:
         fix = 'Give a dict such as {"catch_up": "skip"}, or a Policy.'
         raise InvalidRequest(f"{given!r} is not a policy", field="policy", fix=fix)
     return _converted({name: _plain(value) for name, value in given.items()}, PolicyRequest, "policy")
-
-
-def json_of(value: Any, field: str = "payload") -> Raw:
-    """Encode any JSON value; `msgspec.Raw` passes its bytes through unchanged."""
-    try:
-        encoded = msgspec.json.encode(value)
-        # NaN and the infinities are written as null, so only what holds one is looked through for them.
-        is_safe = b"null" not in encoded or isinstance(value, Raw)
-        odd = None if is_safe else _not_finite(msgspec.to_builtins(value, enc_hook=_as_it_is))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"it cannot be written as JSON ({error})", field=field) from None
-    if odd is not None:
-        fix = "Give a number, null or a text in its place."
-        raise InvalidRequest(f"it holds {odd}, which JSON does not have", field=field, fix=fix)
-    return Raw(encoded)
-
-
-def _as_it_is(value: Any) -> Any:
-    if isinstance(value, Raw):
-        return None  # JSON already, so it holds none
-    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
-
-
-def _not_finite(value: Any) -> float | None:
-    """The first number within that is NaN or infinite."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else value
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return next((odd for one in inner if (odd := _not_finite(one)) is not None), None)
 
 
 def _converted(given: Mapping[str, Any], kind: type[T], within: str = "") -> T:

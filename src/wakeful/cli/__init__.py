@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Set": {
         "at": ("create", "Set an alarm that fires once."),
         "every": ("create", "Set an alarm that fires again and again."),
+        "set": ("create_many", "Set many alarms from a file, all of them or none."),
         "preview": ("preview", "Show what a time means, without setting anything."),
     },
     "Look": {
@@ -33,6 +34,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "history": ("history", "List what happened and what is to come, newest first."),
         "failed": ("history", "List the latest fires that failed or fell silent."),
         "stats": ("history", "Count alarms and fires."),
+        "budget": ("budget", "Show what is used of budgets in this hour and day."),
         "tail": ("tail", "Show the latest events, and follow them as they happen."),
         "top": ("top", "Watch what is due, in flight and next, by target."),
     },

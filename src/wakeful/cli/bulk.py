@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -49,7 +49,13 @@ def is_chosen(given: dict[str, Any]) -> bool:
     return any(given.get(name) for name in _FILTERS)
 
 
-def picked(ids: tuple[str, ...], given: dict[str, Any], verb: str, statuses: tuple[str, ...]) -> tuple[str, ...] | None:
+def picked(
+    ids: tuple[str, ...],
+    given: dict[str, Any],
+    verb: str,
+    statuses: tuple[str, ...],
+    find: Callable[[Wakeful, dict[str, Any], tuple[str, ...]], Awaitable[tuple[list[Alarm], datetime]]] | None = None,
+) -> tuple[str, ...] | None:
     """The ids to act on: those that were named, or all that fit. None: there is nothing to do, and that was said."""
     if bool(ids) == is_chosen(given):
         fix = "wakeful ls shows their ids; --label, --to and others choose. Not both."
@@ -57,7 +63,7 @@ def picked(ids: tuple[str, ...], given: dict[str, Any], verb: str, statuses: tup
     if ids:
         return ids
     wanted = (given["status"],) if given.get("status") else statuses
-    alarms, now = asked().run(lambda clock: _found(clock, given, wanted))
+    alarms, now = asked().run(lambda clock: (find or _found)(clock, given, wanted))
     if given["dry_run"]:
         rows = [(alarm.id, alarm.status, f"would be {verb}") for alarm in alarms]
         document = {"alarms": [views.view(alarm) for alarm in alarms], "dry_run": True, "now": now}
@@ -83,6 +89,18 @@ async def _found(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...
         found += page
         if len(page) < _PAGE:
             return found, now
+
+
+async def to_cancel(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> tuple[list[Alarm], datetime]:
+    """Besides those that are pending, alarms that have fired and whose wake nobody has taken from the inbox yet."""
+    alarms, now = await _found(clock, given, statuses)
+    if any(given.get(name) for name in ("status", "before", "after")):
+        return alarms, now
+    names = {"target": "target", "label": "label", "conversation": "conversation_id", "text": "text"}
+    filters: dict[str, Any] = {theirs: given.get(name) or "" for name, theirs in names.items()}
+    known = {alarm.id for alarm in alarms}
+    waiting = (await clock.cancel_many(**filters, dry_run=True)).alarms
+    return [*alarms, *(alarm for alarm in waiting if alarm.id not in known)], now
 
 
 def picked_fires(given: dict[str, Any]) -> tuple[str, ...] | None:

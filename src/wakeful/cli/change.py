@@ -12,7 +12,7 @@ from wakeful import views
 from wakeful.alarm import Alarm, Fire
 from wakeful.app import Wakeful
 from wakeful.cli import tell
-from wakeful.cli.bulk import choosing, is_chosen, picked, picked_fires
+from wakeful.cli.bulk import choosing, is_chosen, picked, picked_fires, to_cancel
 from wakeful.cli.context import Command, asked
 from wakeful.cli.progress import tracked
 from wakeful.errors import InvalidRequest, WakefulError
@@ -63,7 +63,8 @@ def _remark(shown: dict[str, Any], now: datetime) -> str:
 def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given: Any) -> int:
     """Cancel alarms.
 
-    Those that are named, or all that fit the options. What has already ended answers as it is.
+    Those that are named, or all that fit the options, also those whose wake still waits in the inbox. What has already
+    ended answers as it is.
     """
     if not everything and not ids and not is_chosen(given):
         raise InvalidRequest("name the alarms, or say --all", field="ID", fix="wakeful ls shows their ids.")
@@ -77,7 +78,7 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given:
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await clock.cancel(id, reason=reason))
 
-    chosen = picked(ids, given, "cancelled", ("active", "paused"))
+    chosen = picked(ids, given, "cancelled", ("active", "paused"), to_cancel)
     return 0 if chosen is None else _each(chosen, one)
 
 

@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from wakeful import views
-from wakeful.alarm.request import CreateRequest, json_of
+from wakeful.alarm.json_text import json_of
+from wakeful.alarm.request import CreateRequest
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, local, utc

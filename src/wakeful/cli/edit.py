@@ -68,7 +68,15 @@ async def _by_flags(
         said["payload"] = payload_of(said["payload"])
     if policies:
         said["policy"] = dict(map(_pair, policies))
-    return await clock.edit(alarm.id, request_of(EditRequest, said), version=version)
+    return await _edited(clock, alarm, said, version)
+
+
+async def _edited(clock: Wakeful, alarm: Alarm, fields: dict[str, Any], version: int | None) -> Changed:
+    asked_for = request_of(EditRequest, fields)
+    done = await clock.edit(alarm.id, asked_for, version=version)
+    for note in await clock.notes(done, asked_for, before=alarm):
+        click.echo(f"note: {note}", err=True)
+    return done
 
 
 def _pair(given: str) -> tuple[str, Any]:
@@ -99,7 +107,7 @@ async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | 
             fields = changed(before, text)
             if not fields:
                 return alarm
-            return await clock.edit(alarm.id, request_of(EditRequest, fields), version=version or alarm.version)
+            return await _edited(clock, alarm, fields, version or alarm.version)
         except StaleVersion as error:
             raise _with_text(error, text) from None
         except InvalidRequest as error:

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from wakeful import views
 from wakeful.alarm.create import check_payload
-from wakeful.alarm.request import raw_text
+from wakeful.alarm.json_text import raw_text
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import payload_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm.request import CreateRequest, json_of
+from wakeful.alarm.json_text import json_of
+from wakeful.alarm.request import CreateRequest
 from wakeful.schedule import zone
 from wakeful.schedule.expression import schedule
 from wakeful.schedule.recurrence import Recurrence, Said, written

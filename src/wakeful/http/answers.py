@@ -10,6 +10,7 @@ from typing import Annotated, Final, Self
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.model import Alarm, Kind
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.wake import WakeBody
@@ -113,7 +114,7 @@ class Like(Shape, frozen=True, kw_only=True):
 
 class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
     """`notes`, where there are any: an assumed time zone, times that clock changes move, how often a series wakes, a
-    target nobody serves.
+    target nobody serves, a key whose alarm has ended, a time that an edit made another kind of.
     """
 
     notes: list[str] | UnsetType = UNSET
@@ -176,10 +177,11 @@ class SignalledAnswer(Shape, frozen=True, kw_only=True):
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
-    """The result of one item: an alarm (201 created, 200 its key existed) or a problem."""
+    """The result of one item: an alarm (201 created, 200 its key existed) with its `notes`, or a problem."""
 
     status: int
     alarm: AlarmView | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
 
@@ -227,7 +229,10 @@ class Limited(Shape, frozen=True, kw_only=True):
 
 
 class HistoryAnswer(Limited, frozen=True, kw_only=True):
+    """`missed`: how many fires of these were passed over without anybody having asked for it."""
+
     history: list[HistoryEntry]
+    missed: int
 
 
 class FailedAnswer(Limited, frozen=True, kw_only=True):
@@ -247,6 +252,13 @@ class AgendaAnswer(Limited, frozen=True, kw_only=True):
 
 
 class StatsAnswer(Stats, frozen=True, kw_only=True):
+    now: datetime
+
+
+class BudgetAnswer(Struct, frozen=True, kw_only=True):
+    """What is used of budgets in this hour and day (of UTC), those that are used up first."""
+
+    budget: list[BudgetUse]
     now: datetime
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
+from wakeful.alarm import Alarm
 from wakeful.alarm.request import EditRequest
 from wakeful.config import Settings
 from wakeful.http import answers as shape
@@ -34,9 +35,11 @@ class Context(Struct, frozen=True):
         """What time it is, for an answer: every one says it."""
         return await self.service.now()
 
-    async def changed(self, alarms: Alarms, done: Changed, asked: EditRequest | None = None) -> Response:
+    async def changed(
+        self, alarms: Alarms, done: Changed, asked: EditRequest | None = None, before: Alarm | None = None
+    ) -> Response:
         """Return an answer about a changed alarm, and whether an attempt was under way."""
-        notes = await alarms.notes(done, asked) or UNSET
+        notes = await alarms.notes(done, asked, before=before) or UNSET
         return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, notes=notes, now=await self.now()))
 
 

@@ -24,7 +24,8 @@ from starlette.types import Message, Receive, Scope, Send
 from wakeful import __version__
 from wakeful.alarm import INBOX
 from wakeful.alarm.create import check_text
-from wakeful.alarm.request import decode, json_of
+from wakeful.alarm.json_text import json_of
+from wakeful.alarm.request import decode
 from wakeful.config import Settings
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import whole_body

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from wakeful.alarm import is_fire_id
-from wakeful.alarm.create import POLICY_MOMENTS
 from wakeful.alarm.request import decode
 from wakeful.errors import (
     Forbidden,
@@ -233,7 +232,7 @@ async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, argument
 
 async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     """Suggest the caller's own call with the error corrected, or a read-only call; never an invented one."""
-    if again := await repaired(alarms, entry, error, arguments):
+    if again := repaired(entry, error, arguments):
         return again
     if isinstance(error, Forbidden | NotFound | TooMany):
         return look("alarm_list", {"status": "all"})
@@ -246,13 +245,12 @@ async def _hint(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments
     return look("alarm_list", {"status": "all"})
 
 
-async def repaired(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
+def repaired(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any]) -> str:
     """Return the call with what was refused said otherwise, in whichever of its fields, also for one of several."""
     said, at = _part_at_fault(error, arguments)
-    changes = error.repair or await _end_meant(alarms, error, {**arguments, **said})
-    if not changes:
+    if not error.repair:
         return ""
-    again = _changed(said, changes)
+    again = _changed(said, error.repair)
     if at is not None:
         several = list(arguments["alarms"])
         again = {**arguments, "alarms": [*several[:at], again, *several[at + 1 :]]}
@@ -274,21 +272,6 @@ def _changed(said: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     if isinstance(changes.get("policy"), Mapping):
         merged["policy"] = {**said.get("policy", {}), **changes["policy"]}
     return {name: value for name, value in merged.items() if value is not None}
-
-
-async def _end_meant(alarms: Alarms, error: WakefulError, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The moment that was meant where a bound of a policy is a phrase: "friday" ends with that day."""
-    name, policy = error.field.partition("policy.")[2], said.get("policy")
-    phrase = policy.get(name) if isinstance(policy, Mapping) else None
-    if name not in POLICY_MOMENTS or not isinstance(phrase, str):
-        return {}
-    tried = (f"{phrase} at 23:59", phrase) if name == "ends_at" else (phrase,)
-    for text in tried:
-        with contextlib.suppress(InvalidRequest):
-            found = (await alarms.parse(text, timezone=str(said.get("timezone") or ""))).fire_at
-            if found is not None:
-                return {"policy": {name: found.isoformat()}}
-    return {}
 
 
 def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:

@@ -31,7 +31,7 @@ from wakeful.mcp.schemas import (
 )
 from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.service import Alarms, HistoryEntry
-from wakeful.service.taken_wake import PASSED_OVER
+from wakeful.service.taken_wake import missed
 
 HEAD: Final = 400  # bytes of an answer around its list
 PIECE: Final = 4800  # bytes of a long text read in pieces, unless more are asked for
@@ -94,12 +94,11 @@ class LookTools:
         more = len(shown) < len(found) or found.further is not None
         kinds = Counter(entry.status for entry in found[: len(shown)])
         told = ", ".join(f"{number} {status}" for status, number in kinds.most_common()) or "nothing happened"
-        missed = sum(entry.count for entry in found[: len(shown)] if entry.reason in PASSED_OVER)
         return HistoryResult(
             summary=f"{told}, newest first." + (" There are more: give since, status or target." if more else ""),
             now=await self._now(),
             history=shown,
-            missed=missed,
+            missed=missed(found[: len(shown)]),
             more=more,
             notes=await self._alarms.due_notes(),
         )

@@ -32,7 +32,6 @@ from wakeful.mcp.schemas import (
     SignalResult,
 )
 from wakeful.mcp.views import BUDGET, TextBudget
-from wakeful.schedule.time_of_day import time_of_day
 from wakeful.service import Cancelled, Changed, Created
 
 NUMBERS: Final = 540  # bytes of each wake that tell how late it is and where it stands in its series
@@ -79,7 +78,8 @@ class Tools(LookTools):
         ids = [one.alarm.id for one in added]
         lines = that_fit((views.brief(one.alarm) for one in added), BUDGET - 2 * HEAD - 40 * len(ids))
         notes: dict[str, None] = {}
-        for one, request in zip(added, requests, strict=True):
+        pairs = zip(added, requests, strict=True)
+        for one, request in sorted(pairs, key=lambda pair: not pair[0].alarm.finished):  # what was not set, first
             notes |= dict.fromkeys(await self._alarms.notes(one.alarm, request))
         if len(lines) < len(ids):
             notes['There was no room for all of them; alarm_list {"limit": 50} shows the rest.'] = None
@@ -116,12 +116,7 @@ class Tools(LookTools):
         before = await self._alarms.get(asked.id)
         request = request_of(EditRequest, fields)
         changed = await self._alarms.edit(before.id, request, version=version)
-        notes = await self._alarms.notes(changed, request)
-        if changed.kind != before.kind:
-            now_it = "fires once and never again" if changed.kind == "once" else "is a series"
-            notes.insert(0, f"It was {views.words(before)}, and now it {now_it}.")
-        elif views.day(changed) != views.day(before) and "when" in fields and time_of_day(fields["when"]) is not None:
-            notes.insert(0, f"It was {views.words(before)}: a time of day alone is the next one. Give the day as well.")
+        notes = await self._alarms.notes(changed, request, before=before)
         return AlarmResult(**await self._said("Changed", changed, notes), in_flight=changed.in_flight)
 
     async def _snooze(self, asked: ActArguments) -> AlarmResult:

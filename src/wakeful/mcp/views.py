@@ -182,11 +182,6 @@ def words(alarm: Alarm) -> str:
     return cut(describe(alarm.cron_expr, alarm.timezone), ERROR)
 
 
-def day(alarm: Alarm) -> str:
-    """The date on which an alarm that fires once does, where it is; empty for a series."""
-    return "" if alarm.fire_at is None else alarm.fire_at.astimezone(zone(alarm.timezone)).date().isoformat()
-
-
 def ahead(alarm: Alarm, now: datetime) -> str:
     """When it fires next and how far away that is, or why it does not."""
     if alarm.status != "active":

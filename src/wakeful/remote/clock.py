@@ -17,9 +17,11 @@ from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
+from wakeful.alarm.budget_use import BudgetUse
+from wakeful.alarm.json_text import json_of
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, json_of, span
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
 from wakeful.alarm.signals import check_signal_name
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
@@ -154,11 +156,13 @@ class RemoteWakeful(Wakeful):
         body = {"alarms": [body_of(one) for one in asked]}
         are_named = all(one.idempotency_key for one in asked)
         told = await self._ask("POST", "/v1/alarms/batch", {"all_or_none": "true"}, body=body, repeatable=are_named)
-        results = value(told, "results", list[Answered])
-        return [
-            Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
-            for one in results
-        ]
+        return [self._created(one) for one in value(told, "results", list[Answered])]
+
+    def _created(self, one: Answered) -> Created:
+        """One of many that were set."""
+        made = Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
+        self._remember(self._notes, made.alarm.id, value(one, "notes", list[str]) if "notes" in one else [])
+        return made
 
     async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
         known = self._similar.pop(alarm.id, "")
@@ -166,7 +170,7 @@ class RemoteWakeful(Wakeful):
             return await self.get(known) if known else None
         return None
 
-    async def notes(self, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
+    async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
         """What the server said with its latest answer about an alarm; nothing is asked for it."""
         return self._notes.pop(alarm.id, [])
 
@@ -335,6 +339,9 @@ class RemoteWakeful(Wakeful):
 
     async def targets(self) -> list[TargetStatus]:
         return value(await self._ask("GET", "/v1/targets"), "targets", list[TargetStatus])
+
+    async def budget(self, id: str = "") -> list[BudgetUse]:
+        return value(await self._ask("GET", "/v1/budget", {"alarm_id": id}), "budget", list[BudgetUse])
 
     async def overview(self) -> Overview:
         told = await self._ask("GET", "/v1/overview")

@@ -48,6 +48,8 @@ def error_of(status: int, body: bytes, *, retry_after: float | None = None, url:
         kind = InvalidRequest if status < 500 else StoreUnavailable
     field, fix = str(told.get("field", "")), str(told.get("fix", ""))
     error = kind(_message(told["detail"], field, fix), field=field, fix=fix)
+    if isinstance(repair := told.get("repair"), dict):
+        error.repair = repair
     if isinstance(error, TooMany):
         error.retry_after = retry_after
     return error

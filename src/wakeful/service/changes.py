@@ -34,7 +34,7 @@ from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.checks import check_gate
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
-from wakeful.alarm.relative_moments import said_moment
+from wakeful.alarm.relative_moments import bound_meant, said_moment
 from wakeful.alarm.request import EditRequest, moment, request_of, span, wanted_change
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
@@ -138,7 +138,10 @@ class ChangeVerbs:
         """
         if connection is not None:
             return await (await self._within(connection)).edit(id, asked, version=version)
-        wanted = wanted_change(asked, self.service.defaults.policy)
+        try:
+            wanted = wanted_change(asked, self.service.defaults.policy)
+        except InvalidRequest as error:
+            raise await self._repaired(error, asked) from None
         said = wanted.fields
         self._check_pace(asked, replace(self.service.defaults.policy, **wanted.policy))
         if "target" in said or "conversation_id" in said:
@@ -158,6 +161,12 @@ class ChangeVerbs:
             return change
 
         return await self._change(id, decide)
+
+    async def _repaired(self, error: InvalidRequest, asked: EditRequest) -> InvalidRequest:
+        """Say with a refused bound ("until friday") which moment was meant."""
+        timezone, now = asked.timezone or self.service.settings.timezone, await self.service.now()
+        error.repair = error.repair or bound_meant(error, asked, timezone=timezone, now=now)
+        return error
 
     def _check_pace(self, asked: EditRequest, meant: Policy | None) -> None:
         """Refuse retries without a pause in requests from the network, even if no token is needed."""

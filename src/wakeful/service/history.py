@@ -19,6 +19,8 @@ from msgspec.structs import replace
 
 from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
 from wakeful.alarm.arguments import accepted
+from wakeful.alarm.budget import Budget, Charge
+from wakeful.alarm.budget_use import may_wait_for_budget, waiting_for_budget
 from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
@@ -70,9 +72,10 @@ class Pending(NamedTuple):
 class History:
     """`most`: so many characters of what is told, but always one line; what is longer is never in memory either."""
 
-    def __init__(self, store: Store, *, most: int = 0) -> None:
+    def __init__(self, store: Store, *, most: int = 0, budget: Budget | None = None) -> None:
         self._store = store
         self._most = most
+        self._budget = budget  # to say which alarms wait until it is free again
 
     async def entries(
         self, *, owner: str, status: str, target: str, since: datetime | None, limit: int
@@ -136,14 +139,25 @@ class History:
             keys = [(alarm.id, alarm.occurrence_at) for alarm in page if _may_be_told(alarm)]
             fires = await self._store.fires_at(keys) if keys else {}
             told = {fire.alarm_id for fire in fires.values() if _speaks(fire, wanted.target)}
+            deferred = await self._deferred(page)
             for alarm in page:
                 # By their creation: what is to come must not push what happened off the page.
-                if alarm.id not in told and not lines.take(alarm.created_at, _unfired(alarm)):
+                reason = "budget" if alarm.id in deferred else alarm.paused_reason
+                if alarm.id not in told and not lines.take(alarm.created_at, _unfired(alarm, reason)):
                     return lines
             if lines.ends(page.further):
                 break
             wanted = replace(wanted, cursor=page.further)
         return lines
+
+    async def _deferred(self, alarms: Iterable[Alarm]) -> set[str]:
+        """The ids of those that wait for their budget. Hardly ever is anything asked for it."""
+        waiting = [alarm for alarm in alarms if may_wait_for_budget(alarm)]
+        if self._budget is None or not waiting:
+            return set()
+        now = await self._store.now()
+        limits = dict.fromkeys(one for alarm in waiting for one in self._budget.limits_on(alarm))
+        return waiting_for_budget(waiting, self._budget, await self._store.budget.used(Charge(tuple(limits), now)), now)
 
 
 class _Lines:
@@ -252,7 +266,7 @@ def _late_ms(fire: Fire) -> int | None:
     return None if tried is None else max(0, unix_ms(tried) - unix_ms(fire.scheduled_for))
 
 
-def _unfired(alarm: Alarm) -> HistoryEntry:
+def _unfired(alarm: Alarm, reason: str) -> HistoryEntry:
     return HistoryEntry(
         id=alarm.id,
         alarm_id=alarm.id,
@@ -261,7 +275,7 @@ def _unfired(alarm: Alarm) -> HistoryEntry:
         scheduled_for=alarm.next_fire_at,
         label=alarm.label,
         message=alarm.wake_message,
-        reason=alarm.paused_reason,
+        reason=reason,
         error=alarm.last_error,
         max_failures=alarm.max_failures,
         cancelled_at=alarm.cancelled_at,

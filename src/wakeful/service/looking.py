@@ -156,7 +156,7 @@ class LookVerbs(ReportVerbs):
 
         `most`: the most characters of the answer, but always at least one entry; `further` is set if there may be more.
         """
-        return await History(self.service.store, most=most).entries(
+        return await History(self.service.store, most=most, budget=self.service.budget).entries(
             owner=self.caller.owner,
             status=status,
             target=target,

@@ -1,7 +1,7 @@
 """What a caller should know about an alarm besides its fields.
 
-An assumed zone, moved times, how often a series wakes, a target nobody serves: said by every door, in `notes`, while
-whoever set the alarm can still do something about it.
+An assumed zone, moved times, how often a series wakes, a target nobody serves, a key whose alarm has ended: said by
+every door, in `notes`, while whoever set the alarm can still do something about it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 from wakeful.alarm import Alarm
 from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.lineage import end_note
-from wakeful.alarm.request import EditRequest
+from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
-from wakeful.schedule import is_interval, parse, zone
+from wakeful.schedule import describe, is_interval, parse, zone
+from wakeful.schedule.descriptions import moment as in_words
 from wakeful.schedule.remarks import remarks
+from wakeful.schedule.time_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
 
 if TYPE_CHECKING:
@@ -29,13 +31,24 @@ _MS: Final = timedelta(milliseconds=1)
 _FAR_WEST: Final = "Etc/GMT+12"  # what means the same moment there does not depend on the zone
 _FAR_EAST: Final = "Etc/GMT-14"
 _CHANGE_WITHIN: Final = timedelta(hours=25)
+_LONGEST_WORDS: Final = 300  # characters of a rhythm in a note
 
 
-async def notes_on(alarms: Alarms, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
-    """The notes on an alarm as it is now. `asked`: the request that it has its time from, if that was just made."""
+async def notes_on(
+    alarms: Alarms, alarm: Alarm, asked: EditRequest | None = None, before: Alarm | None = None
+) -> list[str]:
+    """The notes on an alarm as it is now.
+
+    `asked`: the request that it has its time from, if that was just made. `before`: what it was, if that changed it.
+    """
     if alarm.finished:
-        return []
-    found = [*_assumed_zone(alarms, alarm, asked), *_moved_times(alarm, asked), *_month_first(asked)]
+        return _ended(alarm, asked)
+    found = [
+        *_changed(before, alarm, asked),
+        *_assumed_zone(alarms, alarm, asked),
+        *_moved_times(alarm, asked),
+        *_month_first(asked),
+    ]
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
@@ -63,6 +76,38 @@ async def due_notes(alarms: Alarms, target: str = "") -> list[str]:
         else:
             found.append(f"{since}, but no running worker delivers there (`wakeful serve`).")
     return found
+
+
+def _ended(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    """A key that was repeated after its alarm has ended: the answer is that alarm, and it will not fire."""
+    if not isinstance(asked, CreateRequest) or not asked.idempotency_key or asked.on_conflict is not None:
+        return []
+    again = 'To set it again, give on_conflict "replace", or use another key.'
+    return [f"Alarm {alarm.id} had this key and is {alarm.status}: nothing was set. {again}"]
+
+
+def _changed(before: Alarm | None, alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    """What an edit made of the time besides: another kind, or the same time of day on another day."""
+    if before is None:
+        return []
+    if alarm.kind != before.kind:
+        now_it = "fires once and never again" if alarm.kind == "once" else "is a series"
+        return [f"It was {_words(before)}, and now it {now_it}."]
+    is_time_of_day = asked is not None and bool(asked.when) and time_of_day(asked.when or "") is not None
+    if not is_time_of_day or _day(alarm) == _day(before):
+        return []
+    return [f"It was {_words(before)}: a time of day alone is the next one. Give the day as well."]
+
+
+def _words(alarm: Alarm) -> str:
+    if alarm.fire_at is not None:
+        return in_words(alarm.fire_at, alarm.timezone)
+    return describe(alarm.cron_expr, alarm.timezone)[:_LONGEST_WORDS]
+
+
+def _day(alarm: Alarm) -> date | None:
+    """The date on which an alarm that fires once does, where it is; None for a series."""
+    return None if alarm.fire_at is None else alarm.fire_at.astimezone(zone(alarm.timezone)).date()
 
 
 def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:

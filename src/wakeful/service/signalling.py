@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Fire
 from wakeful.alarm.create import check_payload, check_text
-from wakeful.alarm.request import json_of, raw_text
+from wakeful.alarm.json_text import json_of, raw_text
 from wakeful.alarm.signalling import signalled
 from wakeful.alarm.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_name
 from wakeful.errors import NotFound

@@ -13,6 +13,7 @@ from wakeful.alarm import Alarm, Fire, following
 from wakeful.alarm.lineage import Author, author_of, is_ending
 from wakeful.alarm.model import STEPPED_OVER, FireStatus, HeardSignal
 from wakeful.moments import unix_ms
+from wakeful.service.history import HistoryEntry
 
 # Not what its owner paused, moved or skipped.
 PASSED_OVER: Final = frozenset({"missed", "overlap", "expired", "budget"})
@@ -127,6 +128,6 @@ def may_have_missed(alarm: Alarm, fire: Fire, now: datetime) -> bool:
     return after is not None and after <= now
 
 
-def missed(skipped: Iterable[Fire]) -> int:
+def missed(skipped: Iterable[Fire | HistoryEntry]) -> int:
     """How many instants these skipped runs passed over without anybody having asked for it."""
-    return sum(fire.count for fire in skipped if fire.reason in PASSED_OVER)
+    return sum(fire.count for fire in skipped if fire.status == "skipped" and fire.reason in PASSED_OVER)

@@ -23,8 +23,9 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
 from wakeful.alarm.checks import check_gate
+from wakeful.alarm.json_text import json_of
 from wakeful.alarm.lineage import author_of, with_end
-from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, json_of, policy_of, wanted_alarm
+from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of, wanted_alarm
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
 from wakeful.service.creating import check_holder, check_key, draw_all
@@ -139,7 +140,7 @@ class Alarms(FetchVerbs):
                 field="on_conflict",
                 fix="Give return or error.",
             )
-        wanted = self._wanted(asked)
+        wanted = await self._wanted(asked)
         alarm = await self._drawn(wanted, *origin)
         if self.caller.limited:
             await self.service.limits.admit([alarm], now=alarm.created_at)
@@ -163,7 +164,7 @@ class Alarms(FetchVerbs):
         """
 
         async def draw(one: CreateRequest) -> tuple[Wanted, Alarm]:
-            wanted = self._wanted(one)
+            wanted = await self._wanted(one)
             return wanted, await self._drawn(wanted)
 
         alarms = await draw_all(self.service.store, self.caller, asked, draw)
@@ -198,10 +199,13 @@ class Alarms(FetchVerbs):
             return like if like is not None and self.caller.reaches(like) else None
         return None
 
-    def _wanted(self, asked: CreateRequest) -> Wanted:
+    async def _wanted(self, asked: CreateRequest) -> Wanted:
         if self.caller.wake is not None:  # whatever the caller says
             asked = replace(asked, parent_fire=self.caller.wake.fire_id)
-        wanted = wanted_alarm(asked, self.service.defaults)
+        try:
+            wanted = wanted_alarm(asked, self.service.defaults)
+        except InvalidRequest as error:
+            raise await self._repaired(error, asked) from None
         self._check_pace(asked, wanted.fields["policy"])
         return wanted
 
@@ -218,16 +222,17 @@ class Alarms(FetchVerbs):
         await self.service.targets.admit(alarm)
         return alarm
 
-    async def notes(self, alarm: Alarm, asked: EditRequest | None = None) -> list[str]:
+    async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
         """Return what its owner should know of an alarm besides, in words.
 
         >>> await clock.notes(alarm)
         ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
 
         An assumed zone, moved times, how often a series wakes and if its budget does not allow that, a target nobody
-        serves. `asked`: the request that it has its time from, where that was just made.
+        serves, a key whose alarm has ended. `asked`: the request that it has its time from, where that was just made;
+        `before`: the alarm as it was, where that changed it.
         """
-        return await notes_on(self, alarm, asked)
+        return await notes_on(self, alarm, asked, before)
 
     async def due_notes(self, target: str = "") -> list[str]:
         """Return, in words, what is due and not delivered yet, of one target or of all; [] if nothing is.

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from wakeful.alarm.budget import Allowance, Charge
+from wakeful.alarm.budget_use import BudgetUse, uses
+from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest
 from wakeful.service.history import History
 from wakeful.service.looking import LookVerbs
 from wakeful.service.overview import RECENTLY, Overview, overview
 from wakeful.service.why import kind_of
-from wakeful.store import FireQuery, TargetState, Worker
+from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 
 if TYPE_CHECKING:
     from wakeful.service.subscription import LiveEvent
 
 LOOKED_AT: Final = 1000  # active alarms and fires that an overview counts; it says when there are more
 MOST_EVENTS: Final = 1000
+BUDGETS_LOOKED_AT: Final = 500  # pending alarms whose limits are looked up at once
+PAGE_SIZE: Final = 1_000_000  # characters of their rows that are read at a time
 
 
 class TargetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,6 +67,35 @@ class WatchVerbs(LookVerbs):
             lease=self.service.settings.lease,
             now=now,
         )
+
+    async def budget(self, id: str = "") -> list[BudgetUse]:
+        """Return what is used of budgets in this hour and day, those that are used up first.
+
+        >>> [(use.scope, use.period, use.wakes, use.wakes_allowed) for use in await clock.budget(alarm.id)]
+        [('rewake', 'hour', 0, 60), ('rewake', 'day', 0, 300)]
+
+        With an alarm, named as in `get`: all limits on it. Else the caller's own limits, and those of the latest 500
+        pending alarms and of their chains of which something was used.
+        """
+        store, limits, now = self.service.store, self.service.budget, await self.service.store.now()
+        if id:
+            met = limits.limits_on(await self.get(id))
+            return uses(met, await store.budget.used(Charge(met, now)), now, always=met)
+        own = limits.limits_on_owner(self.caller.owner) if self.caller.owner else ()
+        met = (*own, *await self._limits_on_pending())
+        return uses(dict.fromkeys(met), await store.budget.used(Charge(met, now)), now, always=own)
+
+    async def _limits_on_pending(self) -> list[Allowance]:
+        found: dict[Allowance, None] = {}
+        query = AlarmQuery(owner=self.caller.owner, statuses=PENDING, limit=BUDGETS_LOOKED_AT, most=PAGE_SIZE)
+        seen = 0
+        while True:
+            page = await self.service.store.find(query)
+            found |= dict.fromkeys(one for alarm in page for one in self.service.budget.limits_on(alarm))
+            seen += len(page)
+            if page.further is None or seen >= BUDGETS_LOOKED_AT:
+                return list(found)
+            query = replace(query, cursor=page.further, limit=BUDGETS_LOOKED_AT - seen)
 
     async def recent_events(self, *whats: str, alarm_id: str = "", limit: int = 20) -> list[LiveEvent]:
         """Return the latest events, oldest first: what somebody would have been told who had listened.

@@ -83,9 +83,10 @@ def check_whats(names: tuple[str, ...]) -> None:
 
 
 class AlarmWithFires(AlarmView, frozen=True, kw_only=True):
-    """An alarm, and what became of its latest fires."""
+    """An alarm, what became of its latest fires, and what its owner should know besides."""
 
     fires: list[FireView]
+    notes: list[str] | UnsetType = UNSET
 
 
 class PendingAlarm(AlarmView, frozen=True, kw_only=True):
@@ -279,7 +280,8 @@ class AlarmMethods:
         params = params_of(given, GetParams)
         alarm = await self._alarms.get(params.id)
         fires = await self._alarms.fires(alarm.id, limit=FIRES_SHOWN)
-        return AlarmWithFires.of(alarm, fires=[FireView.of(fire) for fire in fires])
+        notes = await self._alarms.notes(alarm) or UNSET
+        return AlarmWithFires.of(alarm, fires=[FireView.of(fire) for fire in fires], notes=notes)
 
 
 def _whole(found: Matches[T], limit: int) -> Matches[T]:

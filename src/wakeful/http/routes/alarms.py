@@ -87,11 +87,13 @@ async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[shape.Batch
         asked.append(decode(bytes(raw), CreateRequest))
         if at % READ_AT_ONCE == 0:
             await turn()
-    return [_made(one) for one in await alarms.create_many(asked)]
+    made = await alarms.create_many(asked)
+    return [await _made(alarms, one, given) for one, given in zip(made, asked, strict=True)]
 
 
-def _made(added: Created) -> shape.BatchItem:
-    return shape.BatchItem(status=200 if added.deduped else 201, alarm=AlarmView.of(added.alarm))
+async def _made(alarms: Alarms, added: Created, given: CreateRequest) -> shape.BatchItem:
+    notes = await alarms.notes(added.alarm, given) or UNSET
+    return shape.BatchItem(status=200 if added.deduped else 201, alarm=AlarmView.of(added.alarm), notes=notes)
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
@@ -109,11 +111,12 @@ async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.Batch
 
 async def _one_of_many(alarms: Alarms, raw: Raw) -> shape.BatchItem:
     try:
-        added = await alarms.create(decode(bytes(raw), CreateRequest))
+        given = decode(bytes(raw), CreateRequest)
+        added = await alarms.create(given)
     except WakefulError as error:
         told = problem(error)
         return shape.BatchItem(status=told.status, problem=told)
-    return _made(added)
+    return await _made(alarms, added, given)
 
 
 async def find(context: Context, call: OperationRequest) -> Response:
@@ -177,15 +180,18 @@ async def signal(context: Context, call: OperationRequest) -> Response:
 
 
 async def get(context: Context, call: OperationRequest) -> Response:
-    alarm = await context.of(call).get(call.id)
-    return tagged(shape.AlarmAnswer.of(alarm, now=await context.now()))
+    alarms = context.of(call)
+    alarm = await alarms.get(call.id)
+    notes = await alarms.notes(alarm) or UNSET
+    return tagged(shape.NotedAnswer.of(alarm, notes=notes, now=await context.now()))
 
 
 async def edit(context: Context, call: OperationRequest) -> Response:
     version = _match(call.request.headers.get("if-match"))
     given = await body(call.request, EditRequest)
     alarms = context.of(call)
-    return await context.changed(alarms, await alarms.edit(call.id, given, version=version), given)
+    before = await alarms.get(call.id) if given.when else None  # for the notes, if its kind or its day changes
+    return await context.changed(alarms, await alarms.edit(call.id, given, version=version), given, before)
 
 
 def _match(header: str | None) -> int | None:
@@ -327,7 +333,7 @@ OPERATIONS: Final = (
         run=get,
         says="Get an alarm",
         scope="read",
-        answers={200: shape.AlarmAnswer},
+        answers={200: shape.NotedAnswer},
         for_wakes=True,
     ),
     Operation(

@@ -16,6 +16,7 @@ from wakeful.http.security.guard import answer, body
 from wakeful.schedule import zone
 from wakeful.service.history import STATUSES
 from wakeful.service.live import WHATS
+from wakeful.service.taken_wake import missed
 from wakeful.service.watching import MOST_EVENTS
 from wakeful.store import Matches
 from wakeful.views import AlarmView
@@ -27,7 +28,8 @@ _LIMIT: Final = "The most to return; fewer if they are long."
 async def history(context: Context, call: OperationRequest) -> Response:
     asked = {name: call[name] for name in ("status", "target", "since", "limit")}
     found = await context.of(call).history(**asked, most=operations.PAGE_SIZE)
-    return answer(shape.HistoryAnswer(history=found, more=_more(found), now=await context.now()))
+    passed = missed(found)
+    return answer(shape.HistoryAnswer(history=found, missed=passed, more=_more(found), now=await context.now()))
 
 
 async def failed(context: Context, call: OperationRequest) -> Response:
@@ -50,6 +52,11 @@ def _more(found: Matches[Any]) -> bool | UnsetType:
 async def stats(context: Context, call: OperationRequest) -> Response:
     counts = asdict(await context.of(call).stats())
     return answer(shape.StatsAnswer(**counts, now=await context.now()))
+
+
+async def budget(context: Context, call: OperationRequest) -> Response:
+    used = await context.of(call).budget(call["alarm_id"])
+    return answer(shape.BudgetAnswer(budget=used, now=await context.now()))
 
 
 async def targets(context: Context, call: OperationRequest) -> Response:
@@ -118,6 +125,16 @@ OPERATIONS: Final = (
         answers={200: shape.AgendaAnswer},
     ),
     Operation(method="GET", path="/v1/stats", run=stats, says="Counts", scope="read", answers={200: shape.StatsAnswer}),
+    Operation(
+        method="GET",
+        path="/v1/budget",
+        run=budget,
+        says="What is used of budgets in this hour and day, and what is allowed",
+        scope="read",
+        query=(operations.text("alarm_id", "All limits on one alarm."),),
+        answers={200: shape.BudgetAnswer},
+        refuses=(404, 409),
+    ),
     Operation(
         method="GET",
         path="/v1/targets",
