@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wakeful.config_budget import BudgetSettings, check_budget
+from wakeful.config_calendars import CalendarSettings, check_calendars
 from wakeful.config_numbers import check_numbers
 from wakeful.config_secrets import FILE_SUFFIX, Elsewhere, refers, without_values
 from wakeful.config_sources import (
@@ -50,7 +51,7 @@ TARGET_KINDS: Final = {
 Seconds = timedelta
 FOREVER: Final = timedelta.max
 EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
-TABLES: Final = ("budget", "chats", "targets")  # settings that no variable can hold
+TABLES: Final = ("budget", "calendars", "chats", "targets")  # settings that no variable can hold
 
 
 def _about(text: str) -> Meta:
@@ -74,6 +75,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = ""
     owner: Annotated[str, _about("The owner for the command line and the library, unless one is given.")] = "local"
     timezone: Annotated[str, _about("The IANA time zone for times given without one.")] = "UTC"
+    working_days: Annotated[str, _about("The days people work on, such as `mon-fri` or `sun-thu`.")] = "mon-fri"
+    calendar: Annotated[
+        str, _about("The calendar that is meant by public holidays, where an owner has not named another.")
+    ] = ""
     tick: Annotated[Seconds, _about("The longest a dispatcher sleeps, and what a lost hint costs.")] = timedelta(
         seconds=1
     )
@@ -172,6 +177,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     chats: Annotated[
         dict[str, list[str]],
         _about("`[chats]`: the chats each owner may write to; without it, any owner may write to any chat."),
+    ] = {}
+
+    calendars: Annotated[
+        dict[str, CalendarSettings],
+        _about("`[calendars.NAME]` tables: the holidays of a country, or of an iCalendar file; see when.md."),
     ] = {}
 
     def kept_since(self, now: datetime) -> datetime | None:
@@ -371,6 +381,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
         accepted = "a duration such as 30s, 2m or 90d" if kind is timedelta else kind.__name__
         accepted = 'lists of chats by owner, such as ada = ["123@g.us"]' if name == "chats" else accepted
         accepted = "a table of limits; docs/owners.md lists them" if name == "budget" else accepted
+        accepted = 'tables such as [calendars.berlin] with country = "DE"' if name == "calendars" else accepted
         accepted += ", or forever" if name == "retention" else ""
         raise InvalidConfig(
             f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
@@ -388,6 +399,7 @@ def _checked(settings: Settings) -> Settings:
             raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
     _check_chats(settings.chats)
     check_budget(settings.budget)
+    check_calendars(settings.calendars, settings.calendar, settings.working_days)
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -62,6 +62,8 @@ class OpenKeywords(TypedDict, total=False):
     metrics_port: int | None
     public_url: str | None
     timezone: str | None
+    working_days: str | None
+    calendar: str | None
     tick: Length | None
     lease: Length | None
     batch: int | None
@@ -106,3 +108,4 @@ class OpenKeywords(TypedDict, total=False):
     log_format: Literal["text", "json"] | None
     targets: dict[str, dict[str, Any]] | None
     chats: dict[str, list[str]] | None
+    calendars: dict[str, dict[str, Any]] | None

@@ -87,6 +87,7 @@ CALLS: Final = (
     Call("history"),
     Call("failed"),
     Call("stats"),
+    Call("settings"),
     Call("tail"),
     Call("top", lambda _: ["--once"]),
     Call("cancel", lambda o: [o.tea, o.year, "--reason", "enough"]),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 
 import click
 
+from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import absolute, full
-from wakeful.cli.zone import reader_zone
+from wakeful.cli.zone import ShellZone, own_zone, reader_zone
 from wakeful.clock import SystemClock
+from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
 
@@ -18,7 +21,9 @@ from wakeful.schedule import zone as zone_of
 @click.command("preview", cls=Command)
 @click.argument("when", nargs=-1, required=True)
 @click.option(
-    "--tz", metavar="ZONE", help="The time's IANA zone. Default: the setting `timezone`, then the shell's own."
+    "--tz",
+    metavar="ZONE",
+    help="The time's IANA zone. Default: your own, then the setting `timezone`, then the shell's.",
 )
 @click.option("-n", "count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many fires.")
 def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
@@ -29,8 +34,9 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     """
     zone, text = asked().zone(tz), " ".join(when)
     if asked().server()[0]:
-        found = asked().run(lambda clock: clock.parse(text, timezone=zone.name))
+        found, zone = asked().run(lambda clock: _understood(clock, text, tz, zone))
     else:
+        zone = zone if tz else _own_zone(zone)
         found = parse(text, timezone=zone.name, now=SystemClock().now())
     fires = found.next(count)
     out = asked().output
@@ -42,6 +48,22 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
         fields[f"fire {number}"] = _for_people(fire, found) if out.terminal else both
     fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
     out.record(fields if out.terminal else fields | {"now": utc(found.now)}, _document(found, count))
+
+
+async def _understood(clock: Wakeful, text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
+    own = zone if tz else await own_zone(clock, zone)
+    return await clock.parse(text, timezone=own.name), own
+
+
+def _own_zone(zone: ShellZone) -> ShellZone:
+    """The owner's own zone, where there is a database to look it up in: a preview needs none."""
+    db = asked().settings().db
+    if "://" not in db and not os.path.exists(db):
+        return zone
+    try:
+        return asked().run(lambda clock: own_zone(clock, zone))
+    except (StoreUnavailable, InvalidConfig):
+        return zone
 
 
 def _for_people(fire: datetime, found: Understood) -> str:

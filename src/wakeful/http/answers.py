@@ -11,6 +11,7 @@ from typing import Annotated, Final, Self
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from wakeful.alarm.model import Alarm, Kind
+from wakeful.alarm.owner_settings import OwnerSettingsView
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry
@@ -285,6 +286,12 @@ class PreviewAnswer(Shape, frozen=True, kw_only=True):
     description: str
     next: list[Occurrence]
     remarks: tuple[str, ...]
+    now: datetime
+
+
+class SettingsAnswer(OwnerSettingsView, frozen=True, kw_only=True):
+    """What counts for the caller's alarms. `own`: which of it the caller has set; the rest is the server's."""
+
     now: datetime
 
 

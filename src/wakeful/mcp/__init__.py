@@ -51,9 +51,9 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return listed(
-            offered.values(), timezone=settings.timezone, targets=await _targets_of(service, principal_of, ctx)
-        )
+        owner = await _owner_of(principal_of, ctx)
+        zone = (await service.owner_settings.of(owner)).timezone
+        return listed(offered.values(), timezone=zone, targets=await _targets_of(service, owner))
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -87,11 +87,18 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
     )
 
 
-async def _targets_of(service: Service, principal_of: PrincipalOf, ctx: Context) -> list[str]:
-    """The names of the targets that a caller may use; who is not known is told of the inbox alone."""
+async def _owner_of(principal_of: PrincipalOf, ctx: Context) -> str:
+    """Whose tools these are; empty where that is not known."""
     try:
-        principal = await principal_of(ctx)
-        known = await service.targets.known_to(principal.owner, is_operator=False) if principal.owner else {}
+        return (await principal_of(ctx)).owner
+    except WakefulError:
+        return ""
+
+
+async def _targets_of(service: Service, owner: str) -> list[str]:
+    """The names of the targets that an owner may use; who is not known is told of the inbox alone."""
+    try:
+        known = await service.targets.known_to(owner, is_operator=False) if owner else {}
     except WakefulError:
         known = {}
     return [INBOX, *sorted(name for name in known if name != INBOX)]

@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NoReturn, Self, TypeVar, cast, get_args
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
 
 from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
+from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
 from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
 from wakeful.client import Wakeful
@@ -77,6 +79,10 @@ def needs_the_database(what: str) -> InvalidRequest:
 def _check_none(connection: Any) -> None:
     if connection is not None:
         raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
+
+
+def _settings_of(told: Answered) -> OwnerSettingsView:
+    return msgspec.json.decode(msgspec.json.encode(told), type=OwnerSettingsView)
 
 
 class RemoteService:
@@ -201,6 +207,13 @@ class RemoteWakeful(Wakeful):
     async def _preview(self, when: str, timezone: str = "") -> Answered:
         body = {"when": when, "n": 1} | ({"timezone": timezone} if timezone else {})
         return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
+
+    async def owner_settings(self) -> OwnerSettingsView:
+        return _settings_of(await self._ask("GET", "/v1/settings"))
+
+    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
+        body = {name: said for name, said in asdict(asked).items() if said is not UNSET}
+        return _settings_of(await self._ask("PATCH", "/v1/settings", body=body, repeatable=True))
 
     async def get(self, id: str) -> Alarm:
         return alarm_of(await self._ask("GET", alarm_path(id)), Alarm)

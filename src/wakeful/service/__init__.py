@@ -22,6 +22,7 @@ from wakeful.service.connection_limit import ConnectionLimit
 from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.limits import Limits
+from wakeful.service.owner_settings import OwnerSettingsCache
 from wakeful.service.taken_wake import TakenWake
 from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
 from wakeful.service.targets import TargetRegistry
@@ -72,6 +73,7 @@ class Service:
         self.limits = Limits(store, settings)
         self.budget = Budget(settings.budget)
         self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
+        self.owner_settings = OwnerSettingsCache(store, settings, clock)
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
         self.inbox_signal = InboxSignal()  # rung when a wake goes to an owner's inbox
         self.tasks = Tasks(store, settings, guards=self.limits, now=self.now)

@@ -33,7 +33,8 @@ class LookVerbs(ReportVerbs):
         >>> (await clock.parse("every weekday at 9am")).cron_expr
         '0 9 * * 1-5'
         """
-        return parse(when, timezone=timezone or self.service.settings.timezone, now=await self.service.now())
+        usual = await self.service.owner_settings.of(self.caller.owner)
+        return parse(when, timezone=timezone or usual.timezone, now=await self.service.now())
 
     async def find(
         self,

@@ -34,7 +34,7 @@ async def notes_on(alarms: Alarms, alarm: Alarm, asked: EditRequest | None = Non
     """The notes on an alarm as it is now. `asked`: the request that it has its time from, if that was just made."""
     if alarm.finished:
         return []
-    found = [*_assumed_zone(alarms, alarm, asked), *_moved_times(alarm, asked), *_month_first(asked)]
+    found = [*await _assumed_zone(alarms, alarm, asked), *_moved_times(alarm, asked), *_month_first(asked)]
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
@@ -63,13 +63,20 @@ async def due_notes(alarms: Alarms, target: str = "") -> list[str]:
     return found
 
 
-def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    usual = alarms.service.settings.timezone
-    if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual:
+async def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    if asked is None or asked.timezone or not (asked.when or asked.cron_expr):
+        return []
+    try:
+        own = (await alarms.service.owner_settings.own(alarm.owner_did)).timezone
+    except StoreUnavailable:  # what was done is done: it is told all the same
+        return []
+    usual = own or alarms.service.settings.timezone
+    if alarm.timezone != usual:
         return []
     if asked.when and not _depends_on_zone(asked.when, alarm):
         return []
-    return [f"No timezone was given: the time is in {usual}. Give `timezone` if you meant another."]
+    whose = f"your zone, {own}" if own else usual
+    return [f"No timezone was given: the time is in {whose}. Give `timezone` if you meant another."]
 
 
 def _depends_on_zone(when: str, alarm: Alarm) -> bool:

@@ -29,6 +29,7 @@ from wakeful.service.creating import check_key, draw_all
 from wakeful.service.fetching import FetchVerbs
 from wakeful.service.limits import chained
 from wakeful.service.notes import due_notes, notes_on
+from wakeful.service.owner_settings import defaults_for
 from wakeful.store import Added
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
@@ -137,7 +138,7 @@ class Alarms(FetchVerbs):
                 field="on_conflict",
                 fix="Give return or error.",
             )
-        wanted = self._wanted(asked)
+        wanted = await self._wanted(asked)
         alarm = await self._drawn(wanted, *origin)
         if self.caller.limited:
             await self.service.limits.admit([alarm], now=alarm.created_at)
@@ -160,7 +161,7 @@ class Alarms(FetchVerbs):
         """
 
         async def draw(one: CreateRequest) -> tuple[Wanted, Alarm]:
-            wanted = self._wanted(one)
+            wanted = await self._wanted(one)
             return wanted, await self._drawn(wanted)
 
         alarms = await draw_all(self.service.store, asked, draw)
@@ -194,8 +195,9 @@ class Alarms(FetchVerbs):
             return await self.service.store.similar(alarm, among=SIMILAR_AMONG)
         return None
 
-    def _wanted(self, asked: CreateRequest) -> Wanted:
-        wanted = wanted_alarm(asked, self.service.defaults)
+    async def _wanted(self, asked: CreateRequest) -> Wanted:
+        own = await self.service.owner_settings.of(self.caller.owner)
+        wanted = wanted_alarm(asked, defaults_for(self.service.defaults, own))
         self._check_pace(asked, wanted.fields["policy"])
         return wanted
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from wakeful.errors import InvalidRequest
 from wakeful.service.history import History
-from wakeful.service.looking import LookVerbs
 from wakeful.service.overview import RECENTLY, Overview, overview
+from wakeful.service.owner_settings import SettingsVerbs
 from wakeful.service.why import kind_of
 from wakeful.store import FireQuery, TargetState, Worker
 
@@ -33,7 +33,7 @@ class TargetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""  # why it was paused, or what went wrong
 
 
-class WatchVerbs(LookVerbs):
+class WatchVerbs(SettingsVerbs):
     """The verbs with which one caller watches."""
 
     async def targets(self) -> list[TargetStatus]:
