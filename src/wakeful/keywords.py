@@ -33,6 +33,9 @@ class PolicyKeywords(TypedDict, total=False):
     wakes_per_day: int | None
     cost_per_day: float | None
     at_limit: Literal["defer", "skip"] | None
+    calendar: str | None
+    on_holiday: Literal["skip", "next_working_day", "previous_working_day"] | None
+    working_days: str | None
 
 
 class UpdateKeywords(TypedDict, total=False):

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.schedule.days_off import OnHoliday
 
 Kind = Literal["once", "cron"]
 AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
@@ -23,7 +24,9 @@ CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
 AtLimit = Literal["defer", "skip"]
 Cost = Annotated[float, msgspec.Meta(ge=0)]  # in whatever unit its owner counts
-SkipReason = Literal["missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget"]
+SkipReason = Literal[
+    "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "holiday"
+]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 
@@ -60,6 +63,9 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     wakes_per_day: int | None = None
     cost_per_day: Cost | None = None  # as its reports say
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
+    calendar: str = ""  # whose holidays a series keeps; empty: none
+    on_holiday: OnHoliday | None = None  # None: skip, where there is a calendar
+    working_days: str = ""  # where occurrences are moved to; empty: mon-fri
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
 
 

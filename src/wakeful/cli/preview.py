@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime
 
 import click
 
+from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.app import Wakeful
+from wakeful.calendars import Calendars
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import absolute, full
-from wakeful.cli.zone import ShellZone, own_zone, reader_zone
+from wakeful.cli.zone import OWN_ZONE, ShellZone, own_zone, reader_zone
 from wakeful.clock import SystemClock
+from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
+from wakeful.service.holidays import as_said, calendar_meant
 
 
 @click.command("preview", cls=Command)
@@ -36,8 +41,7 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     if asked().server()[0]:
         found, zone = asked().run(lambda clock: _understood(clock, text, tz, zone))
     else:
-        zone = zone if tz else _own_zone(zone)
-        found = parse(text, timezone=zone.name, now=SystemClock().now())
+        found, zone = _understood_here(text, tz, zone)
     fires = found.next(count)
     out = asked().output
     fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr}
@@ -46,6 +50,8 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     for number, fire in enumerate(fires, 1):
         both = f"{local(fire, found.timezone)} = {utc(fire)}"
         fields[f"fire {number}"] = _for_people(fire, found) if out.terminal else both
+    for number, (moment, holiday) in enumerate(found.skipped(count), 1):
+        fields[f"skipped {number}"] = f"{local(moment, found.timezone)} ({holiday})"
     fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
     out.record(fields if out.terminal else fields | {"now": utc(found.now)}, _document(found, count))
 
@@ -55,21 +61,40 @@ async def _understood(clock: Wakeful, text: str, tz: str | None, zone: ShellZone
     return await clock.parse(text, timezone=own.name), own
 
 
-def _own_zone(zone: ShellZone) -> ShellZone:
-    """The owner's own zone, where there is a database to look it up in: a preview needs none."""
-    db = asked().settings().db
-    if "://" not in db and not os.path.exists(db):
-        return zone
+def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
+    settings = asked().settings()
+    own = _own_settings(settings)
+    if not tz and own.timezone:
+        zone = ShellZone(own.timezone, OWN_ZONE)
+    usual = effective(own, of_server(settings))
+    said, skips_holidays = as_said(text, usual)
+    found = parse(said or "", timezone=zone.name, now=SystemClock().now())
+    if skips_holidays:
+        Calendars(settings.calendars)
+        found = replace(found, calendar=calendar_meant(usual, settings, "when"))
+    return found, zone
+
+
+def _own_settings(settings: Settings) -> OwnerSettings:
+    """The owner's own, where there is a database to look them up in: a preview needs none."""
+    if "://" not in settings.db and not os.path.exists(settings.db):
+        return OwnerSettings()
     try:
-        return asked().run(lambda clock: own_zone(clock, zone))
+        found = asked().run(lambda clock: clock.owner_settings())
     except (StoreUnavailable, InvalidConfig):
-        return zone
+        return OwnerSettings()
+    return OwnerSettings(**{name: getattr(found, name) for name in found.own})
 
 
 def _for_people(fire: datetime, found: Understood) -> str:
     """In the zone that was asked about; where the reader has another, by the reader's clock as well."""
     said, here = full(fire, found.now, zone_of(found.timezone)), reader_zone()
     return said if here == found.timezone else f"{said} = {absolute(fire, found.now, zone_of(here))} {here}"
+
+
+def _skipped(found: Understood, count: int) -> list[dict[str, object]]:
+    zone = found.timezone
+    return [{"local": local(at, zone), "utc": at, "holiday": holiday} for at, holiday in found.skipped(count)]
 
 
 def _document(found: Understood, count: int) -> dict[str, object]:
@@ -79,6 +104,7 @@ def _document(found: Understood, count: int) -> dict[str, object]:
         "timezone": found.timezone,
         **({"cron_expr": found.cron_expr} if found.cron_expr else {"fire_at": found.fire_at}),
         "next": [{"local": local(fire, found.timezone), "utc": fire} for fire in found.next(count)],
+        **({"skipped": _skipped(found, count)} if found.calendar else {}),
         "remarks": found.remarks,
         "now": found.now,
     }

@@ -14,6 +14,7 @@ from wakeful.schedule import zone
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
 
+OWN_ZONE: Final = "your own zone"
 _UTC: Final = ("", "UTC0", "GMT", "GMT0", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Universal", "Etc/Universal")
 _FOLDER: Final = "zoneinfo/"
 
@@ -39,7 +40,7 @@ async def own_zone(clock: Wakeful, otherwise: ShellZone) -> ShellZone:
         found = await clock.owner_settings()
     except NotFound:  # a server of an earlier version
         return otherwise
-    return ShellZone(found.timezone, "your own zone") if "timezone" in found.own else otherwise
+    return ShellZone(found.timezone, OWN_ZONE) if "timezone" in found.own else otherwise
 
 
 def reader_zone() -> str:

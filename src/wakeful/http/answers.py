@@ -276,6 +276,12 @@ class Occurrence(Shape, frozen=True, kw_only=True):
     local: datetime
 
 
+class SkippedOccurrence(Occurrence, frozen=True, kw_only=True):
+    """One moment that is left out, and the holiday it falls on."""
+
+    holiday: str
+
+
 class PreviewAnswer(Shape, frozen=True, kw_only=True):
     """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone."""
 
@@ -285,6 +291,8 @@ class PreviewAnswer(Shape, frozen=True, kw_only=True):
     timezone: str
     description: str
     next: list[Occurrence]
+    skipped: list[SkippedOccurrence] | UnsetType = UNSET
+    calendar: Text = UNSET
     remarks: tuple[str, ...]
     now: datetime
 

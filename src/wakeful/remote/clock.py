@@ -49,6 +49,7 @@ from wakeful.remote.decoding import (
 from wakeful.remote.events import followed
 from wakeful.remote.serving import InboxWorker
 from wakeful.schedule import Understood
+from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
 from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, TakenWake, Why
 from wakeful.service.cancelling import Cancelled
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
@@ -65,6 +66,7 @@ PAGE: Final = 500
 FETCHED_AT_ONCE: Final = 100
 LONGEST_WAIT: Final = 60.0
 REMEMBERED: Final = 1000
+PREVIEWED: Final = 100
 _LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics", "caller")
 
 
@@ -79,6 +81,11 @@ def needs_the_database(what: str) -> InvalidRequest:
 def _check_none(connection: Any) -> None:
     if connection is not None:
         raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
+
+
+def _left_out(told: Answered) -> tuple[tuple[datetime, str], ...]:
+    several = value(told, "skipped", list[Answered]) if "skipped" in told else []
+    return tuple((value(one, "utc", datetime), value(one, "holiday", str)) for one in several)
 
 
 def _settings_of(told: Answered) -> OwnerSettingsView:
@@ -202,10 +209,14 @@ class RemoteWakeful(Wakeful):
             description=value(told, "description", str),
             now=value(told, "now", datetime),
             _remarks=tuple(value(told, "remarks", list[str])),
+            skips_holidays="calendar" in told,
+            calendar=value(told, "calendar", str) if "calendar" in told else "",
+            left_out=_left_out(told),
         )
 
     async def _preview(self, when: str, timezone: str = "") -> Answered:
-        body = {"when": when, "n": 1} | ({"timezone": timezone} if timezone else {})
+        n = PREVIEWED if without_holidays(with_working_days(when))[1] else 1  # what is left out only the server knows
+        body = {"when": when, "n": n} | ({"timezone": timezone} if timezone else {})
         return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
 
     async def owner_settings(self) -> OwnerSettingsView:

@@ -34,10 +34,11 @@ from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.relative_moments import said_moment
-from wakeful.alarm.request import EditRequest, moment, request_of, span, wanted_change
+from wakeful.alarm.request import EditRequest, moment, request_of, span
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
 from wakeful.service.caller import Caller
+from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_backoff, check_edit
 from wakeful.service.resolving import is_id, resolve
 from wakeful.store import FireQuery
@@ -135,7 +136,7 @@ class ChangeVerbs:
         """
         if connection is not None:
             return await (await self._within(connection)).edit(id, asked, version=version)
-        wanted = wanted_change(asked, self.service.defaults.policy)
+        wanted = await wanted_edit(self, id, asked)
         said = wanted.fields
         self._check_pace(asked, replace(self.service.defaults.policy, **wanted.policy))
         if "target" in said or "conversation_id" in said:

@@ -10,8 +10,9 @@ import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeful.alarm import Alarm
+from wakeful.alarm import Alarm, coming
 from wakeful.alarm.budget import wake_notes
+from wakeful.alarm.holidays import holiday_at, holiday_problem
 from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
 from wakeful.schedule import is_interval, parse, zone
@@ -38,6 +39,7 @@ async def notes_on(alarms: Alarms, alarm: Alarm, asked: EditRequest | None = Non
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
+        found += _holiday_notes(alarm)
         found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
     try:
         if not await alarms.service.targets.is_served(alarm.target):
@@ -77,6 +79,19 @@ async def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None)
         return []
     whose = f"your zone, {own}" if own else usual
     return [f"No timezone was given: the time is in {whose}. Give `timezone` if you meant another."]
+
+
+def _holiday_notes(alarm: Alarm) -> list[str]:
+    """Whose holidays a series keeps is said where its next fire falls on one, or where they are not known."""
+    if problem := holiday_problem(alarm):
+        return [f"It fires on holidays too: {problem}."]
+    if not (name := holiday_at(alarm, alarm.occurrence_at)):
+        return []
+    then = next(coming(alarm), None)
+    after = (
+        f"it fires next at {then.astimezone(zone(alarm.timezone)).isoformat()}" if then else "no fire comes after it"
+    )
+    return [f"{alarm.occurrence_at.astimezone(zone(alarm.timezone)).date()} is a holiday ({name}): {after}."]
 
 
 def _depends_on_zone(when: str, alarm: Alarm) -> bool:

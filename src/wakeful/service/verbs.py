@@ -27,6 +27,7 @@ from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulErr
 from wakeful.keywords import PolicyKeywords
 from wakeful.service.creating import check_key, draw_all
 from wakeful.service.fetching import FetchVerbs
+from wakeful.service.holidays import as_said, with_holidays
 from wakeful.service.limits import chained
 from wakeful.service.notes import due_notes, notes_on
 from wakeful.service.owner_settings import defaults_for
@@ -197,7 +198,12 @@ class Alarms(FetchVerbs):
 
     async def _wanted(self, asked: CreateRequest) -> Wanted:
         own = await self.service.owner_settings.of(self.caller.owner)
+        when, skips_holidays = as_said(asked.when, own)
+        asked = asked if when == asked.when else replace(asked, when=when)
         wanted = wanted_alarm(asked, defaults_for(self.service.defaults, own))
+        said = wanted.fields["policy"]
+        policy = with_holidays(said, said=skips_holidays, own=own, settings=self.service.settings)
+        wanted = wanted if policy is said else replace(wanted, fields={**wanted.fields, "policy": policy})
         self._check_pace(asked, wanted.fields["policy"])
         return wanted
 

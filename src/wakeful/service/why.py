@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
 from wakeful.alarm.budget import DEFERRED
+from wakeful.alarm.holidays import holiday_at
 from wakeful.store import TargetState, Worker
 
 LATELY: Final = timedelta(hours=2)  # how far back an owner's fires are looked at for what holds an alarm up
@@ -26,6 +27,7 @@ _SKIPPED: Final = {
     "cancelled": "the alarm was cancelled while the wake waited in the inbox",
     "requested": "somebody asked for it",
     "budget": "a budget was used up",
+    "holiday": "it fell on a holiday",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
@@ -129,7 +131,7 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
                 f"Its fire of {_at(alarm.occurrence_at)} failed {alarm.failure_count} times ({alarm.last_error}); "
                 f"it is tried again at {_at(alarm.next_fire_at)}."
             )
-        return f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}.{_then(alarm)}"
+        return _ahead(alarm, now)
     late = _span(now - alarm.next_fire_at)
     if alarm.is_leased(now, lease):
         return f"A worker took it at {_at(alarm.claimed_at)} and is delivering it now."
@@ -148,6 +150,12 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
             f"It has been due for {late}: {_silence(alarm, now)}; what was in its hands is tried again one at a time."
         )
     return f"It has been due for {late} and is about to be delivered: others of its target are ahead of it."
+
+
+def _ahead(alarm: Alarm, now: datetime) -> str:
+    if name := holiday_at(alarm, alarm.occurrence_at):
+        return f"Its fire of {_at(alarm.next_fire_at)} falls on a holiday ({name}) and is skipped.{_then(alarm)}"
+    return f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}.{_then(alarm)}"
 
 
 def is_put_back(alarm: Alarm, now: datetime) -> bool:
@@ -194,7 +202,8 @@ def _fire(fire: Fire) -> str:
             return f"The fire of {when} was {fire.result}."
         case "skipped":
             run = f" and {fire.count - 1} more through {_at(fire.through)}" if fire.count > 1 else ""
-            return f"The fire of {when}{run} was skipped: {_SKIPPED.get(fire.reason, fire.reason)}."
+            why = f"{_SKIPPED.get(fire.reason, fire.reason)}{_because(_holiday(fire))}"
+            return f"The fire of {when}{run} was skipped: {why}."
         case "failed":
             return f"The fire of {when} failed: {fire.last_error}; {_FAILED.get(fire.reason, fire.reason)}."
         case "timed_out":
@@ -210,6 +219,10 @@ def _fire(fire: Fire) -> str:
             return f"The fire of {when} was {fire.status}{_lateness(fire)}."
 
 
+def _holiday(fire: Fire) -> str:
+    return fire.result if fire.reason == "holiday" else ""
+
+
 def _lateness(fire: Fire) -> str:
     if fire.started_at is None or fire.started_at - fire.scheduled_for < timedelta(seconds=1):
         return " on time"
@@ -217,7 +230,9 @@ def _lateness(fire: Fire) -> str:
 
 
 def _then(alarm: Alarm) -> str:
-    _, *later = islice(coming(alarm), 3)
+    later = list(islice(coming(alarm), 3))
+    if later[:1] == [alarm.next_fire_at]:
+        later = later[1:]
     then = f" After that at {_at(later[0])}." if later else ""
     if alarm.kind == "once" or len(later) > 1:
         return then
