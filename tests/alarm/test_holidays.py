@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from tests.alarm.world import BROKEN, DAY, DONE, HOUR, MINUTE, World, alarm, at
-from wakeful.alarm import Policy, coming
+from wakeful.alarm import Policy, begin, coming
 from wakeful.alarm.holidays import HOLIDAYS_UNKNOWN
 from wakeful.alarm.request import PolicyRequest
 from wakeful.schedule import days_off, schedule
@@ -213,10 +213,12 @@ def test_a_day_that_became_a_holiday_after_it_was_planned_is_moved_then(office: 
 def test_what_fired_on_a_holiday_since_nobody_knew_does_not_come_again(office: Days) -> None:
     office.problem = "gone"
     world = series("0 9 * * 2", on_holiday=NEXT)
-    assert world.attempt(DONE)
-    assert world.fires[at(24 + 9)].status == "completed"
-    office.problem = ""
-    assert fired(world, at(8 * 24 + 12)) == [at(8 * 24 + 9)]
+    now = world.alarm.next_fire_at
+    assert begin(world.claim(now), None, now=now) is None
+    office.problem = ""  # it is back before the attempt ends
+    world.settle(DONE, now, now + MINUTE)
+    assert world.rows == [(at(24 + 9), "completed", "")]
+    assert world.alarm.occurrence_at == at(8 * 24 + 9)
 
 
 def test_an_edit_takes_the_holidays_up_or_leaves_them(office: Days) -> None:

@@ -76,6 +76,8 @@ async def test_a_phrase_leaves_public_holidays_out(store: Store, clock: ManualCl
     alarm = await me.set(when, "x")
     assert (alarm.cron_expr, alarm.policy.calendar, alarm.policy.on_holiday) == ("0 9 * * *", "berlin", "skip")
     assert [at.day for at, _ in await me.agenda(hours=24 * 5)] == [24, 27, 28]
+    notes = await me.notes(alarm, wakeful.CreateRequest(wake_message="x", when=when))
+    assert "What falls on a holiday of the calendar 'berlin' is skipped." in notes
 
 
 async def test_it_is_skipped_on_record_and_why_says_so(store: Store, clock: ManualClock) -> None:

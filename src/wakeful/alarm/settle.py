@@ -100,7 +100,7 @@ def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
 def _on_holiday(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
     """Skip what falls on a holiday, with what else is overdue on that day, or move it to the day it comes on instead.
 
-    What was tried already goes on, and so does what its owner put on that day: a snooze is no occurrence of the series.
+    What was tried already goes on, and so does what its owner put on that day: a snooze is not an occurrence.
     """
     name = holiday_at(alarm, alarm.occurrence_at)
     if not name or alarm.failure_count > 0 or (fire is not None and fire.status not in STEPPED_OVER):

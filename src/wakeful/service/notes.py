@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeful.alarm import Alarm, coming
 from wakeful.alarm.budget import wake_notes
-from wakeful.alarm.holidays import holiday_at, holiday_problem
+from wakeful.alarm.holidays import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
 from wakeful.schedule import is_interval, parse, zone
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from wakeful.service.verbs import Alarms
 
 _SLASHES: Final = re.compile(r"\b([0-9]{1,2})/([0-9]{1,2})\b")
+_ON_HOLIDAY: Final = {
+    "skip": "is skipped",
+    "next_working_day": "fires on the next working day",
+    "previous_working_day": "fires on the working day before",
+}
 DUE_LOOKED_AT: Final = 100
 _WEIGHT: Final = 1_000_000  # characters of rows that are read for it
 _MS: Final = timedelta(milliseconds=1)
@@ -39,7 +44,7 @@ async def notes_on(alarms: Alarms, alarm: Alarm, asked: EditRequest | None = Non
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
-        found += _holiday_notes(alarm)
+        found += _holiday_notes(alarm, asked)
         found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
     try:
         if not await alarms.service.targets.is_served(alarm.target):
@@ -81,10 +86,21 @@ async def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None)
     return [f"No timezone was given: the time is in {whose}. Give `timezone` if you meant another."]
 
 
-def _holiday_notes(alarm: Alarm) -> list[str]:
-    """Whose holidays a series keeps is said where its next fire falls on one, or where they are not known."""
+def _holiday_notes(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    """Whose holidays a series keeps is said when it is set, where its next fire is one, or where they are not known."""
     if problem := holiday_problem(alarm):
         return [f"It fires on holidays too: {problem}."]
+    return [*_whose_holidays(alarm, asked), *_next_holiday(alarm)]
+
+
+def _whose_holidays(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    if asked is None or not keeps_holidays(alarm):
+        return []
+    how = _ON_HOLIDAY[alarm.policy.on_holiday or "skip"]
+    return [f"What falls on a holiday of the calendar {alarm.policy.calendar!r} {how}."]
+
+
+def _next_holiday(alarm: Alarm) -> list[str]:
     if not (name := holiday_at(alarm, alarm.occurrence_at)):
         return []
     then = next(coming(alarm), None)
