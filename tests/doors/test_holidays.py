@@ -20,19 +20,20 @@ BERLIN = {"berlin": CalendarSettings(country="DE", subdivision="BE")}
 
 async def test_a_preview_over_http_and_from_elsewhere_shows_what_is_left_out(tmp_path: Path) -> None:
     async with serving(db=str(tmp_path / "w.db"), calendars=BERLIN) as visit:
-        asked = {"when": "every day at 9am except public holidays", "timezone": "Europe/Berlin", "n": 100}
+        when = "every day at 9am except public holidays"
+        asked = {"when": when, "timezone": "Europe/Berlin", "n": 100}
         told = (await visit("POST", "/v1/preview", asked)).json
         assert told["calendar"] == "berlin"
         assert told["skipped"]
         assert {one["holiday"] for one in told["skipped"]} & {"Christmas Day", "Easter Monday", "Labor Day"}
         assert not {one["utc"] for one in told["skipped"]} & {one["utc"] for one in told["next"]}
         async with wakeful.open(visit.url) as elsewhere:
-            found = await elsewhere.parse(asked["when"], timezone="Europe/Berlin")
-            here = await visit.clock.parse(asked["when"], timezone="Europe/Berlin")
+            found = await elsewhere.parse(when, timezone="Europe/Berlin")
+            here = await visit.clock.parse(when, timezone="Europe/Berlin")
             assert (found.next(90), found.skipped(90)) == (here.next(90), here.skipped(90))
         plain = (await visit("POST", "/v1/preview", {"when": "every day at 9am"})).json
         assert "skipped" not in plain
-        alarm = await visit.set(when=asked["when"])
+        alarm = await visit.set(when=when)
         assert alarm["policy"] == {"calendar": "berlin", "on_holiday": "skip"}
 
 

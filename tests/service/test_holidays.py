@@ -139,13 +139,13 @@ async def test_a_preview_shows_what_is_left_out(store: Store, clock: ManualClock
 @pytest.mark.parametrize("what", ["when", "policy.on_holiday", "policy.calendar"])
 async def test_without_a_calendar_it_is_refused_with_what_to_do(store: Store, clock: ManualClock, what: str) -> None:
     me = ada(store, clock, calendars={})
-    asked: dict[str, Any] = {
+    asked: dict[str, dict[str, Any]] = {
         "when": {"when": "every day at 9am except public holidays"},
         "policy.on_holiday": {"when": "every day at 9am", "policy": {"on_holiday": "skip"}},
         "policy.calendar": {"when": "every day at 9am", "policy": {"calendar": "berlin"}},
-    }[what]
+    }
     with pytest.raises(InvalidRequest, match=r"\[calendars\.") as refused:
-        await me.set(wake_message="x", **asked)
+        await me.set(wake_message="x", **asked[what])
     assert refused.value.field == what
     assert await me.find() == []
 

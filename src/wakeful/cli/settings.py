@@ -17,9 +17,10 @@ from wakeful.cli.context import Command, asked
 @click.option("--working-days", metavar="DAYS", help="The days you work on, such as mon-fri or sun-thu.")
 @click.option("--calendar", metavar="NAME", help="The calendar whose holidays you have; the operator names them.")
 def settings_command(**given: str | None) -> None:
-    """Show or change what counts for all of an owner's alarms to come.
+    """Show or change your own zone, working days and calendar.
 
-    With no option it shows them. An empty text takes back what the server has.
+    They count for all alarms to come that do not say; with no option they are shown.
+    An empty text takes back what the server has.
 
     \b
       wakeful settings --timezone Europe/Berlin
