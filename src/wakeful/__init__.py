@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wakeful.alarm import Alarm, Fire, Policy, Wake
     from wakeful.alarm.arguments import When
     from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
+    from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
     from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, PolicyRequest, ReportRequest
     from wakeful.app import Wakeful, open, open_sync
     from wakeful.errors import (
@@ -54,6 +55,8 @@ _HOMES = {
     "FireStatus": "alarm.model",
     "Kind": "alarm.model",
     "CreateRequest": "alarm.request",
+    "OwnerSettingsView": "alarm.owner_settings",
+    "SettingsRequest": "alarm.owner_settings",
     "EditRequest": "alarm.request",
     "OnConflict": "alarm.request",
     "PolicyRequest": "alarm.request",
@@ -122,12 +125,14 @@ __all__ = [
     "NotFound",
     "OnConflict",
     "OpenKeywords",
+    "OwnerSettingsView",
     "Pending",
     "Policy",
     "PolicyKeywords",
     "PolicyRequest",
     "RemoteWakeful",
     "ReportRequest",
+    "SettingsRequest",
     "Snooze",
     "StaleVersion",
     "Stats",

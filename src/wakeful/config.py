@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wakeful.config_budget import BudgetSettings, check_budget
+from wakeful.config_calendars import CalendarSettings, check_calendars
 from wakeful.config_checks import CheckSettings, check_checks
 from wakeful.config_numbers import check_numbers
 from wakeful.config_secrets import FILE_SUFFIX, Elsewhere, refers, without_values
@@ -51,7 +52,7 @@ TARGET_KINDS: Final = {
 Seconds = timedelta
 FOREVER: Final = timedelta.max
 EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
-TABLES: Final = ("budget", "checks", "chats", "targets")  # settings that no variable can hold
+TABLES: Final = ("budget", "calendars", "checks", "chats", "targets")  # settings that no variable can hold
 
 
 def _about(text: str) -> Meta:
@@ -75,6 +76,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = ""
     owner: Annotated[str, _about("The owner for the command line and the library, unless one is given.")] = "local"
     timezone: Annotated[str, _about("The IANA time zone for times given without one.")] = "UTC"
+    working_days: Annotated[str, _about("The days people work on, such as `mon-fri` or `sun-thu`.")] = "mon-fri"
+    calendar: Annotated[
+        str, _about("The calendar that is meant by public holidays, where an owner has not named another.")
+    ] = ""
     tick: Annotated[Seconds, _about("The longest a dispatcher sleeps, and what a lost hint costs.")] = timedelta(
         seconds=1
     )
@@ -183,6 +188,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     chats: Annotated[
         dict[str, list[str]],
         _about("`[chats]`: the chats each owner may write to; without it, any owner may write to any chat."),
+    ] = {}
+
+    calendars: Annotated[
+        dict[str, CalendarSettings],
+        _about("`[calendars.NAME]` tables: the holidays of a country, or of an iCalendar file; see when.md."),
     ] = {}
 
     def kept_since(self, now: datetime) -> datetime | None:
@@ -384,6 +394,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
         accepted = 'lists of chats by owner, such as ada = ["123@g.us"]' if name == "chats" else accepted
         accepted = "a table of limits; docs/owners.md lists them" if name == "budget" else accepted
         accepted = "tables with url or sql; docs/conditions.md lists their settings" if name == "checks" else accepted
+        accepted = 'tables such as [calendars.berlin] with country = "DE"' if name == "calendars" else accepted
         accepted += ", or forever" if name == "retention" else ""
         raise InvalidConfig(
             f"{where}: {value!r} is not accepted ({error})", field=name, fix=f"Give {accepted}."
@@ -402,6 +413,7 @@ def _checked(settings: Settings) -> Settings:
     _check_chats(settings.chats)
     check_budget(settings.budget)
     check_checks(settings.checks)
+    check_calendars(settings.calendars, settings.calendar, settings.working_days)
     try:
         ZoneInfo(settings.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

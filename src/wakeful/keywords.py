@@ -36,6 +36,9 @@ class PolicyKeywords(TypedDict, total=False):
     only_if: str | None
     unless: str | None
     or_when: str | None
+    calendar: str | None
+    on_holiday: Literal["skip", "next_working_day", "previous_working_day"] | None
+    working_days: str | None
 
 
 class UpdateKeywords(TypedDict, total=False):
@@ -65,6 +68,8 @@ class OpenKeywords(TypedDict, total=False):
     metrics_port: int | None
     public_url: str | None
     timezone: str | None
+    working_days: str | None
+    calendar: str | None
     tick: Length | None
     lease: Length | None
     batch: int | None
@@ -112,3 +117,4 @@ class OpenKeywords(TypedDict, total=False):
     targets: dict[str, dict[str, Any]] | None
     checks: dict[str, dict[str, Any]] | None
     chats: dict[str, list[str]] | None
+    calendars: dict[str, dict[str, Any]] | None

@@ -26,6 +26,7 @@ _SHORT: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 # Only these words become labels: others could come from whoever sends a request, and never end.
 _REASONS: Final = frozenset(
     {"", "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "unchanged"}
+    | {"holiday"}
     | {"reported", "late", "refused", "exhausted", "worker died", "broken", "unreported"}
 )
 _DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})

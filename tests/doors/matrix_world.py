@@ -112,6 +112,7 @@ CALLS: Final = (
     Call("failed"),
     Call("stats"),
     Call("budget", lambda o: [o.tea]),
+    Call("settings"),
     Call("tail"),
     Call("top", lambda _: ["--once"]),
     Call("signal", lambda _: ["year-is-over", "--payload", '{"page": 3}']),

@@ -26,6 +26,7 @@ from tests.acting import Draft, acting, keep
 from tests.dashboard.world import Person
 from tests.databases import database_of
 from wakeful.alarm import Alarm, users_of
+from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.request import PolicyRequest
 from wakeful.dashboard.actions import ON_ALARM
 from wakeful.dashboard.choosing import ALARM_FILTERS as LIST_FILTERS
@@ -61,6 +62,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/v1/alarms/batch"): {"alarms": [{"wake_message": "mine", "when": "in 1 hour", "idempotency_key": "k"}]},
     ("patch", "/v1/alarms/{id}"): {"label": "taken"},
     ("post", "/v1/alarms/{id}/snooze"): {"for": "1h"},
+    ("patch", "/v1/settings"): {"timezone": "Asia/Tokyo"},
     ("post", "/v1/auth/verify"): {
         "did": GOOD["did"],
         "public_key": "0123456789abcdef" * 4,
@@ -117,6 +119,7 @@ class World(Struct):
             await store.events(owner="ada", limit=500),
             [token for token in await store.tokens() if token.owner_did == "ada"],
             [task for task in await store.tasks.find() if task.owner == "ada"],
+            await store.owner_settings.get("ada"),
         )
 
     def check(self, text: str, what: Any, *, given: bool) -> None:
@@ -148,6 +151,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         async with asyncio.timeout(20):
             while not await store_of(visit.clock).find(AlarmQuery(owner="ada", label=task.id)):
                 pass  # until a dispatcher has seen the task
+        await store_of(visit.clock).owner_settings.put("ada", OwnerSettings(timezone="Asia/Tokyo", calendar=SECRET))
         await visit.token("ada")
         revoked = await visit.token("eve")
         id = revoked["authorization"].split("_")[1]

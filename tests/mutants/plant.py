@@ -243,6 +243,42 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
     "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),
+    "holidays are not kept": Source(
+        "wakeful.alarm.settle", "name = holiday_at(alarm, alarm.occurrence_at)", 'name = ""'
+    ),
+    "a holiday skips the days after it": Source(
+        "wakeful.alarm.settle", "min(now, end_of_day(alarm, alarm.occurrence_at))", "now"
+    ),
+    "a snooze is skipped on a holiday": Source(
+        "wakeful.alarm.settle", "if said_schedule(alarm).after(before) != alarm.occurrence_at:", "if False:"
+    ),
+    "nobody hears that holidays are not known": Source(
+        "wakeful.alarm.settle", "events=(*change.events, *unknown)", "events=change.events"
+    ),
+    "a calendar that cannot be read silences": Source(
+        "wakeful.alarm.holidays",
+        'if days is None or days.problem:\n        return ""',
+        'if days is None:\n        return ""',
+    ),
+    "what fired on a holiday comes again": Source(
+        "wakeful.schedule.days_off", "if found != self._fired or moment < self._fired:", "if True:"
+    ),
+    "a day gets the fires of two": Source(
+        "wakeful.schedule.days_off", "if to is None or self._has(to):", "if to is None:"
+    ),
+    "a calendar silences alarms unasked": Source(
+        "wakeful.service.holidays",
+        "if not said and not policy.calendar and policy.on_holiday is None:",
+        "if not said and not own.calendar and policy.on_holiday is None:",
+    ),
+    "an owner's settings are everyone's": Source(
+        "wakeful.service.owner_settings",
+        "known = self._known.get(owner)",
+        "known = next(iter(self._known.values()), None)",
+    ),
+    "an owner's settings are read once and for all": Source(
+        "wakeful.service.owner_settings", "known is not None and now - known[0] < GOOD_FOR:", "known is not None:"
+    ),
     "one wake more than the budget": Source(
         "wakeful.alarm.budget", "by_wakes = 0 < self.wakes <= used.wakes", "by_wakes = 0 < self.wakes < used.wakes"
     ),

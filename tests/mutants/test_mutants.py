@@ -43,6 +43,7 @@ CHECKS = "tests/alarm/test_checks.py::"
 GATE = "tests/dispatcher/test_gate.py::"
 SEEN = CONFORMANCE + "TestChecks::test_a_value_is_kept_with_its_change_and_only_then[{}]"
 HEARD = CONFORMANCE + "TestSignals::test_another_owner_s_are_not[{}]"
+HOLIDAYS = "tests/alarm/test_holidays.py::"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 SAFETY = "tests/dashboard/test_safety.py::"
@@ -191,6 +192,24 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a signal is a wake that was already": [SIGNALS + "test_two_signals_in_one_millisecond_are_two_fires"],
     "everybody hears a signal, sqlite": [HEARD.format("sqlite")],
     "everybody hears a signal, postgres": [HEARD.format("postgres")],
+    "holidays are not kept": [HOLIDAYS + "test_what_falls_on_a_holiday_is_skipped_on_record"],
+    "a holiday skips the days after it": [HOLIDAYS + "test_after_downtime_only_the_holiday_is_skipped_as_one"],
+    "a snooze is skipped on a holiday": [HOLIDAYS + "test_a_single_moment_and_a_snooze_are_delivered_on_a_holiday"],
+    "nobody hears that holidays are not known": [HOLIDAYS + "test_a_calendar_that_cannot_be_read_silences_nothing"],
+    "a calendar that cannot be read silences": [HOLIDAYS + "test_a_calendar_that_cannot_be_read_silences_nothing"],
+    "what fired on a holiday comes again": [
+        HOLIDAYS + "test_what_fired_on_a_holiday_since_nobody_knew_does_not_come_again"
+    ],
+    "a day gets the fires of two": [HOLIDAYS + "test_days_are_moved_one_to_one"],
+    "a calendar silences alarms unasked": [
+        "tests/service/test_holidays.py::test_of_several_calendars_the_owners_counts_then_the_servers[sqlite]"
+    ],
+    "an owner's settings are everyone's": [
+        "tests/service/test_owner_settings.py::test_a_zone_counts_for_every_alarm_that_names_none[sqlite]"
+    ],
+    "an owner's settings are read once and for all": [
+        "tests/service/test_owner_settings.py::test_another_process_sees_a_change_within_seconds[sqlite]"
+    ],
     "one wake more than the budget": [BUDGET + "test_the_limit_is_let_through_and_not_one_more_until_the_hour_is_over"],
     "a cost has no limit": [RUNAWAYS + "test_cost_that_is_reported_stops_wakes_until_the_next_day[sqlite]"],
     "a chain has no budget": [RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"],

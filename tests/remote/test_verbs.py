@@ -21,7 +21,7 @@ from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms
 
 # These only say another verb in another way: what they call is what a remote clock has of its own.
-DERIVED = {"set", "update", "completed", "delivery_failed", "working"}
+DERIVED = {"set", "update", "completed", "delivery_failed", "working", "set_owner_settings"}
 VERBS = sorted(name for name, _ in inspect.getmembers(Alarms, inspect.isfunction) if not name.startswith("_"))
 # Of an alarm the wire does not have what only a dispatcher needs, nor when it was changed.
 NOT_SENT = ("claimed_at", "claim", "unsettled", "awaiting", "failed_in_a_row", "updated_at", "occurrence_at")

@@ -87,6 +87,8 @@ def _setting(name: str) -> str:
     kind = plain_type(name)
     if isinstance(kind, type) and issubclass(kind, Struct):  # a table of the file
         return "dict[str, Any] | None"
+    if any(isinstance(one, type) and issubclass(one, Struct) for one in get_args(kind)):  # several, by their names
+        return "dict[str, dict[str, Any]] | None"
     return "Length | None" if kind is timedelta else f"{_name(kind)} | None"
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import fields
 
 from wakeful.alarm.model import DEFAULT_POLICY, Policy
 from wakeful.config import Settings
+
+_OF_HOLIDAYS: Final = frozenset({"calendar", "working_days"})
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -31,9 +33,14 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 
 def default_policy(settings: Settings) -> Policy:
-    """Every field of a policy that is a setting too; 0 stands for none where there may be none."""
+    """Every field of a policy that is a setting too; 0 stands for none where there may be none.
+
+    Not the calendar: which holidays are meant is a setting, but only an alarm says that it keeps them.
+    """
     said: dict[str, Any] = {
-        field.name: getattr(settings, field.name) for field in fields(Policy) if hasattr(settings, field.name)
+        field.name: getattr(settings, field.name)
+        for field in fields(Policy)
+        if hasattr(settings, field.name) and field.name not in _OF_HOLIDAYS
     }
     plain: dict[str, Any] = {
         name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in said.items()

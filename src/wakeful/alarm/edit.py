@@ -262,7 +262,8 @@ def _names_a_moment(said: GivenTime) -> bool:
 
 def _bounds(alarm: Alarm) -> tuple[Any, ...]:
     policy = alarm.policy
-    return alarm.timezone, policy.starts_at, policy.ends_at, policy.max_fires, policy.jitter
+    holidays = (policy.calendar, policy.on_holiday, policy.working_days)
+    return alarm.timezone, policy.starts_at, policy.ends_at, policy.max_fires, policy.jitter, holidays
 
 
 def _replan(

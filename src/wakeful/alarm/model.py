@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.schedule.days_off import OnHoliday
 
 Kind = Literal["once", "cron"]
 AlarmStatus = Literal["active", "paused", "fired", "failed", "cancelled"]
@@ -24,7 +25,16 @@ Overlap = Literal["skip", "allow"]
 AtLimit = Literal["defer", "skip"]
 Cost = Annotated[float, msgspec.Meta(ge=0)]  # in whatever unit its owner counts
 SkipReason = Literal[
-    "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "unchanged"
+    "missed",
+    "overlap",
+    "expired",
+    "paused",
+    "superseded",
+    "cancelled",
+    "requested",
+    "budget",
+    "unchanged",
+    "holiday",
 ]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
@@ -78,6 +88,9 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     only_if: str | None = None  # a check: without a change there, a fire is skipped
     unless: str | None = None  # a signal of this name cancels it
     or_when: str | None = None  # a signal of this name fires it at once
+    calendar: str = ""  # whose holidays a series keeps; empty: none
+    on_holiday: OnHoliday | None = None  # None: skip, where there is a calendar
+    working_days: str = ""  # where occurrences are moved to; empty: mon-fri
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
     heard: HeardSignal | None = None  # the latest signal it was fired by; set by wakeful alone
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from wakeful.alarm.holidays import holiday_at, moved_from_holidays
 from wakeful.alarm.model import Alarm, Fire, Policy, SkipReason, fire_id
 from wakeful.moments import whole_ms
 from wakeful.retry import fraction
@@ -27,6 +28,12 @@ COUNT_LIMIT: Final = 1_000
 
 
 def timetable(alarm: Alarm) -> Schedule:
+    """When a series is due: with what falls on a holiday on the day it is moved to, if it is."""
+    return moved_from_holidays(alarm, said_schedule(alarm))
+
+
+def said_schedule(alarm: Alarm) -> Schedule:
+    """The schedule as it was said, whatever holidays do to it."""
     # A row of somebody else's SQL may have no anchor: such a series goes on from the occurrence it stands at.
     return schedule(alarm.cron_expr, alarm.timezone, anchor=alarm.policy.anchor or alarm.occurrence_at)
 
@@ -161,10 +168,14 @@ def undone(alarm: Alarm, last: datetime, reason: SkipReason, *, now: datetime) -
 def coming(alarm: Alarm) -> Iterator[datetime]:
     """Return the coming fires of an active alarm, the next one first, assuming that each succeeds."""
     moment: datetime | None = alarm.next_fire_at
-    nominal = alarm.occurrence_at
-    while moment is not None:
-        yield moment
-        alarm = replace(alarm, fire_count=alarm.fire_count + 1)
+    nominal, passed = alarm.occurrence_at, 0
+    while moment is not None and passed < COUNT_LIMIT:
+        if holiday_at(alarm, nominal if moment == alarm.next_fire_at else moment):
+            passed += 1  # it is skipped, and uses up none of `max_fires`
+        else:
+            passed = 0
+            yield moment
+            alarm = replace(alarm, fire_count=alarm.fire_count + 1)
         moment = following(alarm, max(nominal, moment))
 
 

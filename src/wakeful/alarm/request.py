@@ -22,6 +22,7 @@ from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, Overlap, Po
 from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration
+from wakeful.schedule.days_off import OnHoliday
 
 Span = float | str  # seconds, or "15m"
 Moment = str | float  # RFC 3339 with an offset, or unix seconds
@@ -105,6 +106,19 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = UNSET
     or_when: Annotated[
         str | UnsetType | None, about("Fire at once when this signal comes.", "build-done", maxLength=100)
+    ] = UNSET
+
+    calendar: Annotated[
+        str | UnsetType | None,
+        about("Whose holidays a series keeps: a calendar of the server's.", "berlin", agents=False),
+    ] = UNSET
+    on_holiday: Annotated[
+        OnHoliday | UnsetType | None,
+        about("What falls on a holiday: skip it, or fire on the next or previous working day.", "skip", agents=False),
+    ] = UNSET
+    working_days: Annotated[
+        str | UnsetType | None,
+        about("The days it may be moved to; default: its owner's.", "mon-fri", agents=False),
     ] = UNSET
 
 

@@ -9,8 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
+from wakeful.alarm.holidays import end_of_day, holiday_at, holidays_unknown, unfired
 from wakeful.alarm.lineage import announced
-from wakeful.alarm.model import ERROR_LIMIT, REPORT_WITHIN, RESULT_LIMIT, Alarm, Change, Event, Fire, SkipReason
+from wakeful.alarm.model import (
+    ERROR_LIMIT,
+    REPORT_WITHIN,
+    RESULT_LIMIT,
+    STEPPED_OVER,
+    Alarm,
+    Change,
+    Event,
+    Fire,
+    SkipReason,
+)
 from wakeful.alarm.outcome import (
     SHORTEST_SNOOZE,
     Completed,
@@ -30,6 +41,8 @@ from wakeful.alarm.plan import (
     following,
     passed_over,
     put_back,
+    said_schedule,
+    timetable,
     undecided,
     undone,
 )
@@ -56,7 +69,9 @@ def begin(alarm: Alarm, fire: Fire | None, *, now: datetime, refused: str = "") 
     if refused:
         end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
         return end.failed(refused, "refused", past=end.past)
-    return _poisoned(alarm, fire, now=now) if is_poison(alarm) else _too_late(alarm, fire, now)
+    if is_poison(alarm):
+        return _poisoned(alarm, fire, now=now)
+    return _on_holiday(alarm, fire, now) or _too_late(alarm, fire, now)
 
 
 def _over_already(alarm: Alarm, fire: Fire, now: datetime) -> Change | None:
@@ -81,6 +96,26 @@ def _too_late(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
     if policy.overlap == "skip" and alarm.awaiting is not None and alarm.awaiting != alarm.occurrence_at:
         return skip(alarm, "overlap", now=now)
     return None
+
+
+def _on_holiday(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
+    """Skip what falls on a holiday, with what else is overdue on that day, or move it to the day it comes on instead.
+
+    What was tried already goes on, and so does what its owner put on that day: a snooze is not an occurrence.
+    """
+    name = holiday_at(alarm, alarm.occurrence_at)
+    if not name or alarm.failure_count > 0 or (fire is not None and fire.status not in STEPPED_OVER):
+        return None
+    before = alarm.occurrence_at - _MS
+    if said_schedule(alarm).after(before) != alarm.occurrence_at:
+        return None
+    if timetable(unfired(alarm)).after(before) == alarm.occurrence_at:
+        last = max(alarm.next_fire_at, min(now, end_of_day(alarm, alarm.occurrence_at)))
+        runs = tuple(replace(run, result=name) for run in undone(alarm, last, "holiday", now=now))
+        return _change(alarm, advance(_released(alarm, now), last), *runs)
+    if alarm.policy.on_holiday == "previous_working_day":
+        return None  # the calendar was not known on the day before: late is better than never
+    return _change(alarm, advance(unfired(_released(alarm, now)), alarm.occurrence_at))
 
 
 def is_too_late(alarm: Alarm, at: datetime) -> bool:
@@ -132,6 +167,8 @@ def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> C
     outcome = _outweighed(known, outcome)
     end = _Ending(alarm, logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started)
     change = _decide(end, outcome)
+    if unknown := holidays_unknown(alarm, whole_ms(attempt.ended)):
+        change = replace(change, events=(*change.events, *unknown))
     return replace(change, cost=outcome.cost) if isinstance(outcome, Completed) and outcome.cost else change
 
 

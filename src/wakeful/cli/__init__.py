@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "doctor": ("doctor", "Check that everything is here that an alarm needs to fire."),
     },
     "Set up": {
+        "settings": ("settings", "Show or change your own zone, working days and calendar."),
         "login": ("login", "Remember a server and a token for it."),
         "logout": ("login", "Forget a server and its token."),
         "init": ("init", "Write a settings file with every setting explained."),

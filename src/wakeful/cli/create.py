@@ -18,7 +18,7 @@ from wakeful.cli.leading_time import split
 from wakeful.cli.output import next_fire
 from wakeful.cli.output import words as in_words
 from wakeful.cli.waiting import GOOD, outcome, settled
-from wakeful.cli.zone import ShellZone
+from wakeful.cli.zone import ShellZone, own_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import Understood, is_rule, parse
@@ -31,7 +31,7 @@ _options: Final = with_options(
     click.option("--key", "idempotency_key", help=words_of(CreateRequest, "idempotency_key")),
     click.option("--on-conflict", type=click.Choice(get_args(OnConflict)), help=words_of(CreateRequest, "on_conflict")),
     *field_options(
-        tz="The time's IANA zone. Default: the setting `timezone`, then the shell's own.",
+        tz="The time's IANA zone. Default: your own, then the setting `timezone`, then the shell's.",
         to="Where wakes go; by default the setting default_target.",
     ),
     *policy_options(),
@@ -75,27 +75,25 @@ def every_command(words: tuple[str, ...], **given: Any) -> None:
 
 def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: bool = False) -> int:
     policy = PolicyRequest(**{name: given.pop(name) for name in PolicyRequest.__struct_fields__})  # None: not said
-    zone = asked().zone(given.pop("timezone"))
+    named = given.pop("timezone")
+    zone = asked().zone(named)
     text, message = _read(kind, words, zone.name, SystemClock().now())
-    wanted = CreateRequest(
-        wake_message=message,
-        when=text,
-        timezone=zone.name,
-        payload=payload_of(given.pop("payload")),
-        policy=policy,
-        **given,
-    )
+    payload = payload_of(given.pop("payload"))
 
-    async def do(clock: Wakeful) -> tuple[Created, datetime, Fire | None]:
+    async def do(clock: Wakeful) -> tuple[Created, datetime, Fire | None, ShellZone]:
         now = await clock.service.now()
+        own = zone if named else await own_zone(clock, zone)
+        wanted = CreateRequest(
+            wake_message=message, when=text, timezone=own.name, payload=payload, policy=policy, **given
+        )
         added = await clock.create(wanted)
         if wait:
-            return added, now, await settled(clock, added.alarm)
+            return added, now, await settled(clock, added.alarm), own
         for note in await clock.notes(added.alarm, wanted):
             click.echo(f"note: {note}", err=True)
-        return added, now, None
+        return added, now, None, own
 
-    added, now, fire = asked().run(do, creates=True, delivers=wait)
+    added, now, fire, zone = asked().run(do, creates=True, delivers=wait)
     _tell(added, zone, now, fired=outcome(fire) if wait else "", fire=fire)
     return 0 if not wait or (fire is not None and fire.status in GOOD) else 1
 

@@ -107,7 +107,7 @@ async def _examine(clock: Wakeful, store: Store) -> list[Finding]:
         findings += await _running(clock, store)
     is_up_to_date = inspected.schema == inspected.known and not inspected.broken
     editions = await store.zones.editions() if is_up_to_date else []
-    findings += [_zones(settings, editions), *_disk(settings)]
+    findings += [_zones(settings, editions), *diagnosis.calendars(clock.service.calendars), *_disk(settings)]
     return findings
 
 

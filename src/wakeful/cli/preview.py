@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from datetime import datetime
 
 import click
 
+from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
+from wakeful.app import Wakeful
+from wakeful.calendars import Calendars
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import absolute, full
-from wakeful.cli.zone import reader_zone
+from wakeful.cli.zone import OWN_ZONE, ShellZone, own_zone, reader_zone
 from wakeful.clock import SystemClock
+from wakeful.config import Settings
+from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
+from wakeful.service.holidays import as_said, calendar_meant
 
 
 @click.command("preview", cls=Command)
 @click.argument("when", nargs=-1, required=True)
 @click.option(
-    "--tz", metavar="ZONE", help="The time's IANA zone. Default: the setting `timezone`, then the shell's own."
+    "--tz",
+    metavar="ZONE",
+    help="The time's IANA zone. Default: your own, then the setting `timezone`, then the shell's.",
 )
 @click.option("-n", "count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many fires.")
 def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
@@ -29,9 +39,9 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     """
     zone, text = asked().zone(tz), " ".join(when)
     if asked().server()[0]:
-        found = asked().run(lambda clock: clock.parse(text, timezone=zone.name))
+        found, zone = asked().run(lambda clock: _understood(clock, text, tz, zone))
     else:
-        found = parse(text, timezone=zone.name, now=SystemClock().now())
+        found, zone = _understood_here(text, tz, zone)
     fires = found.next(count)
     out = asked().output
     fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr}
@@ -40,14 +50,51 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     for number, fire in enumerate(fires, 1):
         both = f"{local(fire, found.timezone)} = {utc(fire)}"
         fields[f"fire {number}"] = _for_people(fire, found) if out.terminal else both
+    for number, (moment, holiday) in enumerate(found.skipped(count), 1):
+        fields[f"skipped {number}"] = f"{local(moment, found.timezone)} ({holiday})"
     fields |= {f"remark {number}": remark for number, remark in enumerate(found.remarks, 1)}
     out.record(fields if out.terminal else fields | {"now": utc(found.now)}, _document(found, count))
+
+
+async def _understood(clock: Wakeful, text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
+    own = zone if tz else await own_zone(clock, zone)
+    return await clock.parse(text, timezone=own.name), own
+
+
+def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
+    settings = asked().settings()
+    own = _own_settings(settings)
+    if not tz and own.timezone:
+        zone = ShellZone(own.timezone, OWN_ZONE)
+    usual = effective(own, of_server(settings))
+    said, skips_holidays = as_said(text, usual)
+    found = parse(said or "", timezone=zone.name, now=SystemClock().now())
+    if skips_holidays:
+        Calendars(settings.calendars)
+        found = replace(found, calendar=calendar_meant(usual, settings, "when"))
+    return found, zone
+
+
+def _own_settings(settings: Settings) -> OwnerSettings:
+    """The owner's own, where there is a database to look them up in: a preview needs none."""
+    if "://" not in settings.db and not os.path.exists(settings.db):
+        return OwnerSettings()
+    try:
+        found = asked().run(lambda clock: clock.owner_settings())
+    except (StoreUnavailable, InvalidConfig):
+        return OwnerSettings()
+    return OwnerSettings(**{name: getattr(found, name) for name in found.own})
 
 
 def _for_people(fire: datetime, found: Understood) -> str:
     """In the zone that was asked about; where the reader has another, by the reader's clock as well."""
     said, here = full(fire, found.now, zone_of(found.timezone)), reader_zone()
     return said if here == found.timezone else f"{said} = {absolute(fire, found.now, zone_of(here))} {here}"
+
+
+def _skipped(found: Understood, count: int) -> list[dict[str, object]]:
+    zone = found.timezone
+    return [{"local": local(at, zone), "utc": at, "holiday": holiday} for at, holiday in found.skipped(count)]
 
 
 def _document(found: Understood, count: int) -> dict[str, object]:
@@ -57,6 +104,7 @@ def _document(found: Understood, count: int) -> dict[str, object]:
         "timezone": found.timezone,
         **({"cron_expr": found.cron_expr} if found.cron_expr else {"fire_at": found.fire_at}),
         "next": [{"local": local(fire, found.timezone), "utc": fire} for fire in found.next(count)],
+        **({"skipped": _skipped(found, count)} if found.calendar else {}),
         "remarks": found.remarks,
         "now": found.now,
     }

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakeful.config import LoadedSettings, Settings
-from wakeful.errors import InvalidSchedule
+from wakeful.errors import InvalidSchedule, NotFound
 from wakeful.schedule import zone
 
+if TYPE_CHECKING:
+    from wakeful.app import Wakeful
+
+OWN_ZONE: Final = "your own zone"
 _UTC: Final = ("", "UTC0", "GMT", "GMT0", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Universal", "Etc/Universal")
 _FOLDER: Final = "zoneinfo/"
 
@@ -28,6 +32,15 @@ def asked_zone(given: str | None, settings: Settings | None) -> ShellZone:
     if isinstance(settings, LoadedSettings) and "timezone" in settings.origins:
         return ShellZone(settings.timezone, "the setting timezone")
     return shell_zone(os.environ)
+
+
+async def own_zone(clock: Wakeful, otherwise: ShellZone) -> ShellZone:
+    """The zone that the owner has set for all alarms, where there is one: it counts before the shell's."""
+    try:
+        found = await clock.owner_settings()
+    except NotFound:  # a server of an earlier version
+        return otherwise
+    return ShellZone(found.timezone, OWN_ZONE) if "timezone" in found.own else otherwise
 
 
 def reader_zone() -> str:

@@ -34,6 +34,7 @@ async def page(visit: Visit) -> Response:
             diagnosis.dispatcher(workers, now),
             diagnosis.overdue(backlog, paused, now),
             diagnosis.zones(zone_data(), settings.timezone, now, await store.zones.editions()),
+            *diagnosis.calendars(service.calendars),
         ],
         "hours": await health_by_hour(service, now=now),
         "sampled": SAMPLED,

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, rezone
+from wakeful.calendars import refresh_calendars
 from wakeful.clock import Clock
 from wakeful.dispatcher import observability
 from wakeful.metrics import Metrics
@@ -69,6 +70,7 @@ class ZonePlanning:
         return False  # also after the last one: there may be a newer edition to go on with
 
     async def _look(self) -> None:
+        refresh_calendars()  # they are a law of their own, and come to count as they are found
         here = max(self._machine_edition(), rules_in_force()[0])
         kept = await self._store.zones.editions()
         if not kept or (kept[0].planned_at is not None and kept[0].version < here):

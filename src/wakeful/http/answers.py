@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.model import Alarm, Kind
+from wakeful.alarm.owner_settings import OwnerSettingsView
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry
@@ -315,6 +316,12 @@ class Occurrence(Shape, frozen=True, kw_only=True):
     local: datetime
 
 
+class SkippedOccurrence(Occurrence, frozen=True, kw_only=True):
+    """One moment that is left out, and the holiday it falls on."""
+
+    holiday: str
+
+
 class PreviewAnswer(Shape, frozen=True, kw_only=True):
     """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone."""
 
@@ -324,7 +331,15 @@ class PreviewAnswer(Shape, frozen=True, kw_only=True):
     timezone: str
     description: str
     next: list[Occurrence]
+    skipped: list[SkippedOccurrence] | UnsetType = UNSET
+    calendar: Text = UNSET
     remarks: tuple[str, ...]
+    now: datetime
+
+
+class SettingsAnswer(OwnerSettingsView, frozen=True, kw_only=True):
+    """What counts for the caller's alarms. `own`: which of it the caller has set; the rest is the server's."""
+
     now: datetime
 
 

@@ -24,7 +24,7 @@ from wakeful.http.context import Context
 from wakeful.http.endpoint import operations_of, routed
 from wakeful.http.openapi import document
 from wakeful.http.operations import Operation, OperationRequest
-from wakeful.http.routes import alarms, calendar, fires, look
+from wakeful.http.routes import alarms, calendar, fires, look, settings
 from wakeful.http.security.auth import SCOPES, Auth, AuthMiddleware, Principal
 from wakeful.http.security.guard import Guard, refused
 from wakeful.service import Service
@@ -35,6 +35,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *fires.OPERATIONS,
     *look.OPERATIONS,
     *calendar.OPERATIONS,
+    *settings.OPERATIONS,
 )
 
 

@@ -59,7 +59,8 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
             principal = None
         is_wake = principal is not None and principal.wake is not None
         entries = [entry for entry in offered.values() if entry.for_wakes or not is_wake]
-        return listed(entries, timezone=settings.timezone, targets=await _targets_of(service, principal))
+        zone = (await service.owner_settings.of(principal.owner if principal is not None else "")).timezone
+        return listed(entries, timezone=zone, targets=await _targets_of(service, principal))
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:

@@ -144,7 +144,7 @@ class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    id: Annotated[str, _about("An alarm's id or key; to retry, also a fire's id.")]
+    id: Annotated[str, _about("An alarm's id or key; to retry, a fire's id; `me`: your own timezone.")]
     action: Annotated[
         Literal["edit", "pause", "resume", "snooze", "skip", "fire", "retry"],
         _about(
@@ -307,7 +307,7 @@ class Result(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
-    alarm: AgentAlarm
+    alarm: AgentAlarm | UnsetType = UNSET
     fire_id: Annotated[str, _about("The fire that is tried again.")] = ""
     in_flight: Annotated[
         bool, _about("A delivery is under way or its reader has the wake: that one attempt may still happen.")

@@ -35,6 +35,7 @@ from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.service import Cancelled, Changed, Created
 
 NUMBERS: Final = 540  # bytes of each wake that tell how late it is and where it stands in its series
+OWNER: Final = "me"  # in place of an alarm's id
 NAMES: Final = {mine: theirs for theirs, mine in RENAMED.items()}
 _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "edit": (*EDITABLE, "version"),
@@ -93,6 +94,8 @@ class Tools(LookTools):
 
     async def update(self, asked: ActArguments) -> AlarmResult:
         _check_action(asked)
+        if asked.id == OWNER:
+            return await self._own_zone(given(asked))
         match asked.action:
             case "pause":
                 reason = asked.reason if asked.reason is not UNSET else ""
@@ -109,6 +112,15 @@ class Tools(LookTools):
             case "retry":
                 return await self._retry(asked.id)
         return await self._edit(asked)
+
+    async def _own_zone(self, said: Mapping[str, Any]) -> AlarmResult:
+        """For every alarm to come, not for one."""
+        if set(said) - {"action"} != {"id", "timezone"}:
+            raise InvalidRequest("only a timezone is yours", field="id", fix="Give timezone, or the id of an alarm.")
+        found = await self._alarms.set_owner_settings(timezone=said["timezone"])
+        whose = "your zone" if "timezone" in found.own else "the server's"
+        told = f"Times without a timezone are in {found.timezone}, {whose}, from now on. Alarms set before keep theirs."
+        return AlarmResult(summary=told, now=await self._now())
 
     async def _edit(self, asked: ActArguments) -> AlarmResult:
         version = asked.version if asked.version is not UNSET else None

@@ -13,13 +13,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NoReturn, Self, TypeVar, cast, get_args
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
 
 from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
+from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
 from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
 from wakeful.alarm.signals import check_signal_name
@@ -50,6 +52,7 @@ from wakeful.remote.decoding import (
 from wakeful.remote.events import followed
 from wakeful.remote.serving import InboxWorker
 from wakeful.schedule import Understood
+from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
 from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, Signalled, TakenWake, Why
 from wakeful.service.cancelling import Cancelled
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
@@ -66,6 +69,7 @@ PAGE: Final = 500
 FETCHED_AT_ONCE: Final = 100
 LONGEST_WAIT: Final = 60.0
 REMEMBERED: Final = 1000
+PREVIEWED: Final = 100
 _LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics", "caller")
 
 
@@ -80,6 +84,15 @@ def needs_the_database(what: str) -> InvalidRequest:
 def _check_none(connection: Any) -> None:
     if connection is not None:
         raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
+
+
+def _left_out(told: Answered) -> tuple[tuple[datetime, str], ...]:
+    several = value(told, "skipped", list[Answered]) if "skipped" in told else []
+    return tuple((value(one, "utc", datetime), value(one, "holiday", str)) for one in several)
+
+
+def _settings_of(told: Answered) -> OwnerSettingsView:
+    return msgspec.json.decode(msgspec.json.encode(told), type=OwnerSettingsView)
 
 
 class RemoteService:
@@ -201,11 +214,22 @@ class RemoteWakeful(Wakeful):
             description=value(told, "description", str),
             now=value(told, "now", datetime),
             _remarks=tuple(value(told, "remarks", list[str])),
+            skips_holidays="calendar" in told,
+            calendar=value(told, "calendar", str) if "calendar" in told else "",
+            left_out=_left_out(told),
         )
 
     async def _preview(self, when: str, timezone: str = "") -> Answered:
-        body = {"when": when, "n": 1} | ({"timezone": timezone} if timezone else {})
+        n = PREVIEWED if without_holidays(with_working_days(when))[1] else 1  # what is left out only the server knows
+        body = {"when": when, "n": n} | ({"timezone": timezone} if timezone else {})
         return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
+
+    async def owner_settings(self) -> OwnerSettingsView:
+        return _settings_of(await self._ask("GET", "/v1/settings"))
+
+    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
+        body = {name: said for name, said in asdict(asked).items() if said is not UNSET}
+        return _settings_of(await self._ask("PATCH", "/v1/settings", body=body, repeatable=True))
 
     async def get(self, id: str) -> Alarm:
         return alarm_of(await self._ask("GET", alarm_path(id)), Alarm)

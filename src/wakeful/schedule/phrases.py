@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
-from typing import Literal
+from itertools import islice
+from typing import Final, Literal
 
 from wakeful.errors import InvalidSchedule
+from wakeful.schedule.days_off import calendar_named
 from wakeful.schedule.descriptions import describe, moment
 from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
+from wakeful.schedule.holiday_phrases import EXCEPT_HOLIDAYS, with_working_days, without_holidays
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
 from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
@@ -21,6 +24,7 @@ _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
+_PASSED_AT_MOST: Final = 1_000  # holidays in a row: a calendar may have every day of all years
 PARTLY = "leave it out"
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
@@ -40,18 +44,40 @@ class Understood:
     now: datetime
     _remarks: tuple[str, ...] = field(default=(), repr=False)
     wall_time: str = field(default="", repr=False)  # one moment that was named by what clocks show then
+    skips_holidays: bool = field(default=False, repr=False)  # as the text says
+    calendar: str = field(default="", repr=False)  # whose they are, where whoever asked for it knows
+    left_out: tuple[tuple[datetime, str], ...] = field(default=(), repr=False)  # as a server said
 
     def next(self, n: int = 5, *, after: datetime | None = None) -> list[datetime]:
         """The next fires after a moment (`now` unless another is given), in UTC."""
         moment = self.now if after is None else aware(after, "after")
         if self.fire_at is not None:
             return [self.fire_at][: max(0, n)] if self.fire_at > moment else []
-        rhythm = _rhythm(self.cron_expr, self.timezone, self.now)
-        fires: list[datetime] = []
-        while len(fires) < n and (fire := rhythm.after(moment)) is not None:
-            fires.append(fire)
+        fires = (fire for fire, holiday in self._coming(moment) if not holiday)
+        return list(islice(fires, max(0, n)))
+
+    def skipped(self, n: int = 5) -> list[tuple[datetime, str]]:
+        """What is left out of the next fires: when that would be, and what the holiday is called."""
+        fires, found = 0, []
+        for fire, holiday in self._coming(self.now):
+            if holiday:
+                found.append((fire, holiday))
+            elif (fires := fires + 1) >= n:
+                break
+        return found
+
+    def _coming(self, moment: datetime) -> Iterator[tuple[datetime, str]]:
+        """The fires of a series after a moment, each with the holiday it falls on; it ends where no day is left."""
+        if self.fire_at is not None:
+            return
+        days = calendar_named(self.calendar) if self.calendar and not self.left_out else None
+        told = dict(self.left_out)
+        rhythm, local, passed = _rhythm(self.cron_expr, self.timezone, self.now), zone(self.timezone), 0
+        while passed < _PASSED_AT_MOST and (fire := rhythm.after(moment)) is not None:
+            holiday = told.get(fire, "") if days is None else days.holiday(fire.astimezone(local).date())
+            passed = passed + 1 if holiday else 0
+            yield fire, holiday
             moment = fire
-        return fires
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -64,12 +90,23 @@ def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time
 
     Raises InvalidSchedule, and nothing else, for what is ambiguous, past or not understood.
     """
+    if isinstance(text, str) and len(text) <= LONGEST:
+        said, skips_holidays = without_holidays(with_working_days(text))
+        if skips_holidays:
+            return _but_not_on_holidays(parse(said, timezone=timezone, now=now, default_time=default_time), text)
     try:
         return _parsed(text, timezone, now, default_time)
     except InvalidSchedule as error:
         if error.field == "when" and isinstance(text, str) and len(text) <= LONGEST:
             _repair(error, text, timezone, aware(now, "now"))
         raise
+
+
+def _but_not_on_holidays(understood: Understood, text: str) -> Understood:
+    if understood.kind == "once":
+        fix = "Leave the holidays out: a single moment is named on purpose."
+        raise InvalidSchedule(f"{text!r} fires once, and only a series leaves holidays out", field="when", fix=fix)
+    return replace(understood, skips_holidays=True, description=f"{understood.description}, {EXCEPT_HOLIDAYS}")
 
 
 def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from wakeful.alarm import Defaults, Users
 from wakeful.alarm.budget import Budget
+from wakeful.calendars import Calendars, refresh_calendars
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.ids import Ids
@@ -22,6 +23,7 @@ from wakeful.service.connection_limit import ConnectionLimit
 from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.limits import Limits
+from wakeful.service.owner_settings import OwnerSettingsCache
 from wakeful.service.signalling import Signalled
 from wakeful.service.taken_wake import TakenWake
 from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
@@ -74,6 +76,8 @@ class Service:
         self.limits = Limits(store, settings)
         self.budget = Budget(settings.budget)
         self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
+        self.owner_settings = OwnerSettingsCache(store, settings, clock)
+        self.calendars = Calendars(settings.calendars)
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
         self.inbox_signal = InboxSignal()  # rung when a wake goes to an owner's inbox
         self.tasks = Tasks(store, settings, guards=self.limits, now=self.now)
@@ -88,7 +92,7 @@ class Service:
     async def now(self) -> datetime:
         """This moment by the store's clock, which is asked again only every so often: a create costs one round trip.
 
-        As often it is looked which rules of time zones count: whoever asks is about to plan.
+        As often it is looked which rules of time zones and which holidays count: whoever asks is about to plan.
         """
         here, passed = self.clock.now(), self.clock.monotonic()
         was_here, was_passed = self._measured
@@ -97,6 +101,7 @@ class Service:
         if since >= OFFSET_GOOD_FOR or abs(here - was_here - since) > OFFSET_DRIFT:
             self._offset, self._measured = await self.store.now() - here, (here, passed)
             await adopt_newer_rules(self.store.zones)
+            refresh_calendars()
         return here + self._offset
 
     async def test_target(self, name: str, *, via: str) -> Tested:

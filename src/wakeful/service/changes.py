@@ -35,10 +35,11 @@ from wakeful.alarm.checks import check_gate
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.relative_moments import bound_meant, said_moment
-from wakeful.alarm.request import EditRequest, moment, request_of, span, wanted_change
+from wakeful.alarm.request import EditRequest, moment, request_of, span
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
 from wakeful.service.caller import Caller
+from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_backoff, check_edit
 from wakeful.service.resolving import is_id, resolve
 from wakeful.store import FireQuery
@@ -139,7 +140,7 @@ class ChangeVerbs:
         if connection is not None:
             return await (await self._within(connection)).edit(id, asked, version=version)
         try:
-            wanted = wanted_change(asked, self.service.defaults.policy)
+            wanted = await wanted_edit(self, id, asked)
         except InvalidRequest as error:
             raise await self._repaired(error, asked) from None
         said = wanted.fields
@@ -164,7 +165,8 @@ class ChangeVerbs:
 
     async def _repaired(self, error: InvalidRequest, asked: EditRequest) -> InvalidRequest:
         """Say with a refused bound ("until friday") which moment was meant."""
-        timezone, now = asked.timezone or self.service.settings.timezone, await self.service.now()
+        usual = (await self.service.owner_settings.of(self.caller.owner)).timezone
+        timezone, now = asked.timezone or usual, await self.service.now()
         error.repair = error.repair or bound_meant(error, asked, timezone=timezone, now=now)
         return error
 

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from wakeful.calendars import Calendars
 from wakeful.schedule.zone_data import ZoneData
 from wakeful.schedule.zone_rules import edition_of
 from wakeful.service.why import is_alive
@@ -28,6 +29,12 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     state: State
     said: str
     fix: str = ""
+
+
+def calendars(known: Calendars) -> list[Finding]:
+    """Holidays that cannot be read: alarms fire on them."""
+    fix = "Mend it: until then, alarms that keep its holidays fire on them too."
+    return [Finding(f"calendars.{name}", "fail", problem, fix) for name, problem in known.problems]
 
 
 def worst(findings: Sequence[Finding]) -> State:

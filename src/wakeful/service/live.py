@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import FIRE_STATUSES, Event
 from wakeful.alarm.budget import BUDGET_REACHED
+from wakeful.alarm.holidays import HOLIDAYS_UNKNOWN
 from wakeful.alarm.lineage import ENDING, RENEWED
 from wakeful.alarm.signalling import SIGNALLED
 from wakeful.clock import Clock, turn
@@ -60,6 +61,7 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     BUDGET_REACHED: "",
     ENDING: "",
     RENEWED: "",
+    HOLIDAYS_UNKNOWN: "",
 }
 # What becomes of a fire is told under its status; of one that waits, nothing more than that it fired.
 _FIRES: Final = tuple(status for status in FIRE_STATUSES if status != "waiting")

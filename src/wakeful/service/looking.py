@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace as with_fields
 from datetime import datetime
 from typing import Final, Literal, get_args
 
@@ -15,6 +16,7 @@ from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.errors import NotFound
 from wakeful.schedule import Understood, parse
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
+from wakeful.service.holidays import as_said, calendar_meant
 from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
 from wakeful.service.why import LATELY, Why, explain, is_put_back
@@ -33,7 +35,12 @@ class LookVerbs(ReportVerbs):
         >>> (await clock.parse("every weekday at 9am")).cron_expr
         '0 9 * * 1-5'
         """
-        return parse(when, timezone=timezone or self.service.settings.timezone, now=await self.service.now())
+        usual = await self.service.owner_settings.of(self.caller.owner)
+        said, skips_holidays = as_said(when, usual)
+        found = parse(said or "", timezone=timezone or usual.timezone, now=await self.service.now())
+        if not skips_holidays:
+            return found
+        return with_fields(found, calendar=calendar_meant(usual, self.service.settings, "when"))
 
     async def find(
         self,

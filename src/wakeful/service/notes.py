@@ -10,8 +10,9 @@ import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeful.alarm import Alarm
+from wakeful.alarm import Alarm, coming
 from wakeful.alarm.budget import wake_notes
+from wakeful.alarm.holidays import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.lineage import end_note
 from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from wakeful.service.verbs import Alarms
 
 _SLASHES: Final = re.compile(r"\b([0-9]{1,2})/([0-9]{1,2})\b")
+_ON_HOLIDAY: Final = {
+    "skip": "is skipped",
+    "next_working_day": "fires on the next working day",
+    "previous_working_day": "fires on the working day before",
+}
 DUE_LOOKED_AT: Final = 100
 _WEIGHT: Final = 1_000_000  # characters of rows that are read for it
 _MS: Final = timedelta(milliseconds=1)
@@ -45,13 +51,14 @@ async def notes_on(
         return _ended(alarm, asked)
     found = [
         *_changed(before, alarm, asked),
-        *_assumed_zone(alarms, alarm, asked),
+        *await _assumed_zone(alarms, alarm, asked),
         *_moved_times(alarm, asked),
         *_month_first(asked),
     ]
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
+        found += _holiday_notes(alarm, asked)
         found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
         found += filter(None, [end_note(alarm)])
     try:
@@ -110,13 +117,44 @@ def _day(alarm: Alarm) -> date | None:
     return None if alarm.fire_at is None else alarm.fire_at.astimezone(zone(alarm.timezone)).date()
 
 
-def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    usual = alarms.service.settings.timezone
-    if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual:
+async def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    if asked is None or asked.timezone or not (asked.when or asked.cron_expr):
+        return []
+    try:
+        own = (await alarms.service.owner_settings.own(alarm.owner_did)).timezone
+    except StoreUnavailable:  # what was done is done: it is told all the same
+        return []
+    usual = own or alarms.service.settings.timezone
+    if alarm.timezone != usual:
         return []
     if asked.when and not _depends_on_zone(asked.when, alarm):
         return []
-    return [f"No timezone was given: the time is in {usual}. Give `timezone` if you meant another."]
+    whose = f"your zone, {own}" if own else usual
+    return [f"No timezone was given: the time is in {whose}. Give `timezone` if you meant another."]
+
+
+def _holiday_notes(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    """Whose holidays a series keeps is said when it is set, where its next fire is one, or where they are not known."""
+    if problem := holiday_problem(alarm):
+        return [f"It fires on holidays too: {problem}."]
+    return [*_whose_holidays(alarm, asked), *_next_holiday(alarm)]
+
+
+def _whose_holidays(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    if asked is None or not keeps_holidays(alarm):
+        return []
+    how = _ON_HOLIDAY[alarm.policy.on_holiday or "skip"]
+    return [f"What falls on a holiday of the calendar {alarm.policy.calendar!r} {how}."]
+
+
+def _next_holiday(alarm: Alarm) -> list[str]:
+    if not (name := holiday_at(alarm, alarm.occurrence_at)):
+        return []
+    then = next(coming(alarm), None)
+    after = (
+        f"it fires next at {then.astimezone(zone(alarm.timezone)).isoformat()}" if then else "no fire comes after it"
+    )
+    return [f"{alarm.occurrence_at.astimezone(zone(alarm.timezone)).date()} is a holiday ({name}): {after}."]
 
 
 def _depends_on_zone(when: str, alarm: Alarm) -> bool:

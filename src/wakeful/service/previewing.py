@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, update
-from wakeful.alarm.request import EditRequest, wanted_change
+from wakeful.alarm.request import EditRequest
+from wakeful.service.holidays import wanted_edit
 from wakeful.service.verbs import Alarms
 
 SHOWN = ("cron_expr", "timezone", "occurrence_at", "wake_message", "label", "target", "conversation_id", "payload")
@@ -31,7 +32,7 @@ class EditPreview(Struct, frozen=True):
 async def preview_edit(alarms: Alarms, id: str, asked: EditRequest, *, version: int | None = None) -> EditPreview:
     """Decide as `edit` does, and stop there. StaleVersion if the alarm has another version than the one given."""
     alarm = await alarms.get(id)
-    wanted = wanted_change(asked, alarms.service.defaults.policy)
+    wanted = await wanted_edit(alarms, id, asked)
     key = (alarm.id, alarm.occurrence_at)
     fire = (await alarms.service.store.fires_at([key])).get(key)
     now = await alarms.service.store.now()

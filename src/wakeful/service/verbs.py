@@ -30,8 +30,10 @@ from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulErr
 from wakeful.keywords import PolicyKeywords
 from wakeful.service.creating import check_holder, check_key, draw_all
 from wakeful.service.fetching import FetchVerbs
+from wakeful.service.holidays import as_said, with_holidays
 from wakeful.service.limits import chained
 from wakeful.service.notes import due_notes, notes_on
+from wakeful.service.owner_settings import defaults_for
 from wakeful.store import Added
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
@@ -202,10 +204,16 @@ class Alarms(FetchVerbs):
     async def _wanted(self, asked: CreateRequest) -> Wanted:
         if self.caller.wake is not None:  # whatever the caller says
             asked = replace(asked, parent_fire=self.caller.wake.fire_id)
+        own = await self.service.owner_settings.of(self.caller.owner)
+        when, skips_holidays = as_said(asked.when, own)
+        asked = asked if when == asked.when else replace(asked, when=when)
         try:
-            wanted = wanted_alarm(asked, self.service.defaults)
+            wanted = wanted_alarm(asked, defaults_for(self.service.defaults, own))
         except InvalidRequest as error:
             raise await self._repaired(error, asked) from None
+        said = wanted.fields["policy"]
+        policy = with_holidays(said, said=skips_holidays, own=own, settings=self.service.settings)
+        wanted = wanted if policy is said else replace(wanted, fields={**wanted.fields, "policy": policy})
         self._check_pace(asked, wanted.fields["policy"])
         return wanted
 

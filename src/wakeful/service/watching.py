@@ -13,8 +13,8 @@ from wakeful.alarm.budget_use import BudgetUse, uses
 from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest
 from wakeful.service.history import History
-from wakeful.service.looking import LookVerbs
 from wakeful.service.overview import RECENTLY, Overview, overview
+from wakeful.service.owner_settings import SettingsVerbs
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 
@@ -38,7 +38,7 @@ class TargetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""  # why it was paused, or what went wrong
 
 
-class WatchVerbs(LookVerbs):
+class WatchVerbs(SettingsVerbs):
     """The verbs with which one caller watches."""
 
     async def targets(self) -> list[TargetStatus]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
 from wakeful.alarm.budget import DEFERRED
+from wakeful.alarm.holidays import holiday_at
 from wakeful.alarm.lineage import is_ending
 from wakeful.alarm.signals import by_signal
 from wakeful.store import TargetState, Worker
@@ -29,6 +30,7 @@ _SKIPPED: Final = {
     "requested": "somebody asked for it",
     "budget": "a budget was used up",
     "unchanged": "the check that it waits for (`only_if`) found nothing new",
+    "holiday": "it fell on a holiday",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
@@ -143,8 +145,7 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
                 f"Its fire of {_at(alarm.occurrence_at)} failed {alarm.failure_count} times ({alarm.last_error}); "
                 f"it is tried again at {_at(alarm.next_fire_at)}."
             )
-        due = f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}"
-        return f"{due}{_signals(alarm)}.{_then(alarm)}"
+        return _ahead(alarm, now)
     late = _span(now - alarm.next_fire_at)
     if alarm.is_leased(now, lease):
         return f"A worker took it at {_at(alarm.claimed_at)} and is delivering it now."
@@ -170,6 +171,14 @@ def _signals(alarm: Alarm) -> str:
     unless, or_when = alarm.policy.unless, alarm.policy.or_when
     sooner = f", or as soon as the signal {or_when!r} comes" if or_when else ""
     return sooner + (f", unless the signal {unless!r} comes first" if unless else "")
+
+
+def _ahead(alarm: Alarm, now: datetime) -> str:
+    if name := holiday_at(alarm, alarm.occurrence_at):
+        return f"Its fire of {_at(alarm.next_fire_at)} falls on a holiday ({name}) and is skipped.{_then(alarm)}"
+    return (
+        f"It fires at {_at(alarm.next_fire_at)}, in {_span(alarm.next_fire_at - now)}{_signals(alarm)}.{_then(alarm)}"
+    )
 
 
 def is_put_back(alarm: Alarm, now: datetime) -> bool:
@@ -216,7 +225,8 @@ def _fire(fire: Fire) -> str:
             return f"The fire of {when} was {fire.result}."
         case "skipped":
             run = f" and {fire.count - 1} more through {_at(fire.through)}" if fire.count > 1 else ""
-            return f"The fire of {when}{run} was skipped: {_SKIPPED.get(fire.reason, fire.reason)}."
+            why = f"{_SKIPPED.get(fire.reason, fire.reason)}{_because(_holiday(fire))}"
+            return f"The fire of {when}{run} was skipped: {why}."
         case "failed":
             return f"The fire of {when} failed: {fire.last_error}; {_FAILED.get(fire.reason, fire.reason)}."
         case "timed_out":
@@ -232,6 +242,10 @@ def _fire(fire: Fire) -> str:
             return f"The fire of {when} was {fire.status}{_lateness(fire)}."
 
 
+def _holiday(fire: Fire) -> str:
+    return fire.result if fire.reason == "holiday" else ""
+
+
 def _lateness(fire: Fire) -> str:
     if fire.started_at is None or fire.started_at - fire.scheduled_for < timedelta(seconds=1):
         return " on time"
@@ -239,7 +253,9 @@ def _lateness(fire: Fire) -> str:
 
 
 def _then(alarm: Alarm) -> str:
-    _, *later = islice(coming(alarm), 3)
+    later = list(islice(coming(alarm), 3))
+    if later[:1] == [alarm.next_fire_at]:
+        later = later[1:]
     then = f" After that at {_at(later[0])}." if later else ""
     if alarm.kind == "once" or len(later) > 1:
         return then

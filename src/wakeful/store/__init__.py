@@ -23,6 +23,7 @@ from wakeful.store.following import MovedFire as MovedFire
 from wakeful.store.following import NewAlarm as NewAlarm
 from wakeful.store.inspection import Inspection as Inspection
 from wakeful.store.keys import ReportKeys as ReportKeys
+from wakeful.store.owner_settings import OwnerSettingsStore
 from wakeful.store.pages import Matches as Matches
 from wakeful.store.records import TargetState as TargetState
 from wakeful.store.records import Token as Token
@@ -196,6 +197,11 @@ class Store(Protocol):
     @property
     def zones(self) -> ZoneStore:
         """The rules of time zones that alarms are planned by."""
+        ...
+
+    @property
+    def owner_settings(self) -> OwnerSettingsStore:
+        """What owners say once for all their alarms."""
         ...
 
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks

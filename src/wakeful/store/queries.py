@@ -18,6 +18,7 @@ from wakeful.store.columns import filled
 OURS: Final = (
     *("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets"),
     *("task_tables", "task_changes", "task_links", "claim_tokens", "budget_counts", "zone_rules", "check_values"),
+    "owner_settings",
 )
 Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")

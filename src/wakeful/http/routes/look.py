@@ -85,6 +85,12 @@ async def preview(context: Context, call: OperationRequest) -> Response:
             timezone=understood.timezone,
             description=understood.description,
             next=[shape.Occurrence(utc=at, local=at.astimezone(local)) for at in understood.next(given.n)],
+            skipped=[
+                shape.SkippedOccurrence(utc=at, local=at.astimezone(local), holiday=holiday)
+                for at, holiday in understood.skipped(given.n)
+            ]
+            or UNSET,
+            calendar=understood.calendar or UNSET,
             remarks=understood.remarks,
             now=await context.now(),
         )

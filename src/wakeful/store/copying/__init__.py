@@ -45,6 +45,7 @@ TABLES: Final = (
     CopiedTable("task_links", ("task_id",)),
     CopiedTable("budget_counts", ("scope", "id", "period", "starts_at")),
     CopiedTable("check_values", ("alarm_id", "name")),
+    CopiedTable("owner_settings", ("owner_did",)),
     CopiedTable("tokens", ("id",)),
     CopiedTable("secrets", ("name",), which="name <> 'transfer'"),  # last: a new token writes here too
 )

@@ -54,6 +54,7 @@ from wakeful.store.postgres.figures import PostgresFigures
 from wakeful.store.postgres.hints import Hints
 from wakeful.store.postgres.inspection import inspected
 from wakeful.store.postgres.migrate import Migrator
+from wakeful.store.postgres.owner_settings import PostgresOwnerSettings
 from wakeful.store.postgres.rows import (
     alarm_and_fire_of,
     alarm_of,
@@ -130,6 +131,7 @@ class PostgresStore:
         )
         self.figures = PostgresFigures(self._database.look, self._turns, naming=naming, moment=self._moment)
         self.zones = PostgresZones(self._database, naming=naming, moment=self._moment)
+        self.owner_settings = PostgresOwnerSettings(self._database, naming=naming)
         self._claims = Claims(self._database, self._sql, moment=self._moment)
         room = Elbowroom(pool_size)
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)

@@ -71,6 +71,7 @@ from wakeful.store.sqlite.figures import SqliteFigures
 from wakeful.store.sqlite.file import check_path, describe, make
 from wakeful.store.sqlite.inspection import inspected
 from wakeful.store.sqlite.original import Original, check_expected
+from wakeful.store.sqlite.owner_settings import SqliteOwnerSettings
 from wakeful.store.sqlite.readers import Readers
 from wakeful.store.sqlite.schema import bring_up_to_date
 from wakeful.store.sqlite.search import narrowed, search_end, search_values
@@ -117,6 +118,7 @@ class SqliteStore(SqliteTokens):
         self.budget = SqliteBudget(self._writer, self._read, naming=naming)
         self.checks = SqliteChecks(self._writer, self._read, self._lookers, naming=naming)
         self.zones = SqliteZones(self._write, self._read, naming=naming, clock=clock)
+        self.owner_settings = SqliteOwnerSettings(self._write, self._read, naming=naming)
 
     async def migrate(self) -> list[str]:
         self._make()

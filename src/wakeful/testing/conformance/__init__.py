@@ -45,6 +45,7 @@ from wakeful.testing.conformance.finding import (
 from wakeful.testing.conformance.following import TestFollowing
 from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
+from wakeful.testing.conformance.owner_settings import TestOwnerSettings
 from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
 from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
 from wakeful.testing.conformance.signalling import TestSignals
@@ -89,6 +90,7 @@ __all__ = [
     "TestLeases",
     "TestNextDue",
     "TestOverdue",
+    "TestOwnerSettings",
     "TestOwners",
     "TestOwnersInTurn",
     "TestPages",

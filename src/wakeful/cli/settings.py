@@ -1,0 +1,47 @@
+"""`settings`: an owner's own zone, date order, working days and calendar of holidays."""
+
+from __future__ import annotations
+
+import click
+from msgspec.structs import asdict
+
+from wakeful.alarm.owner_settings import SETTINGS_FIELDS, OwnerSettings, OwnerSettingsView, SettingsRequest, changed
+from wakeful.alarm.request import request_of
+from wakeful.app import Wakeful
+from wakeful.cli.context import Command, asked
+
+
+@click.command("settings", cls=Command)
+@click.option("--timezone", metavar="ZONE", help="Your IANA zone, for times given without one.")
+@click.option("--date-order", metavar="dmy|mdy", help="How you write 3/4/2030: day first, or month first.")
+@click.option("--working-days", metavar="DAYS", help="The days you work on, such as mon-fri or sun-thu.")
+@click.option("--calendar", metavar="NAME", help="The calendar whose holidays you have; the operator names them.")
+def settings_command(**given: str | None) -> None:
+    """Show or change your own zone, working days and calendar.
+
+    They count for all alarms to come that do not say; with no option they are shown.
+    An empty text takes back what the server has.
+
+    \b
+      wakeful settings --timezone Europe/Berlin
+      wakeful settings --timezone ""
+    """
+
+    wanted = request_of(SettingsRequest, given)
+    changes = any(value is not None for value in given.values())
+    if changes and not asked().server()[0]:
+        changed(OwnerSettings(), wanted, asked().settings())  # what is refused makes no database
+
+    async def do(clock: Wakeful) -> OwnerSettingsView:
+        return await (clock.change_settings(wanted) if changes else clock.owner_settings())
+
+    found = asked().run(do, creates=changes)
+    out = asked().output
+    out.record({name: _shown(found, name, out.terminal) for name in SETTINGS_FIELDS}, asdict(found))
+
+
+def _shown(found: OwnerSettingsView, name: str, for_people: bool) -> str:
+    said = str(getattr(found, name))
+    if not for_people or not said:
+        return said
+    return f"{said} (yours)" if name in found.own else f"{said} (the server's)"

@@ -1,0 +1,94 @@
+"""Which holidays an alarm keeps: those of the calendar it names, else of its owner's, else of the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from wakeful.alarm import Policy, Wanted
+from wakeful.alarm.owner_settings import OwnerSettings, check_calendar
+from wakeful.alarm.request import EditRequest, wanted_change
+from wakeful.config import Settings
+from wakeful.errors import InvalidRequest
+from wakeful.schedule.days_off import calendar_problem
+from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
+from wakeful.schedule.working_days import USUAL_DAYS, days_text
+
+if TYPE_CHECKING:
+    from wakeful.service.changes import ChangeVerbs
+
+FIELDS: Final = ("calendar", "on_holiday", "working_days")
+_CONFIGURE: Final = (
+    'The operator adds one, such as [calendars.berlin] with country = "DE", and names it in the setting `calendar`.'
+)
+
+
+def calendar_meant(own: OwnerSettings, settings: Settings, field: str) -> str:
+    """The calendar that "public holidays" are looked up in. InvalidRequest where none is meant, or none can be read."""
+    name = own.calendar or (next(iter(settings.calendars)) if len(settings.calendars) == 1 else "")
+    if not name:
+        there = ", ".join(sorted(settings.calendars))
+        fix = f"Name one in your settings: {there}." if there else _CONFIGURE
+        raise InvalidRequest("whose holidays are meant is not known: no calendar is set", field=field, fix=fix)
+    return _readable(check_calendar(name, settings, field), field)
+
+
+def _readable(name: str, field: str) -> str:
+    if problem := calendar_problem(name):
+        raise InvalidRequest(problem, field=field, fix="Have the operator mend it, or leave the holidays out.")
+    return name
+
+
+def as_said(when: str | None, own: OwnerSettings) -> tuple[str | None, bool]:
+    """A `when` with the owner's working days named, and whether it leaves holidays out."""
+    if not when:
+        return when, False
+    said = with_working_days(when, own.working_days)
+    return said, without_holidays(said)[1]
+
+
+def with_holidays(policy: Policy, *, said: bool, own: OwnerSettings, settings: Settings) -> Policy:
+    """The policy of a new alarm with its holidays complete. `said`: its `when` leaves them out."""
+    if not said and not policy.calendar and policy.on_holiday is None:
+        return policy
+    if policy.calendar:
+        name = _readable(check_calendar(policy.calendar, settings, "policy.calendar"), "policy.calendar")
+    else:
+        name = calendar_meant(own, settings, "when" if said else "policy.on_holiday")
+    how = policy.on_holiday or "skip"
+    days = "" if how == "skip" else _days(policy.working_days or own.working_days)
+    return replace(policy, calendar=name, on_holiday=how, working_days=days)
+
+
+def holiday_changes(
+    changes: Mapping[str, Any], before: Policy, *, said: bool, own: OwnerSettings, settings: Settings
+) -> dict[str, Any]:
+    """What an edit changes of a policy, with its holidays complete. Without a calendar the others go as well."""
+    if changes.get("calendar", before.calendar) == "" and not said and changes.get("on_holiday") is None:
+        return {**changes, "calendar": "", "on_holiday": None, "working_days": ""}
+    meant = with_holidays(replace(before, **changes), said=said, own=own, settings=settings)
+    return {**changes, **{name: getattr(meant, name) for name in FIELDS}}
+
+
+async def wanted_edit(alarms: ChangeVerbs, id: str, asked: EditRequest) -> Wanted:
+    """What an edit changes, with the holidays that it says something of; they may depend on what the alarm has."""
+    service = alarms.service
+    own = await service.owner_settings.of(alarms.caller.owner)
+    when, skips_holidays = as_said(asked.when, own)
+    wanted = wanted_change(asked if when == asked.when else replace(asked, when=when), service.defaults.policy)
+    if not skips_holidays and not any(name in wanted.policy for name in FIELDS):
+        return wanted
+    before = (await alarms.get(id)).policy
+    policy = holiday_changes(wanted.policy, before, said=skips_holidays, own=own, settings=service.settings)
+    return replace(wanted, policy=policy)
+
+
+def _days(text: str) -> str:
+    try:
+        found = days_text(text)
+    except ValueError as error:
+        fix = "Give days such as mon-fri or sun-thu."
+        raise InvalidRequest(str(error), field="policy.working_days", fix=fix) from None
+    return "" if found == USUAL_DAYS else found

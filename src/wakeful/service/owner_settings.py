@@ -1,0 +1,112 @@
+"""Owners' own settings: which zone, date order, working days and holidays count for whose alarms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from wakeful.alarm.defaults import Defaults
+from wakeful.alarm.owner_settings import (
+    OwnerSettings,
+    OwnerSettingsView,
+    SettingsRequest,
+    changed,
+    effective,
+    of_server,
+    shown,
+)
+from wakeful.alarm.request import request_of
+from wakeful.clock import Clock
+from wakeful.config import Settings
+from wakeful.errors import InvalidRequest
+from wakeful.service.looking import LookVerbs
+
+if TYPE_CHECKING:
+    from wakeful.store import Store
+
+GOOD_FOR: Final = 3.0  # seconds after which a change by another process is seen
+REMEMBERED: Final = 10_000  # owners
+
+
+class OwnerSettingsCache:
+    """What counts for an owner. Read once in a few seconds: a create costs one round trip, as before."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._server = of_server(settings)
+        self._known: dict[str, tuple[float, OwnerSettings]] = {}
+
+    async def own(self, owner: str) -> OwnerSettings:
+        """What an owner has set, and no more."""
+        now = self._clock.monotonic()
+        known = self._known.get(owner)
+        if known is not None and now - known[0] < GOOD_FOR:
+            return known[1]
+        return self._remember(owner, await self._store.owner_settings.get(owner))
+
+    async def of(self, owner: str) -> OwnerSettings:
+        """What counts for an owner's alarms where they do not say."""
+        return effective(await self.own(owner), self._server)
+
+    async def change(self, owner: str, asked: SettingsRequest) -> OwnerSettings:
+        if not owner:
+            raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner whose settings these are.")
+        wanted = changed(await self._store.owner_settings.get(owner), asked, self._settings)
+        await self._store.owner_settings.put(owner, wanted)
+        return self._remember(owner, wanted)
+
+    def _remember(self, owner: str, found: OwnerSettings) -> OwnerSettings:
+        self._known.pop(owner, None)
+        self._known[owner] = self._clock.monotonic(), found
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return found
+
+
+def defaults_for(usual: Defaults, owner: OwnerSettings) -> Defaults:
+    """What an alarm of an owner has where its caller does not say."""
+    return usual if owner.timezone == usual.timezone else replace(usual, timezone=owner.timezone)
+
+
+class SettingsVerbs(LookVerbs):
+    """The verbs with which one caller says what counts for all of its alarms."""
+
+    async def owner_settings(self) -> OwnerSettingsView:
+        """Return the zone, date order, working days and calendar that count for this owner's alarms.
+
+        >>> (await clock.owner_settings()).timezone
+        'UTC'
+
+        `own` names those that the owner has set; the others are the server's.
+        """
+        return shown(await self.service.owner_settings.own(self.caller.owner), self.service.settings)
+
+    async def set_owner_settings(
+        self,
+        *,
+        timezone: str | None = None,
+        date_order: str | None = None,
+        working_days: str | None = None,
+        calendar: str | None = None,
+    ) -> OwnerSettingsView:
+        """Set `timezone`, `date_order`, `working_days` or `calendar` for all of this owner's alarms to come.
+
+        >>> (await clock.set_owner_settings(working_days="sun-thu")).own
+        ['working_days']
+
+        An alarm that is set already keeps its own. "" takes back what the server has.
+        """
+        given = {"timezone": timezone, "date_order": date_order, "working_days": working_days, "calendar": calendar}
+        return await self.change_settings(request_of(SettingsRequest, given))
+
+    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
+        """Change the owner's settings as a request asks.
+
+        >>> (await clock.change_settings(wakeful.SettingsRequest(working_days=None))).own
+        []
+        """
+        own = await self.service.owner_settings.change(self.caller.owner, asked)
+        return shown(own, self.service.settings)
