@@ -6,6 +6,7 @@ from datetime import datetime
 
 import click
 
+from wakeful.alarm.bounds import BOUNDS
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import absolute, full
@@ -56,6 +57,7 @@ def _document(found: Understood, count: int) -> dict[str, object]:
         "description": found.description,
         "timezone": found.timezone,
         **({"cron_expr": found.cron_expr} if found.cron_expr else {"fire_at": found.fire_at}),
+        **{name: bound for name in BOUNDS if (bound := getattr(found, name)) is not None},
         "next": [{"local": local(fire, found.timezone), "utc": fire} for fire in found.next(count)],
         "remarks": found.remarks,
         "now": found.now,

@@ -196,6 +196,9 @@ class RemoteWakeful(Wakeful):
             description=value(told, "description", str),
             now=value(told, "now", datetime),
             _remarks=tuple(value(told, "remarks", list[str])),
+            starts_at=value(told, "starts_at", datetime) if "starts_at" in told else None,
+            ends_at=value(told, "ends_at", datetime) if "ends_at" in told else None,
+            max_fires=value(told, "max_fires", int) if "max_fires" in told else None,
         )
 
     async def _preview(self, when: str, timezone: str = "") -> Answered:
