@@ -36,6 +36,7 @@ from wakeful.testing import store_of
 
 AT = "2099-07-01T09:00:00+02:00"
 RULE = "DTSTART;TZID=Europe/Berlin:20270105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU"
+BOUNDED = "every weekday at 9am from 1 december 2098 until 24 december 2098 for 10 times, except mondays"
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 # Whose words differ on purpose: which door it was, and who is on record for what was done there.
 OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)|\d\d:\d\d(?= in UTC)")
@@ -73,6 +74,10 @@ WISHES = (
     Wish("a rule", "set", {"when": RULE, "wake_message": "fortnight", "idempotency_key": "fortnight"}),
     Wish("the same rule again", "set", {"when": RULE, "wake_message": "fortnight", "idempotency_key": "fortnight"}),
     Wish("another rule", "edit", {"when": "every 3 days at 9am"}, on="fortnight"),
+    Wish("a rhythm with bounds", "set", {"when": BOUNDED, "wake_message": "advent", "idempotency_key": "advent"}),
+    Wish("the same bounds again", "set", {"when": BOUNDED, "wake_message": "advent", "idempotency_key": "advent"}),
+    Wish("other bounds", "edit", {"when": "every other friday at 9am for 5 times"}, on="advent"),
+    Wish("bounds that differ", "set", {"when": BOUNDED, "wake_message": "x", "policy": {"max_fires": 3}}),
     Wish("a rule with a fault", "set", {"when": "RRULE:FREQ=DAILY;BYHOUR=25", "wake_message": "x"}),
     Wish("no time", "set", {"when": "whenever", "wake_message": "x"}),
     Wish("the past", "set", {"when": "2020-01-01T00:00:00Z", "wake_message": "x"}),

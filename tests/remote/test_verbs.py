@@ -152,7 +152,8 @@ async def test_pages_go_on_until_all_are_there(house: Visitor, clock: Wakeful, m
 
 
 async def test_a_time_is_understood_by_the_server(house: Visitor, clock: Wakeful) -> None:
-    for when in ("every weekday at 9am", "2090-01-01T00:00:00Z"):
+    bounded = "every other friday at 9am from 2090-12-01 until 2091-03-01 for 5 times"
+    for when in ("every weekday at 9am", "2090-01-01T00:00:00Z", bounded):
         ours = await clock.parse(when, timezone="Europe/Berlin")
         theirs = await house.clock.parse(when, timezone="Europe/Berlin")
         assert (ours.kind, ours.description, ours.remarks, ours.cron_expr) == (
@@ -161,7 +162,8 @@ async def test_a_time_is_understood_by_the_server(house: Visitor, clock: Wakeful
             theirs.remarks,
             theirs.cron_expr,
         )
-        assert ours.next(3) == theirs.next(3)
+        assert (ours.starts_at, ours.ends_at, ours.max_fires) == (theirs.starts_at, theirs.ends_at, theirs.max_fires)
+        assert ours.next(9) == theirs.next(9)
     assert abs(await clock.service.now() - await house.clock.service.now()) < timedelta(minutes=1)
 
 

@@ -23,7 +23,7 @@ from .helpers import say
         ("0 9 1,L * ?", "at 09:00 on the 1st and last day of every month"),
         ("0 9 LW * *", "at 09:00 on the last weekday of every month"),
         ("0 9 * * FRI-MON", "at 09:00 on Friday through Monday"),
-        ("0 9 1 NOV-MAR *", "at 09:00 on the 1st of November through March"),
+        ("0 9 1 NOV-MAR *", "at 09:00 every year on the 1st of November through March"),
         ("0 9 * * MON-TUE#1", "at 09:00 on the first Monday and first Tuesday of every month"),
         ("0 9 15W * *", "at 09:00 on the weekday nearest the 15th of every month"),
         ("0 9 * * MON#1,MON#3", "at 09:00 on the first and third Monday of every month"),

@@ -32,6 +32,11 @@ def test_what_the_page_says_is_refused_is(phrase: str) -> None:
         say(phrase)
 
 
+@pytest.mark.parametrize("phrase", phrases("recurring"))
+def test_what_the_page_says_recurs_does(phrase: str) -> None:
+    assert say(phrase).kind == "cron"
+
+
 @pytest.mark.parametrize("rule", phrases("rules"))
 def test_what_the_page_says_is_a_rule_is(rule: str) -> None:
     understood = say(rule)
@@ -52,6 +57,11 @@ def test_the_page_keeps_the_score_on_phrases() -> None:
     assert f"{score['right'] / asked:.1%}".replace("%", " %") + " right" in PAGE
     assert f"{score['refused'] / asked:.1%}".replace("%", " %") + " refused" in PAGE
     assert f"{score['wrong'] / answered:.1%}".replace("%", " %") + " of\n" in PAGE
+
+
+def test_the_page_keeps_the_score_on_recurring_phrases() -> None:
+    score = Counter(verdict for verdict, row in phrase_verdicts() if row["category"] == "recurring")
+    assert f"{score['recurring as cron']} of the {score.total()} are understood" in PAGE
 
 
 def test_the_page_keeps_the_score_on_cron() -> None:

@@ -93,9 +93,9 @@ DOUBLED = [
 VAGUE = ["in a few minutes", "in several hours", "sometime tomorrow", "noonish", "tomorrow at", "remind me tomorrow"]
 FAR = ["in 9999 years", "in 999999999 weeks", "in 999999999 hours", "9999-12-31T23:59:59-14:00"]
 REFUSED = NONSENSE + PAST + RANGES + PERIODS + IMPOSSIBLE + CONTRADICTIONS + AMBIGUOUS + DOUBLED + VAGUE + FAR
-SOUNDING = ["biweekly", "fortnightly", "quarterly", "twice a day", "3 times a week", "once per day", "alternate days"]
+SOUNDING = ["biweekly", "semi-monthly", "twice a day", "3 times a week", "once per blue moon", "alternate days"]
 CRON = ["* * * *", "0 25 * * *", "0 0 30 2 *", "@every 0s", "@fortnightly", "CRON_TZ=UTC", "0 9 * * 1-5 # note"]
-RECURRING = ["every other week", "every day until friday", "every week", "every full moon", "every feb 30"]
+RECURRING = ["every other weekday", "every day until christmas", "every week", "every full moon", "every feb 30"]
 RHYTHMIC = ["monday to friday", "every 1.5 days", "every night at 12", *SOUNDING, *CRON, *RECURRING]
 
 
@@ -163,28 +163,22 @@ def test_a_suggested_rhythm_has_the_period_that_was_meant(text: str, months: int
             assert [(b.year - a.year) * 12 + b.month - a.month for a, b in pairwise(fires)] == [months] * 5
             assert {fire.day for fire in fires} == {1}
             assert {fire.time() for fire in fires} <= {time(9), time(17), time(17, 30)}
-        else:
+        elif understood.ends_at is None:
             assert {b - a for a, b in pairwise(fires)} == {timedelta(days=days)}
 
 
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("every other day", ("every 2 days at 09:00",)),
-        ("each alternate week at 5pm", ("every 2 weeks at 17:00",)),
-        ("every other day at 9am and 5pm", ()),
-        ("every other month", ("0 9 1 */2 *",)),
-        ("every quarter at 17:30", ("30 17 1 */3 *",)),
         ("every week at 5pm", ("every monday at 5pm",)),
         ("every 2 hours at 9am", ("0 */2 * * *",)),
         ("every monday at 9 and 11", ("0 9,11 * * 1", "0 21,23 * * 1")),
         ("monday through friday", ("0 9 * * 1-5",)),
-        ("every day until friday", ("every day",)),
-        ("every day starting monday at 5pm", ()),
-        ("every 5th month", ()),
-        ("every 3rd friday", ()),
-        ("every other weekend", ()),
-        ("every day except sunday", ()),
+        ("every week until friday", ("every monday until friday at 9am",)),
+        ("every day until christmas", ()),
+        ("every 3rd friday", ("every 3 weeks on friday",)),
+        ("every other weekday", ()),
+        ("every day except holidays", ()),
         ("0 25 * * *", ()),
     ],
 )
@@ -201,7 +195,7 @@ def test_a_length_beyond_the_calendar_is_refused_like_any_other(text: str) -> No
 @pytest.mark.parametrize("day", ["2027-03-28", "2027-10-31", "2026-12-31", "2028-02-28"])
 def test_the_suggestions_work_at_any_time_of_any_day(day: str, hour: int) -> None:
     now = datetime.fromisoformat(f"{day}T{hour:02}:30:00+00:00")
-    for text in ("nonsense", "30m", "tomorrow at midnight", "every other week"):
+    for text in ("nonsense", "30m", "tomorrow at midnight", "every week"):
         with pytest.raises(InvalidSchedule) as refused:
             parse(text, timezone="America/New_York", now=now)
         phrases = re.findall(r'"([^"]+)"', refused.value.fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from typing import Any
 
 import pytest
@@ -18,21 +18,11 @@ REPAIRED: list[tuple[str, dict[str, Any]]] = [
     ("tomorrow at 9am, new york time", {"when": "tomorrow at 9am", "timezone": "America/New_York"}),
     ("PT15M", {"when": "in 15 minutes"}),
     ("P1DT2H", {"when": "in 1 days 2 hours"}),
-    ("every hour from 9am to 5pm on weekdays", {"when": "0 9-17 * * 1-5"}),
-    ("hourly between 8 and 12", {"when": "0 8-12 * * *"}),
-    ("every other day at 9am", {"when": "every 2 days at 09:00"}),
-    ("every 3rd day", {"when": "every 3 days at 09:00"}),
-    ("every other tuesday", {"when": "RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9;BYMINUTE=0"}),
-    ("the last business day of the month at 17:30", {"when": "30 17 LW * *"}),
     ("end of day", {"when": "2030-01-07 17:00"}),
     ("end of the month", {"when": "2030-01-31 17:00"}),
     ("end of the week", {"when": "2030-01-11 17:00"}),
     ("next month", {"when": "2030-02-01 09:00"}),
     ("10 minutes before tomorrow at 3pm", {"when": "2030-01-08T14:50:00+00:00"}),
-    ("every day at 9am for 5 days", {"when": "every day at 9am", "policy": {"max_fires": 5}}),
-    ("every hour for 2 weeks", {"when": "every hour", "policy": {"ends_at": "2030-01-21T08:00:00+00:00"}}),
-    ("every monday at 9am until 1 march", {
-        "when": "every monday at 9am", "policy": {"ends_at": "2030-03-01T23:59:00+00:00"}}),
 ]  # fmt: skip
 
 
@@ -45,25 +35,14 @@ def test_what_was_meant_is_said_in_fields_that_are_understood(said: str, repair:
     assert parse(repair["when"], timezone=repair.get("timezone", "UTC"), now=MONDAY)
 
 
-@pytest.mark.parametrize("said", ["every other tuesday at 9am", "every 2 weeks on tuesday at 9am"])
-def test_counted_weeks_fall_on_their_day_and_hour(said: str) -> None:
-    with pytest.raises(InvalidSchedule) as refusal:
-        parse(said, now=MONDAY)
-    first, second = parse(refusal.value.repair["when"], now=MONDAY).next(2)
-    assert first == datetime(2030, 1, 8, 9, tzinfo=UTC)
-    assert second - first == timedelta(days=14)
-
-
 @pytest.mark.parametrize(
     "said",
     [
         "hourly from 9",
-        "every day from monday",
+        "every day from christmas",
         "every monday except holidays",
         "soonish",
         "every blue moon",
-        "last business day of the month at 9am and 5pm",
-        "every other tuesday at 9am and 5pm",
         "every other tuesday on friday",
     ],
 )

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from wakeful.alarm.bounds import BOUNDS, NO_BOUNDS, SaidBounds, bounded
 from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
 from wakeful.alarm.signals import check_signals
@@ -88,6 +89,7 @@ class Timing(Struct, frozen=True):
     fire_at: datetime | None
     cron_expr: str
     timezone: str
+    bounds: SaidBounds = NO_BOUNDS
 
 
 _names: Final = attrgetter(*_NAMES)
@@ -115,8 +117,15 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
         timezone=timing.timezone,
         **wanted.fields,
     )
+    if timing.bounds != NO_BOUNDS:
+        alarm = replace(alarm, policy=_bounded(alarm.policy, timing))
     check(alarm)
     return planned(alarm, now=now, field="when" if wanted.time.when else "cron_expr")
+
+
+def _bounded(policy: Policy, timing: Timing) -> Policy:
+    """The policy of a new alarm, whose bounds were all given by its request."""
+    return bounded(policy, timing.bounds, {name: getattr(policy, name) for name in BOUNDS})
 
 
 def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
@@ -130,12 +139,21 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
     if not _same_json(asked.payload_json, known.payload_json):
         found.append("payload")
-    if not _same_policy(wanted.fields["policy"], asked.policy, known.policy):
+    if not _same_policy(wanted, asked, known):
         found.append("policy")
     return found
 
 
-def _same_policy(said: Policy, asked: Policy, known: Policy) -> bool:
+def _same_policy(wanted: Wanted, asked: Alarm, known: Alarm) -> bool:
+    said = wanted.fields.get("policy", DEFAULT_POLICY)
+    if _is_alike(said, asked.policy, known.policy):
+        return True
+    # "For the next six weeks" is the same request a minute later.
+    then = _at_that_time(wanted.time, known)
+    return then is not None and _is_alike(said, _bounded(said, then), known.policy)
+
+
+def _is_alike(said: Policy, asked: Policy, known: Policy) -> bool:
     """Compare what somebody said; what wakeful itself put in counts from when that was."""
     if asked.renew_for is not None and known.renew_for is not None:
         asked = replace(asked, ends_at=said.ends_at)
@@ -144,21 +162,31 @@ def _same_policy(said: Policy, asked: Policy, known: Policy) -> bool:
     return replace(asked, **wakefuls_own) == replace(known, **wakefuls_own)
 
 
+def _at_that_time(time: GivenTime, known: Alarm) -> Timing | None:
+    """The time as it was understood when the known alarm was made; None if it made no sense then."""
+    try:
+        return understand(time, now=known.created_at)
+    except InvalidSchedule:
+        return None
+
+
 def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
     if asked.kind != known.kind:
         return False
     if asked.timezone != known.timezone:
         return False
     if asked.kind == "cron":
-        return asked.cron_expr.split() == known.cron_expr.split()
+        if asked.cron_expr.split() == known.cron_expr.split():
+            return True
+        then = _at_that_time(time, known) if time.when else None  # "every day except tomorrow", said today
+        return then is not None and then.cron_expr.split() == known.cron_expr.split()
     if asked.fire_at == known.fire_at:
         return True
-    try:
-        then = understand(time, now=known.created_at).fire_at
-    except InvalidSchedule:  # it made no sense at that time
+    then = _at_that_time(time, known)
+    if then is None:
         return False
     # Changed since, or put in the place of an older one: when its time was understood is not on record any more.
-    return then == known.fire_at or (then != asked.fire_at and known.version > 1)
+    return then.fire_at == known.fire_at or (then.fire_at != asked.fire_at and known.version > 1)
 
 
 def _same_json(one: str, other: str) -> bool:
@@ -221,7 +249,11 @@ def _understood(time: GivenTime, *, now: datetime) -> Timing:
         understood = parse(time.when, timezone=time.timezone, now=now)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing(
-            "cron" if at is None else "once", at, understood.cron_expr or understood.wall_time, understood.timezone
+            "cron" if at is None else "once",
+            at,
+            understood.cron_expr or understood.wall_time,
+            understood.timezone,
+            SaidBounds(understood.starts_at, understood.ends_at, understood.max_fires),
         )
     zone(time.timezone)
     if time.cron_expr:

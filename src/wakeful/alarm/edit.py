@@ -12,7 +12,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.create import GivenTime, Timing, Wanted, check, planned, timed, understand
+from wakeful.alarm.bounds import bounded
+from wakeful.alarm.create import GivenTime, Timing, Wanted, check, check_policy, planned, timed, understand
 from wakeful.alarm.inbox import no_longer_awaited, retract
 from wakeful.alarm.model import STEPPED_OVER, Alarm, Change, Event, Fire, Policy, SkipReason
 from wakeful.alarm.outcome import failed_result
@@ -190,7 +191,7 @@ def update(
     check(after)
     zone(after.timezone)
     if _moves(alarm, after, wanted.time):
-        return _emptied(_replan(alarm, fire, after, wanted.time, named, now=now, by=by), inbox)
+        return _emptied(_replan(alarm, fire, after, wanted, named, now=now, by=by), inbox)
     # The anchor is wakeful's own: an edited policy keeps it.
     after = replace(after, policy=replace(after.policy, anchor=alarm.policy.anchor), updated_at=now)
     return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(named))
@@ -267,8 +268,9 @@ def _bounds(alarm: Alarm) -> tuple[Any, ...]:
 
 
 def _replan(
-    alarm: Alarm, fire: Fire | None, after: Alarm, said: GivenTime, named: Sequence[str], *, now: datetime, by: str
+    alarm: Alarm, fire: Fire | None, after: Alarm, wanted: Wanted, named: Sequence[str], *, now: datetime, by: str
 ) -> Change:
+    said = wanted.time
     anchor = alarm.policy.anchor if after.policy.starts_at == alarm.policy.starts_at else None
     field = "when" if said.when else "cron_expr" if said.cron_expr else "policy"
     if said != GivenTime():
@@ -278,7 +280,9 @@ def _replan(
         at = time_of_day(said.when) if alarm.kind == "cron" and said.when and said.kind != "once" else None
         timing = understand(said if at is None else _on_its_days(alarm, said, at), now=now)
         _check_kind(alarm, said, timing)
-        after = timed(after, timing)
+        policy = bounded(after.policy, timing.bounds, wanted.policy, fired=alarm.fire_count)
+        check_policy(policy)
+        after = timed(replace(after, policy=policy), timing)
         anchor = None if at is None or anchor is None else _moved_anchor(alarm, anchor, at, timing.timezone)
     after = replace(after, policy=replace(after.policy, anchor=anchor))
     after = planned(_taken_back(after, now), now=now, field=field)

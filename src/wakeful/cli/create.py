@@ -103,7 +103,7 @@ def _read(kind: Kind, words: tuple[str, ...], timezone: str, now: datetime) -> t
 
     def meaning(text: str) -> str:
         found = (understanding(way, timezone, now) for way in _ways(kind, text))
-        return next((one.cron_expr or str(one.fire_at) for one in found if one is not None), "")
+        return next((one.description for one in found if one is not None), "")
 
     text, message = split(words, "at" if kind == "once" else "every", meaning)
     return understood(kind, text, timezone, now), message

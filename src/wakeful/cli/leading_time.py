@@ -8,7 +8,7 @@ from typing import Final
 
 from wakeful.errors import InvalidRequest, InvalidSchedule
 
-LONGEST: Final = 14  # words of a time that are looked at
+LONGEST: Final = 20  # words of a time that are looked at
 SUFFIX: Final = 6  # words at the end of a message that may be a time
 # What a text means as a time; empty where it is not one.
 Meaning = Callable[[str], str]

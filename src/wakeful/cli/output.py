@@ -17,13 +17,14 @@ import click
 
 from wakeful import views
 from wakeful.alarm import Alarm
+from wakeful.alarm.bounds import series_words
 from wakeful.alarm.request import moment
 from wakeful.cli import times
 from wakeful.cli.colours import PAINTED, heading, is_coloured_here, painted
 from wakeful.cli.zone import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest
-from wakeful.schedule import describe, duration, zone
+from wakeful.schedule import duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 
 _GAP: Final = "  "
@@ -237,7 +238,7 @@ def words(alarm: Alarm) -> str:
     if alarm.fire_at is not None:
         return in_words(alarm.fire_at, alarm.timezone)
     try:
-        return describe(alarm.cron_expr, alarm.timezone)
+        return series_words(alarm)
     except InvalidRequest:  # one that was taken over from elsewhere, and has ended
         return alarm.cron_expr
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import click
 
+from wakeful.alarm.bounds import BOUNDS
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.app import Wakeful
 from wakeful.calendars import Calendars
@@ -103,6 +104,7 @@ def _document(found: Understood, count: int) -> dict[str, object]:
         "description": found.description,
         "timezone": found.timezone,
         **({"cron_expr": found.cron_expr} if found.cron_expr else {"fire_at": found.fire_at}),
+        **{name: bound for name in BOUNDS if (bound := getattr(found, name)) is not None},
         "next": [{"local": local(fire, found.timezone), "utc": fire} for fire in found.next(count)],
         **({"skipped": _skipped(found, count)} if found.calendar else {}),
         "remarks": found.remarks,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from wakeful.alarm import Alarm
-from wakeful.schedule import describe
+from wakeful.alarm.bounds import series_words
 
 # Colour never stands alone: each state has a sign and a word as well.
 SIGNS: Final = {
@@ -88,7 +88,7 @@ def schedule(alarm: Alarm) -> str:
     """When an alarm fires, in words."""
     if alarm.kind == "once":
         return "once"
-    return describe(alarm.cron_expr, timezone=alarm.timezone)
+    return series_words(alarm)
 
 
 def visible(text: str) -> Markup:

@@ -323,11 +323,17 @@ class SkippedOccurrence(Occurrence, frozen=True, kw_only=True):
 
 
 class PreviewAnswer(Shape, frozen=True, kw_only=True):
-    """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone."""
+    """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone.
+
+    `starts_at`, `ends_at` and `max_fires` are the bounds that a phrase says, such as "until friday" or "10 times".
+    """
 
     kind: Kind
     fire_at: Instant = UNSET
     cron_expr: Text = UNSET
+    starts_at: Instant = UNSET
+    ends_at: Instant = UNSET
+    max_fires: int | UnsetType = UNSET
     timezone: str
     description: str
     next: list[Occurrence]

@@ -14,10 +14,11 @@ import msgspec
 from msgspec.structs import fields
 
 from wakeful.alarm import Alarm, Fire
+from wakeful.alarm.bounds import series_words
 from wakeful.errors import InvalidRequest
 from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, WakeView
 from wakeful.moments import from_unix_ms, unix_ms
-from wakeful.schedule import describe, zone
+from wakeful.schedule import zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import TakenWake
 from wakeful.views import view
@@ -179,7 +180,7 @@ def words(alarm: Alarm) -> str:
     """When an alarm fires, in words."""
     if alarm.fire_at is not None:
         return in_words(alarm.fire_at, alarm.timezone)
-    return cut(describe(alarm.cron_expr, alarm.timezone), ERROR)
+    return cut(series_words(alarm), ERROR)
 
 
 def ahead(alarm: Alarm, now: datetime) -> str:

@@ -5,7 +5,8 @@ What a phrase turned into reads back as a phrase: parse() understands the words 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
+from datetime import datetime, time, timedelta
 from functools import cache
 
 from wakeful.schedule import cron
@@ -15,20 +16,58 @@ from wakeful.schedule.names import MONTH_NAMES, ORDINAL_NAMES, WEEKDAY_NAMES, li
 from wakeful.schedule.zones import zone
 
 _MOST_CLOCKS = 24
+_DAY_BEGINS = time()
+_RANGES = re.compile(r"[0-9]{1,2}(?:-[0-9]{1,2})?(?:,[0-9]{1,2}(?:-[0-9]{1,2})?)*")
+_COUNTED_FROM_START = ", counted from its start"
+_DAY_ENDS = time(23, 59, 59)
 _UNITS = {"s": "second", "m": "minute", "h": "hour"}
 
 
-def describe(cron_expr: str, timezone: str = "UTC") -> str:
-    """A recurring schedule in words; refuses what schedule() refuses."""
+def describe(
+    cron_expr: str,
+    timezone: str = "UTC",
+    *,
+    starts_at: datetime | None = None,
+    ends_at: datetime | None = None,
+    max_fires: int | None = None,
+) -> str:
+    """A recurring schedule in words, with its bounds; refuses what schedule() refuses."""
+    words, name = _with_zone(cron_expr, timezone)
+    parts = [words if starts_at is None else words.replace(_COUNTED_FROM_START, "")]
+    parts += [f"starting {start_words(starts_at, name)}"] if starts_at is not None else []
+    parts += [f"until {end_words(ends_at, name)}"] if ends_at is not None else []
+    parts += [f"for {max_fires} time{'s' if max_fires > 1 else ''}"] if max_fires is not None else []
+    return f"{' '.join(parts)}, {name}"
+
+
+def start_words(starts_at: datetime, timezone: str) -> str:
+    """A start: a day, and its time of day unless it is the beginning of the day."""
+    return _bound(starts_at, timezone, _DAY_BEGINS)
+
+
+def end_words(ends_at: datetime, timezone: str) -> str:
+    """An end: a day, and its time of day unless it is the end of the day."""
+    return _bound(ends_at, timezone, _DAY_ENDS)
+
+
+def _bound(at: datetime, timezone: str, whole: time) -> str:
+    local = at.astimezone(zone(timezone))
+    day = f"{local.day} {MONTH_NAMES[local.month - 1]} {local.year}"
+    if local.time() == whole:
+        return day
+    return f"{day} at {local:%H:%M}" + (f":{local:%S}" if local.second else "")
+
+
+def _with_zone(cron_expr: str, timezone: str) -> tuple[str, str]:
     schedule(cron_expr, timezone)
     if is_rule(cron_expr):
         from wakeful.schedule.recurrence_text import read
         from wakeful.schedule.recurrence_words import rule_words
 
         recurrence, name = read(*split_zone(cron_expr, timezone))
-        return f"{rule_words(recurrence)}, {name}"
+        return rule_words(recurrence), name
     expr, name = split_zone(cron_expr, timezone)
-    return f"{_words(expr)}, {name}"
+    return _words(expr), name
 
 
 def moment(fire_at: datetime, timezone: str) -> str:
@@ -51,10 +90,25 @@ def _words(expr: str) -> str:
         fields.insert(0, "0")
     if steady := _rhythms().get(" ".join(fields)):
         return steady
+    if every := _rhythms().get(" ".join([*fields[:3], *"***"])) or _hours(*fields[:3]):
+        return f"{every} {_days(*fields[3:], named=False).removeprefix('every year ')}".strip()
     named = all(text.replace(",", "").isdigit() for text in fields[:3])
     named = named and len(_clocks(*fields[:3])) <= _MOST_CLOCKS
     times = "at " + listed(_clocks(*fields[:3])) if named else _units(*fields[:3])
     return f"{times} {_days(*fields[3:], named=named)}".strip()
+
+
+def _hours(second: str, minute: str, hour: str) -> str:
+    """Once an hour between two hours, also over midnight."""
+    if "-" not in hour or second != "0" or not minute.isdigit() or not _RANGES.fullmatch(hour):
+        return ""
+    reaches = [item.partition("-") for item in hour.split(",")]
+    hours = {value for low, _, high in reaches for value in range(int(low), int(high or low) + 1)}
+    starts = [value for value in hours if (value - 1) % 24 not in hours]
+    if len(starts) != 1:
+        return ""
+    last = (starts[0] + len(hours) - 1) % 24
+    return f"every hour from {starts[0]:02}:{int(minute):02} to {last:02}:{int(minute):02}"
 
 
 def _plain(text: str) -> str:
@@ -130,7 +184,7 @@ def _nth(n: int) -> str:
 def _days(days: str, months: str, weekdays: str, *, named: bool) -> str:
     in_months = "" if months == "*" else listed([_month(item) for item in months.split(",")])
     if days == weekdays == "*":
-        return f"every day in {in_months}" if in_months else "every day" if named else ""
+        return " ".join((["every day"] if named else []) + ([f"in {in_months}"] if in_months else []))
     if days == "*":
         return _on_weekdays(weekdays, in_months)
     if weekdays == "*":
@@ -143,7 +197,7 @@ def _on_days(days: str, months: str, in_months: str) -> str:
     numbers = listed([_day(item) for item in days.split(",")])
     if months.isdigit() and days.replace(",", "").isdigit():
         return f"every year on {listed([str(day) for day in _ints(days)])} {MONTH_NAMES[int(months) - 1]}"
-    return f"on the {numbers} of {in_months or 'every month'}"
+    return f"every year on the {numbers} of {in_months}" if in_months else f"on the {numbers} of every month"
 
 
 def _day(item: str) -> str:
@@ -151,6 +205,8 @@ def _day(item: str) -> str:
         return ordinal(int(item))
     if item in ("l", "lw"):
         return "last day" if item == "l" else "last weekday"
+    if item == "1w":
+        return "first weekday"
     if item.endswith("w"):
         return f"weekday nearest the {ordinal(int(item[:-1]))}"
     body, slash, step = item.partition("/")
@@ -210,9 +266,9 @@ def _counted(items: list[str], in_months: str) -> str:
     for weekday, counts in by_day.items():
         order = sorted(set(counts), key=lambda n: n or 9)
         words.append(f"{listed([ORDINAL_NAMES[n] for n in order])} {WEEKDAY_NAMES[weekday]}")
-    if in_months and len(words) == 1:
-        return f"every year on the {words[0]} of {in_months}"
-    return f"on the {listed(words)} of {in_months or 'every month'}"
+    return (
+        f"every year on the {listed(words)} of {in_months}" if in_months else f"on the {listed(words)} of every month"
+    )
 
 
 def _weekday(text: str) -> str:

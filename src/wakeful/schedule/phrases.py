@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import islice
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.days_off import calendar_named
@@ -19,12 +19,16 @@ from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
+if TYPE_CHECKING:
+    from wakeful.schedule.recurrence import Recurrence
+
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 _PASSED_AT_MOST: Final = 1_000  # holidays in a row: a calendar may have every day of all years
+_TICK = timedelta(microseconds=1)
 PARTLY = "leave it out"
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
@@ -44,6 +48,9 @@ class Understood:
     now: datetime
     _remarks: tuple[str, ...] = field(default=(), repr=False)
     wall_time: str = field(default="", repr=False)  # one moment that was named by what clocks show then
+    starts_at: datetime | None = None  # the bounds of a series, as far as the text says them
+    ends_at: datetime | None = None
+    max_fires: int | None = None
     skips_holidays: bool = field(default=False, repr=False)  # as the text says
     calendar: str = field(default="", repr=False)  # whose they are, where whoever asked for it knows
     left_out: tuple[tuple[datetime, str], ...] = field(default=(), repr=False)  # as a server said
@@ -67,16 +74,31 @@ class Understood:
         return found
 
     def _coming(self, moment: datetime) -> Iterator[tuple[datetime, str]]:
-        """The fires of a series after a moment, each with the holiday it falls on; it ends where no day is left."""
+        """The fires of a series after a moment, within its bounds, each with the holiday it falls on.
+
+        It ends where no day is left.
+        """
         if self.fire_at is not None:
             return
         days = calendar_named(self.calendar) if self.calendar and not self.left_out else None
-        told = dict(self.left_out)
-        rhythm, local, passed = _rhythm(self.cron_expr, self.timezone, self.now), zone(self.timezone), 0
-        while passed < _PASSED_AT_MOST and (fire := rhythm.after(moment)) is not None:
+        told, local = dict(self.left_out), zone(self.timezone)
+        fired = passed = 0
+        for fire in self._within_bounds(moment):
             holiday = told.get(fire, "") if days is None else days.holiday(fire.astimezone(local).date())
-            passed = passed + 1 if holiday else 0
-            yield fire, holiday
+            fired, passed = (fired, passed + 1) if holiday else (fired + 1, 0)
+            if fire > moment:
+                yield fire, holiday
+            if passed >= _PASSED_AT_MOST or fired == self.max_fires:
+                return
+
+    def _within_bounds(self, moment: datetime) -> Iterator[datetime]:
+        """What its rhythm names between its start and its end; from now on where that is counted."""
+        moment = moment if self.max_fires is None else min(moment, self.now)
+        if self.starts_at is not None:
+            moment = max(moment, self.starts_at - _TICK)
+        rhythm = _rhythm(self.cron_expr, self.timezone, self.now, self.starts_at)
+        while (fire := rhythm.after(moment)) is not None and (self.ends_at is None or fire <= self.ends_at):
+            yield fire
             moment = fire
 
     @property
@@ -165,31 +187,44 @@ def _understand(text: str, timezone: str, now: datetime, default: time) -> Under
 
 def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understood:
     # Imported when first needed: compiling their patterns takes longer than everything else in this room.
-    from wakeful.schedule import once, recurring, words
+    from wakeful.schedule import once, recurring_signs, words
 
     phrase = words.normal(text)
     if phrase is None:
         raise PhraseRefused("it has characters that are not used in dates or times")
-    if recurring.RECURS.search(phrase):
-        try:
-            expr, utc = recurring.understand(phrase, default)
-        except PhraseRefused as refused:
-            from wakeful.schedule.recurrence_words import read_words
-
-            if (recurrence := read_words(phrase)) is not None:  # the words of describe()
-                return _recurring(*split_zone(recurrence.text(), timezone), now)
-            raise RefusedRhythm(refused.why, *refused.instead) from None
-        return _recurring(expr, "UTC" if utc else timezone, now)
+    if recurring_signs.RECURS.search(phrase):
+        return _rhythm_phrase(phrase, timezone, now, default)
     try:
         found = once.understand(phrase, timezone, now, default)
     except PhraseRefused as refused:
-        if recurring.SOUNDS_RECURRING.search(phrase):
+        if recurring_signs.SOUNDS_RECURRING.search(phrase):
             raise RefusedRhythm(refused.why) from None
         raise
     description = moment(found.fire_at, found.timezone)
     # UTC has no law that could change.
     wall = found.wall.isoformat() if found.wall is not None and found.timezone != "UTC" else ""
     return Understood("once", found.fire_at, "", found.timezone, description, now, found.remarks, wall)
+
+
+def _rhythm_phrase(phrase: str, timezone: str, now: datetime, default: time) -> Understood:
+    from wakeful.schedule import recurring
+
+    # The words of describe() for a rule; those with bounds of the rule's own come first, or they would be the alarm's.
+    if ", " in phrase and (recurrence := _in_rule_words(phrase)) is not None:
+        return _recurring(*split_zone(recurrence.text(), timezone), now)
+    try:
+        found = recurring.understand(phrase, timezone, now, default)
+    except PhraseRefused as refused:
+        if (recurrence := _in_rule_words(phrase)) is not None:
+            return _recurring(*split_zone(recurrence.text(), timezone), now)
+        raise RefusedRhythm(refused.why, *refused.instead) from None
+    return _recurring(*split_zone(found.expr, found.timezone), now, found.bounds)
+
+
+def _in_rule_words(phrase: str) -> Recurrence | None:
+    from wakeful.schedule.recurrence_words import read_words
+
+    return read_words(phrase) if phrase.startswith("every ") else None
 
 
 def _is_cron(text: str) -> bool:
@@ -218,18 +253,27 @@ def _known(name: str) -> bool:
         return False
 
 
-def _rhythm(expr: str, timezone: str, now: datetime) -> Schedule:
+def _rhythm(expr: str, timezone: str, now: datetime, starts_at: datetime | None = None) -> Schedule:
     """The schedule as it is if it is set now."""
-    return schedule(expr, timezone, anchor=anchor_now(expr, timezone, now) if counts_from_start(expr) else None)
+    if not counts_from_start(expr):
+        return schedule(expr, timezone)
+    return schedule(expr, timezone, anchor=starts_at or anchor_now(expr, timezone, now))
 
 
-def _recurring(expr: str, timezone: str, now: datetime) -> Understood:
-    if _rhythm(expr, timezone, now).after(now) is None:
-        if is_rule(expr):
-            fix = "Give a later UNTIL or DTSTART, a higher COUNT, or dates that come."
-            raise InvalidSchedule("it does not fire after now", field="when", fix=fix)
-        raise RefusedRhythm("it would never fire in the next 28 years")
-    return Understood("cron", None, expr, timezone, describe(expr, timezone), now)
+def _recurring(
+    expr: str, timezone: str, now: datetime, bounds: tuple[Any, Any, Any] = (None, None, None)
+) -> Understood:
+    starts_at, ends_at, max_fires = bounds
+    description = describe(expr, timezone, starts_at=starts_at, ends_at=ends_at, max_fires=max_fires)
+    understood = Understood("cron", None, expr, timezone, description, now, (), "", *bounds)
+    if understood.next(1):
+        return understood
+    if _rhythm(expr, timezone, now, starts_at).after(now) is not None:
+        raise RefusedRhythm("it does not fire between its start and its end")
+    if is_rule(expr):
+        fix = "Give a later UNTIL or DTSTART, a higher COUNT, or dates that come."
+        raise InvalidSchedule("it does not fire after now", field="when", fix=fix)
+    raise RefusedRhythm("it would never fire in the next 28 years")
 
 
 def _refused_rhythm(text: str, refused: RefusedRhythm, timezone: str, now: datetime) -> InvalidSchedule:

@@ -1,364 +1,231 @@
-"""Phrases for what recurs, turned into cron: "every weekday at 9am", "last friday of the month at 5pm".
+"""Phrases for what recurs: "every weekday at 9am", "every other friday until june, except on 24 december".
 
-What cron cannot count becomes a recurrence rule: "every 3 days at 9am".
+A phrase is read part by part, in any order: how often, on which days, at which times, between which hours, from when
+and until when, and when not. Whatever is left over, doubled or contradictory means refusal.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator
-from datetime import time
+from dataclasses import replace
+from datetime import datetime, time
 from typing import NamedTuple
 
-from wakeful.schedule import cron
-from wakeful.schedule.clocks import PART_OF_DAY, PARTS, WallTime, read_clock, settle
-from wakeful.schedule.interval import go_duration, rhythm
-from wakeful.schedule.names import WEEKDAY_NAMES
-from wakeful.schedule.offsets import Offset, read_amounts, total
-from wakeful.schedule.recurrence import LONGEST_INTERVAL, Recurrence, RecurrenceRule
+from wakeful.schedule.clocks import PARTS, WallTime, read_clock, settle
+from wakeful.schedule.lazy_pattern import LazyPattern
+from wakeful.schedule.recurring_bounds import read_bound, resolved, says_count
+from wakeful.schedule.recurring_days import read_dates, read_months, read_ordinals, read_week_numbers, read_weekdays
+from wakeful.schedule.recurring_exclusions import read_exclusion
+from wakeful.schedule.recurring_forms import expression, short_expression, without_excluded
+from wakeful.schedule.recurring_intervals import read_interval
+from wakeful.schedule.recurring_parts import Bounds, RhythmParts
+from wakeful.schedule.recurring_windows import read_window
 from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.words import MONTH, MONTHS, UNITS, WEEKDAY, WEEKDAYS
+from wakeful.schedule.zones import zone
 
-_PLURALS = "|".join(f"{name.lower()}s" for name in WEEKDAY_NAMES)
-RECURS = re.compile(
-    rf"\b(?:every|each|everyday|daily|hourly|weekly|monthly|yearly|annually|nightly|(?:{_PLURALS})(?! from now)"
-    r"|weekdays|weekends|once an? (?:day|week|month|year)|(?:[1-5](?:st|nd|rd|th)|last) [a-z]+ of the month"
-    r"|through|thru)\b"
+_SEPARATOR = LazyPattern(r"[ ,;]+(?:and )?")
+_MORE_CLOCK = LazyPattern(r",? and (?:at )?|, (?:at )?(?=[0-9])")
+_UTC = LazyPattern(r"(?:utc|gmt)(?![a-z0-9+\-/])")
+_PART_OF_DAY = LazyPattern(
+    r"(?:in the |in |at |on the |during the )?(?:early |late )?(morning|afternoon|evening|night)(s)?(?![a-z0-9])"
 )
-# Not understood, but meant to recur: so that no single moment is suggested for it.
-SOUNDS_RECURRING = re.compile(
-    rf"\b(?:(?:bi|semi|tri)-?(?:weekly|monthly|yearly|annual(?:ly)?)|quarterly|fortnightly|twice|thrice|[0-9]+ ?x|times"
-    rf"|(?:per|once an?) [a-z]+|alternate|repeat(?:ing|ed|s)?|recurring|{WEEKDAY}s? (?:to|-) {WEEKDAY}s?)\b"
-)
-_BEYOND = (
-    (r"until|till|ending|through [0-9]|through (?:next|the end)", "set `ends_at`"),
-    (r"starting|beginning|as of|from [a-z0-9]+", "set `starts_at`"),
-    (r"[0-9]+ ?x|[0-9]+ (?:times|occurrences)|twice|for (?:the next|up to|[0-9])", "set `max_fires` or `ends_at`"),
-    (r"except|but not|excluding|unless", "name the days it does fire on"),
-)
-_BEYOND_PATTERN = re.compile("|".join(rf"(\b(?:{words})\b)" for words, _ in _BEYOND))
-_EVERY_OTHER = re.compile(
-    rf"\b(?:every|each) (?:(other|alternate)|([0-9]+)(?:st|nd|rd|th)) "
-    rf"(?:(day|week|month|year|quarter)|(weekend)|{WEEKDAY})s?\b(?! (?:of|in) (?:the|every|each) month)"
-)
-_LENGTHS = {"day": Offset(days=1), "week": Offset(days=7), "month": Offset(1), "quarter": Offset(3), "year": Offset(12)}
-_STEPS = {"d": ("DAILY", 1), "w": ("WEEKLY", 7), "fortnight": ("WEEKLY", 7), "mo": ("MONTHLY", 1), "y": ("YEARLY", 12)}
-_SAYS_WHEN = re.compile(r"\bat\b|[0-9] ?[ap]\.?m\b|:|noon|midnight|morning|afternoon|evening|night")
-
-_AND = r"(?:,? and |, ?| ?& ?)"
-_NUMBER = r"[0-9]{1,2}(?:st|nd|rd|th)?"
-_NTH = r"(?:[1-5](?:st|nd|rd|th)|last)"
-_NTHS = rf"({_NTH}(?:{_AND}(?:the )?{_NTH})*)"
-_DAYS = rf"((?:{_NUMBER}|last)(?:{_AND}(?:the )?(?:{_NUMBER}|last))*)"
-_NUMBERS = rf"{_NUMBER}(?:{_AND}{_NUMBER})*"
-_DAYS_IN_MONTH = (
-    rf"(?:the )?(?:(?P<m1>{MONTH})\b\.? (?:the )?(?P<d1>{_NUMBERS})|(?P<d2>{_NUMBERS}) (?:of )?(?P<m2>{MONTH}))"
-)
-_EACH = r"(?:every|each)"
-_EACH_MONTH = rf"(?:{_EACH} month|monthly)"
-_EACH_YEAR = rf"(?:{_EACH} year|yearly|annually|once a year)"
-_END = r"(?![a-z0-9])"
-
-_SEPARATOR = re.compile(r"[ ,]+")
-_MORE_CLOCK = re.compile(r",? and (?:at )?|, (?:at )?(?=[0-9])")
-_UTC = re.compile(r"(?:utc|gmt)(?![a-z0-9+\-/])")
-_FROM_START = re.compile(r" from its start(?![a-z])")
-_SINGLE_UNIT = re.compile(r"(half (?:an )?hour|hour|minute|second|min|sec)(?![a-z])")
+_SAYS_WHEN = LazyPattern(r"\bat\b|[0-9] ?[ap]\.?m\b|:|noon|midnight|morning|afternoon|evening|night")
+_USUAL_DAY = {"week": "every monday", "month": "every 1st of the month", "year": "every january 1st"}
+_Reader = Callable[[str, int, RhythmParts], int]
 
 
-class Rule(NamedTuple):
-    """The date fields of a schedule, or a whole expression that leaves no room for a time of day."""
+class Recurring(NamedTuple):
+    """What a recurring phrase means."""
 
-    days: str = "*"
-    months: str = "*"
-    weekdays: str = "*"
-    expr: str = ""
-    freq: str = ""  # of a recurrence rule, where cron cannot count that far
-    interval: int = 1
-    plain: bool = True  # recurring by itself; else only beside a time of day
+    expr: str
+    timezone: str
+    bounds: Bounds
 
 
-def understand(text: str, default: time) -> tuple[str, bool]:
-    """The cron expression of a normalised phrase, and whether it insists on UTC."""
-    _check_limits(text)
-    rule, clocks, part, utc = _collect(text)
-    if rule is None:
-        raise PhraseRefused("it recurs, but how often was not understood")
-    if rule.expr:
-        if clocks or part:
-            raise PhraseRefused("something that recurs every few hours or less has no time of day", rule.expr)
-        return rule.expr, utc
-    if not rule.plain and not clocks:
-        raise PhraseRefused(
-            "it is not clear whether this recurs", _expression(rule, [PARTS[part] if part else default])
-        )
-    if clocks and any(clock.bare for clock in clocks) and part is None:
-        raise PhraseRefused("a number alone is not a time of day", *_either_half(rule, clocks))
-    times = [settle(clock, part) for clock in clocks] or [PARTS[part] if part else default]
-    return _expression(rule, times), utc
+def understand(text: str, timezone: str, now: datetime, default: time) -> Recurring:
+    """The schedule and the bounds of a normalised phrase."""
+    here = now.astimezone(zone(timezone)).replace(tzinfo=None)
+    parts = _collect(text, here)
+    if parts.is_utc and timezone != "UTC":
+        return understand(text, "UTC", now, default)
+    _take_clock_of_bound(parts)
+    if parts.year_days and parts.months:  # the last day of june: its months are read after it
+        parts.days, parts.year_days = parts.year_days, ()
+    expr = _expression(parts, text, default)
+    return Recurring(expr, timezone, resolved(parts.bounds, now, zone(timezone)))
 
 
-def _expression(rule: Rule, times: list[time]) -> str:
-    if rule.freq:
-        seconds, minutes, hours = _units(times)
-        counted = RecurrenceRule(rule.freq, rule.interval, by_hour=hours, by_minute=minutes)
-        return Recurrence((counted if seconds == (0,) else counted._replace(by_second=seconds),)).text()
-    return f"{_time_fields(times)} {rule.days} {rule.months} {rule.weekdays}"
-
-
-def _either_half(rule: Rule, clocks: list[WallTime]) -> Iterator[str]:
-    """The same days, in the morning and in the afternoon."""
-    for half in "ap":
-        with contextlib.suppress(PhraseRefused):
-            times = [settle(clock._replace(bare=False, half=clock.half or half), None) for clock in clocks]
-            yield _expression(rule, times)
-
-
-def _check_limits(text: str) -> None:
-    if found := _EVERY_OTHER.search(text):
-        raise PhraseRefused(f'"{found[0]}" counts across months or weeks', *_every_nth(found))
-    text = _FROM_START.sub("", text)
-    if found := _BEYOND_PATTERN.search(text):
-        which = found.lastindex or 1
-        # Without its end or its start it is the same rhythm, unless its time of day stands behind them.
-        alone = text[: found.start()].rstrip(" ,") if which < 3 and not _SAYS_WHEN.search(text, found.end()) else ""
-        raise PhraseRefused(
-            f'"{found[0]}" is not part of how often it recurs: leave it out and {_BEYOND[which - 1][1]}',
-            *([alone] if alone else []),
-        )
-
-
-def _every_nth(found: re.Match[str]) -> tuple[str, ...]:
-    """Every second month, quarter or year. What counts days or weeks is said in whole by repairs.py, or not at all."""
-    _, count, unit, _ = found.groups()
-    length, times = _LENGTHS.get(unit or "", Offset()), int(count or 2)
-    return _as_often(Offset(length.months * times), found.string) if length.months else ()
-
-
-def _as_often(offset: Offset, text: str) -> tuple[str, ...]:
-    """What recurs after so many months, or after so many days and less; nothing where no expression can say it."""
-    if not offset.months:
-        seconds = offset.days * 86_400 + offset.millis // 1000
-        return () if offset.millis % 1000 else (f"@every {go_duration(seconds)}",)
-    if offset.days or offset.millis or 12 % offset.months:
-        return ()
-    months = {1: "*", 12: "1"}.get(offset.months, f"*/{offset.months}")
-    return (_expression(Rule(days="1", months=months), [_said_time(text)]),)
-
-
-def _said_time(text: str) -> time:
-    """The time of day a phrase names after "at", else nine."""
-    for found in re.finditer(r"\bat ", text):
-        read = read_clock(text, found.start())
-        if read is not None and not read[0].bare:
-            with contextlib.suppress(PhraseRefused):
-                return settle(read[0], None)
-    return time(9)
-
-
-def _collect(text: str) -> tuple[Rule | None, list[WallTime], str | None, bool]:
-    rule: Rule | None = None
-    clocks: list[WallTime] = []
-    part: str | None = None
-    utc, position = False, 0
+def _collect(text: str, here: datetime) -> RhythmParts:
+    parts = RhythmParts()
+    position = 0
     while position < len(text):
         if position and (gap := _SEPARATOR.match(text, position)):
             position = gap.end()
         if text[position:] in ("", ".", "!"):
             break
-        if rule is None and (read := _read_rule(text, position)):
-            rule, position = read
-        elif part is None and (found := PART_OF_DAY.match(text, position)):
-            part, position = found[1], found.end()
-        elif not clocks and (times := _read_clocks(text, position)):
-            clocks, position = times
-        elif zoned := _UTC.match(text, position):
-            utc, position = True, zoned.end()
-        else:
+        end = _next_part(text, position, parts, here)
+        if end <= position:
             raise PhraseRefused(f'"{text[position:][:60]}" was not understood in something that recurs')
-    return rule, clocks, part, utc
+        position = end
+    return parts
 
 
-def _read_clocks(text: str, position: int) -> tuple[list[WallTime], int] | None:
-    clocks = []
+def _next_part(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
+    """Read the part that stands here into the others; return where it ends, or -1."""
+    if (end := _first_of(_READ_FIRST, text, position, parts)) >= 0:
+        return end
+    for read in (read_bound, read_exclusion):
+        if (end := read(text, position, parts, here)) >= 0:
+            return end
+    return _first_of(_READERS, text, position, parts)
+
+
+def _first_of(readers: tuple[_Reader, ...], text: str, position: int, parts: RhythmParts) -> int:
+    for read in readers:
+        if (end := read(text, position, parts)) >= 0:
+            return end
+    return -1
+
+
+def _read_named_days(text: str, position: int, parts: RhythmParts) -> int:
+    """From monday to friday: days of the week, before "from" is taken for a start."""
+    if not text.startswith("from ", position):
+        return -1
+    trial = replace(parts)
+    end = read_weekdays(text, position, trial)
+    return read_weekdays(text, position, parts) if end >= 0 and trial.is_weekday_range else -1
+
+
+def _read_part_of_day(text: str, position: int, parts: RhythmParts) -> int:
+    found = _PART_OF_DAY.match(text, position)
+    if found is None or parts.part is not None:
+        return -1
+    if found[2] and any(clock.bare for clock in parts.clocks):
+        raise PhraseRefused(f'a number before "{found[0]}" can be how many or a time of day')
+    parts.part = found[1]
+    if parts.each or found[2]:
+        parts.recurs, parts.each = True, False
+    return found.end()
+
+
+def _read_clocks(text: str, position: int, parts: RhythmParts) -> int:
+    if parts.clocks:
+        return -1
     while read := read_clock(text, position):
-        clocks.append(read[0])
+        parts.clocks.append(read[0])
         position = read[1]
         more = _MORE_CLOCK.match(text, position)
-        if more is None or read_clock(text, more.end()) is None:
+        if more is None or says_count(text, more.end()) or read_clock(text, more.end()) is None:
             break
         position = more.end()
-    return (clocks, position) if clocks else None
+    return position if parts.clocks else -1
 
 
-def _time_fields(times: list[time]) -> str:
-    """Second (when there is one), minute and hour; several times must share all but one of them."""
-    seconds, minutes, hours = _units(times)
-    fields = [minutes, hours] if seconds == (0,) else [seconds, minutes, hours]
-    return " ".join(",".join(map(str, values)) for values in fields)
+def _read_utc(text: str, position: int, parts: RhythmParts) -> int:
+    found = _UTC.match(text, position)
+    parts.is_utc = parts.is_utc or found is not None
+    return found.end() if found else -1
 
 
-def _units(times: list[time]) -> list[tuple[int, ...]]:
-    """The seconds, minutes and hours of the times."""
-    if any(at.microsecond for at in times):
-        raise PhraseRefused("recurring times are whole seconds")
-    units = [tuple(sorted({getattr(at, unit) for at in times})) for unit in ("second", "minute", "hour")]
-    if len(units[0]) > 1 or len(units[1]) * len(units[2]) != len(set(times)):
-        raise PhraseRefused("times with different minutes are different schedules: set one for each")
-    return units
-
-
-def _read_rule(text: str, position: int) -> tuple[Rule, int] | None:
-    for pattern, reader in _RULES:
-        if found := pattern.match(text, position):
-            return reader(found), found.end()
-    if text.startswith(("every ", "each "), position):
-        return _read_interval(text, text.index(" ", position) + 1)
-    return None
-
-
-def _read_interval(text: str, position: int) -> tuple[Rule, int] | None:
-    if single := _SINGLE_UNIT.match(text, position):
-        half = 2 if single[1].startswith("half") else 1
-        seconds, end = {"h": 3600, "m": 60, "s": 1}[single[1].split()[-1][0]] // half, single.end()
-    else:
-        amounts, end = read_amounts(text, position)
-        if not amounts:
-            return None
-        offset = total(amounts)
-        if offset.months or offset.days:
-            return _counted(offset, text, UNITS[amounts[0][7]]), end
-        seconds = offset.millis // 1000
-        if offset.millis % 1000 or seconds < 1:
-            raise PhraseRefused("an interval must be whole seconds, at least one")
-    if counted := _FROM_START.match(text, end):
-        return Rule(expr=f"@every {go_duration(seconds)}"), counted.end()
-    return Rule(expr=rhythm(seconds)), end
-
-
-def _counted(offset: Offset, text: str, unit: str) -> Rule:
-    """So many days, weeks, months or years, by the calendar: the time of day stays, whatever the clocks do."""
-    if offset == Offset(days=1):
-        return Rule()
-    if offset.millis or (offset.months and offset.days):
-        why = "an interval is days, weeks, months or years, or it is hours and less"
-        raise PhraseRefused(why, *_as_often(offset, text))
-    freq, length = _STEPS[unit]
-    n, rest = divmod(offset.months or offset.days, length)
-    if rest:  # "1 year and 6 months", "2 weeks and 3 days"
-        freq, n = ("MONTHLY", offset.months) if offset.months else ("DAILY", offset.days)
-    if n == 1:
-        raise PhraseRefused("it does not say which day", *_as_often(offset, text))
-    return Rule(freq=freq, interval=_interval(n))
-
-
-def _interval(n: int) -> int:
-    if n > LONGEST_INTERVAL:
-        raise PhraseRefused("it is too long")
-    return n
-
-
-def weekday_field(days: set[int]) -> str:
-    """Weekdays in one writing only, so that the same days give the same expression."""
-    ordered = sorted(days)
-    if len(ordered) == 7:
-        return "*"
-    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
-        return f"{ordered[0]}-{ordered[-1]}"
-    return ",".join(map(str, ordered))
-
-
-def _weekday_list(found: re.Match[str]) -> Rule:
-    every, first, last, names = found.groups()
-    if first is not None:
-        start, end = _weekday(first), _weekday(last)
-        days = {(start + more) % 7 for more in range((end - start) % 7 + 1)}
-        return Rule(weekdays=weekday_field(days), plain=bool(every) or first.endswith("days"))
-    said = re.findall(rf"{WEEKDAY}s?", names)
-    plural = all(word.endswith("days") for word in said)
-    if not (every or plural):
-        raise PhraseRefused("it is not clear whether this recurs", _instead_of(found, f"every {names}"))
-    return Rule(weekdays=weekday_field({_weekday(word) for word in said}))
-
-
-def _weekday(word: str) -> int:
-    number = WEEKDAYS.get(word)
-    return number if number is not None else WEEKDAYS[word[:-1]]
-
-
-def _numbers(text: str) -> str:
-    """Days of a month, sorted, L for the last."""
-    days = sorted({int(number) for number in re.findall(r"[0-9]+", text)})
-    if any(not 1 <= day <= 31 for day in days):
-        raise PhraseRefused("no month has such a day")
-    return ",".join([*map(str, days), *(["L"] if "last" in text else [])])
-
-
-def _nth_weekdays(nths: str, weekday: str) -> str:
-    day = _weekday(weekday)
-    counts = sorted({int(n) for n in re.findall(r"[1-5]", nths)})
-    named = [f"{cron.WEEKDAYS[day].upper()}#{n}" for n in counts]
-    return ",".join([*named, *([f"{day}L"] if "last" in nths else [])])
-
-
-def _in_month(found: re.Match[str]) -> Rule:
-    month = MONTHS[found["m1"] or found["m2"]]
-    return Rule(days=_numbers(found["d1"] or found["d2"]), months=str(month))
-
-
-def _not_alone(found: re.Match[str]) -> Rule:
-    day = {"week": "monday", "month": "1st of the month", "year": "january 1st"}
-    word = re.sub(r"ly$", "", found[1]).replace("annual", "year")
-    instead = _instead_of(found, f"every {day[word]}") if word in day else _as_often(_LENGTHS[word], found.string)[0]
-    raise PhraseRefused(f'"{found[0]}" does not say which day', instead)
-
-
-def _instead_of(found: re.Match[str], words: str) -> str:
-    """The phrase with other words where these were found, and a time of day."""
-    text = f"{found.string[: found.start()]}{words}{found.string[found.end() :]}"
-    return text if _SAYS_WHEN.search(text) else f"{text} at 9am"
-
-
-_Reader = Callable[[re.Match[str]], Rule]
-_WORKDAY = r"(?:weekday|work ?day|business day)"
-_RULES: tuple[tuple[re.Pattern[str], _Reader], ...] = (
-    (re.compile(rf"(?:every ?day|each day|daily|once a day){_END}"), lambda _: Rule()),
-    (re.compile(rf"{_EACH} (?=morning|afternoon|evening|night)"), lambda _: Rule()),
-    (re.compile(rf"hourly{_END}"), lambda _: Rule(expr="0 * * * *")),
-    (re.compile(rf"(?:on )?(?:{_EACH} {_WORKDAY}s?|{_WORKDAY}s){_END}"), lambda _: Rule(weekdays="1-5")),
-    (re.compile(rf"(?:on )?(?:{_EACH} weekends?|weekends){_END}"), lambda _: Rule(weekdays="0,6")),
-    (
-        re.compile(
-            rf"(?:((?:{_EACH}(?: week)?|weekly|once a week)(?: on)?) |on )?"
-            rf"(?:({WEEKDAY}s?) ?(?:through|thru|to|-) ?({WEEKDAY}s?)|({WEEKDAY}s?\b(?:{_AND}{WEEKDAY}s?\b)*)){_END}"
-        ),
-        _weekday_list,
-    ),
-    (
-        re.compile(rf"(?:on )?(?:{_EACH} )?(?:the )?{_NTHS} ({WEEKDAY}s?) (?:of|in) (?:every|each|the) month{_END}"),
-        lambda found: Rule(weekdays=_nth_weekdays(found[1], found[2])),
-    ),
-    (
-        re.compile(rf"{_EACH_MONTH} on (?:the )?{_NTHS} ({WEEKDAY}s?){_END}"),
-        lambda found: Rule(weekdays=_nth_weekdays(found[1], found[2])),
-    ),
-    (
-        re.compile(rf"(?:on )?(?:{_EACH} )?(?:the )?{_DAYS}(?: day)? (?:of|in) (?:every|each|the) month{_END}"),
-        lambda found: Rule(days=_numbers(found[1])),
-    ),
-    (re.compile(rf"{_EACH_MONTH} on (?:the )?{_DAYS}(?: day)?{_END}"), lambda found: Rule(days=_numbers(found[1]))),
-    (
-        re.compile(rf"(?:{_EACH_YEAR} on|{_EACH}) (?:the )?{_NTHS} ({WEEKDAY}s?) (?:of|in) ({MONTH}){_END}"),
-        lambda found: Rule(weekdays=_nth_weekdays(found[1], found[2]), months=str(MONTHS[found[3]])),
-    ),
-    (
-        re.compile(rf"(?:{_EACH_YEAR} on|{_EACH}) {_DAYS_IN_MONTH}{_END}"),
-        _in_month,
-    ),
-    (
-        re.compile(rf"(?:on )?{_DAYS_IN_MONTH} {_EACH} year{_END}"),
-        _in_month,
-    ),
-    (re.compile(rf"(?:(?:every|each) )?((?:week|month|year|annual)(?:ly)?|quarter){_END}(?! on)"), _not_alone),
+_READ_FIRST: tuple[_Reader, ...] = (read_window, _read_named_days)
+_READERS: tuple[_Reader, ...] = (
+    read_interval,
+    read_ordinals,
+    read_dates,
+    read_weekdays,
+    read_months,
+    read_week_numbers,
+    _read_part_of_day,
+    _read_clocks,
+    _read_utc,
 )
+
+
+def _take_clock_of_bound(parts: RhythmParts) -> None:
+    """The time of day in "every day starting monday at 9am" is that of each day, where no other is said."""
+    said = parts.bounds
+    clock = said.start_clock or said.end_clock
+    if clock is not None and not parts.clocks and not parts.part and not parts.seconds:
+        parts.clocks.append(WallTime(clock.hour, clock.minute, clock.second, certain=True))
+
+
+def _expression(parts: RhythmParts, text: str, default: time) -> str:
+    if parts.each or not parts.says_rhythm:
+        why = "it does not say which day" if parts.months else "it recurs, but how often was not understood"
+        raise PhraseRefused(why)
+    if parts.seconds:
+        if parts.clocks or parts.part:
+            alone = short_expression(replace(parts, clocks=[], part=None))
+            raise PhraseRefused("something that recurs every few hours or less has no time of day", alone)
+        if parts.says_dates and (parts.weekdays or not (parts.unit or parts.months)):
+            raise PhraseRefused("days of the month do not fit the rest of it")
+        return short_expression(parts)
+    _check_days(parts, text)
+    return _day_expression(parts, default)
+
+
+def _day_expression(parts: RhythmParts, default: time) -> str:
+    usual = [PARTS[parts.part] if parts.part else default]
+    if not parts.recurs and not (parts.is_weekday_range and parts.clocks):
+        raise PhraseRefused("it is not clear whether this recurs", expression(parts, usual))
+    if any(clock.bare for clock in parts.clocks) and parts.part is None:
+        raise PhraseRefused("a number alone is not a time of day", *_either_half(parts))
+    times = [settle(clock, parts.part) for clock in parts.clocks] or usual
+    _check_count(parts, times)
+    return expression(parts, times)
+
+
+def _check_days(parts: RhythmParts, text: str) -> None:
+    """That the days fit how often it recurs."""
+    if parts.window is not None:
+        raise PhraseRefused("hours from and to need an interval, such as every hour or every 20 minutes")
+    if not parts.says_days and parts.interval == 1 and parts.unit in _USUAL_DAY:
+        said = text[slice(*parts.unit_at)]
+        raise PhraseRefused(f'"{said}" does not say which day', _with_day(text, parts))
+    is_day_or_week = parts.unit in ("day", "week")
+    if parts.says_dates and (is_day_or_week or parts.weekdays):
+        raise PhraseRefused("days of the month do not fit the rest of it")
+    if parts.weekdays and not _takes_weekdays(parts):
+        raise PhraseRefused("it does not say which of these days: the first, the last, or each week")
+    if parts.says_dates and not (parts.unit or parts.months or parts.is_of_quarter) and not _is_first_or_last(parts):
+        raise PhraseRefused("it does not say of which month")
+    if parts.unit == "year" and (parts.days or parts.counted or parts.positions) and not parts.months:
+        raise PhraseRefused("it does not say of which month")
+
+
+def _takes_weekdays(parts: RhythmParts) -> bool:
+    if parts.weeks:
+        return parts.unit in ("", "year")
+    return parts.unit in ("", "week") or (parts.unit == "day" and parts.interval == 1)
+
+
+def _is_first_or_last(parts: RhythmParts) -> bool:
+    """Every first friday: of the month, what else."""
+    return bool(parts.counted) and all(day.n in (1, -1) for day in parts.counted)
+
+
+def _with_day(text: str, parts: RhythmParts) -> str:
+    """The phrase with a day where it names none, and a time of day."""
+    begin, end = parts.unit_at
+    said = f"{text[:begin]}{_USUAL_DAY[parts.unit]}{text[end:]}"
+    return said if _SAYS_WHEN.search(said) else f"{said} at 9am"
+
+
+def _check_count(parts: RhythmParts, times: list[time]) -> None:
+    """Twice a day needs two times, three times a week three days."""
+    if parts.times_per_unit < 1:
+        return
+    settled = without_excluded(parts)
+    dates = len(settled.days) + len(settled.counted) + len(settled.positions)
+    said = {"day": 1, "week": len(settled.weekdays)}.get(parts.unit, dates) * len(times)
+    if said != parts.times_per_unit:
+        raise PhraseRefused(f"it does not say {parts.times_per_unit} times for each {parts.unit}: name them")
+
+
+def _either_half(parts: RhythmParts) -> Iterator[str]:
+    """The same days, in the morning and in the afternoon."""
+    for half in "ap":
+        with contextlib.suppress(PhraseRefused):
+            times = [settle(clock._replace(bare=False, half=clock.half or half), None) for clock in parts.clocks]
+            yield expression(parts, times)

@@ -41,7 +41,10 @@ _WORD_CLOCK = re.compile(
     rf"\b({'|'.join((*_ONES, *_TEENS[:3]))})[ -]"
     rf"({'|'.join(_TEENS)}|({'|'.join(_TENS[:4])})(?:[ -]({'|'.join(_ONES)}))?)\b"
 )
-_ORDINAL_SECOND = re.compile(rf"\bsecond(?= (?:of|day|and last|and [a-z0-9]+ {WEEKDAY}|{WEEKDAY}s?)\b)")
+_ORDINAL_SECOND = re.compile(
+    rf"\bsecond(?= (?:of|day|(?:week|work|working|business) ?day|and last|and [a-z0-9]+ {WEEKDAY}|{WEEKDAY}s?)\b"
+    r"|[ -]to[ -](?:the )?last\b|,? (?:and )?(?:the )?(?:third|fourth|fifth|[2-5](?:nd|rd|th))\b|, )"
+)
 _MONTH_SECOND = re.compile(rf"\b({MONTH}) second\b")
 _NUMBER_WORDS = re.compile(
     rf"\b(?:({'|'.join(_TENS)})(?:[ -]({'|'.join((*_FIRST[:9], *_ONES))}))?|({_TEEN}|{'|'.join(_ONES)}))\b"

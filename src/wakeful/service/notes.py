@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeful.alarm import Alarm, coming
+from wakeful.alarm.bounds import bounds_in_words
 from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.holidays import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.lineage import end_note
@@ -18,6 +19,7 @@ from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
 from wakeful.schedule import describe, is_interval, parse, zone
 from wakeful.schedule.descriptions import moment as in_words
+from wakeful.schedule.names import listed
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.time_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
@@ -55,6 +57,7 @@ async def notes_on(
         *_moved_times(alarm, asked),
         *_month_first(asked),
     ]
+    found += _said_bounds(alarm, asked)
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
@@ -173,6 +176,14 @@ def _month_first(asked: EditRequest | None) -> list[str]:
     if found is None or found[1].lstrip("0") == found[2].lstrip("0") or int(found[2]) > 12:
         return []
     return [f"{found[1]}/{found[2]} was read month first. Write the month as a word, or 2030-12-31, to be sure."]
+
+
+def _said_bounds(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+    """From when, until when and how often it fires, where a request has the time from a phrase and says no more."""
+    if asked is None or not asked.when or alarm.kind != "cron":
+        return []
+    shown = {name: said for name, said in bounds_in_words(alarm).items() if not getattr(asked.policy, name, None)}
+    return [f"It {listed(list(shown.values()))}: see {listed(list(shown))} of its policy."] if shown else []
 
 
 def _moved_times(alarm: Alarm, asked: EditRequest | None) -> list[str]:
