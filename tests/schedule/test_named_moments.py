@@ -202,7 +202,7 @@ def test_a_date_with_two_readings_is_refused_with_both(phrase: str, month_first:
 @pytest.mark.parametrize(("phrase", "month_first", "day_first"), TWO_READINGS)
 def test_the_order_that_is_set_decides(phrase: str, month_first: str, day_first: str) -> None:
     for order, expected in (("mdy", month_first), ("dmy", day_first)):
-        found = parse(phrase, timezone=BERLIN, now=NOW, date_order=order).fire_at  # type: ignore[arg-type]  # from a list
+        found = parse(phrase, timezone=BERLIN, now=NOW, date_order=order).fire_at
         assert f"{found:%Y-%m-%d}" == expected
 
 
@@ -224,5 +224,5 @@ def test_a_date_with_one_reading_needs_no_order(phrase: str, expected: str) -> N
 
 def test_an_order_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InvalidSchedule) as refused:
-        parse("tomorrow", now=NOW, date_order="ymd")  # type: ignore[arg-type]  # what somebody might hand in
+        parse("tomorrow", now=NOW, date_order="ymd")
     assert refused.value.field == "date_order"

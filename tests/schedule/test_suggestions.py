@@ -103,7 +103,8 @@ def _period_meant(row: Row) -> tuple[list[datetime], timedelta]:
     now = datetime.fromisoformat(row["now"])
     parts = [part for part in row["rrule"].split(";") if not part.startswith(("COUNT", "UNTIL"))]
     rule = schedule(f"RRULE:{';'.join(parts)}", row["tz"], anchor=now)
-    fires, moment = [], now
+    fires: list[datetime] = []
+    moment = now
     while len(fires) < FIRES:
         fire = rule.after(moment)
         assert fire is not None

@@ -16,7 +16,16 @@ from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
-from wakeful.schedule import anchor_now, counts_from_start, is_rule, parse, schedule, split_zone, zone
+from wakeful.schedule import (
+    anchor_now,
+    counts_from_start,
+    is_rule,
+    parse,
+    schedule,
+    split_zone,
+    zone,
+    zone_in_its_case,
+)
 
 MESSAGE_LIMIT: Final = 32 * 1024
 PAYLOAD_LIMIT: Final = 128 * 1024
@@ -65,6 +74,7 @@ class Wanted(Struct, frozen=True):
     fields: Mapping[str, Any]
     time: GivenTime
     policy: Mapping[str, Any] = {}  # of an edit: the fields of the policy that change
+    date_order: str = ""  # how 03/04 is read, as the operator has set it
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -95,7 +105,7 @@ _names: Final = attrgetter(*_NAMES)
 def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     """The alarm that is wanted, waiting for its first occurrence."""
     now = whole_ms(now)
-    timing = understand(wanted.time, now=now)
+    timing = understand(wanted.time, now=now, date_order=wanted.date_order)
     alarm = Alarm(
         id=id,
         owner_did=origin.owner_did,
@@ -124,7 +134,7 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     `asked` is the alarm the request would make now. A time that counts from now is compared as it was understood when
     the known alarm was made: "in 5 minutes" is the same request a minute later.
     """
-    found = [] if _same_time(wanted.time, asked, known) else ["when"]
+    found = [] if _same_time(wanted, asked, known) else ["when"]
     compared = (name for name in wanted.fields if name not in _NOT_COMPARED)
     found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
     if not _same_json(asked.payload_json, known.payload_json):
@@ -134,7 +144,7 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     return found
 
 
-def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
+def _same_time(wanted: Wanted, asked: Alarm, known: Alarm) -> bool:
     if asked.kind != known.kind:
         return False
     if asked.timezone != known.timezone:
@@ -144,7 +154,7 @@ def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
     if asked.fire_at == known.fire_at:
         return True
     try:
-        then = understand(time, now=known.created_at).fire_at
+        then = understand(wanted.time, now=known.created_at, date_order=wanted.date_order).fire_at
     except InvalidSchedule:  # it made no sense at that time
         return False
     # Changed since, or put in the place of an older one: when its time was understood is not on record any more.
@@ -189,9 +199,9 @@ def planned(alarm: Alarm, *, now: datetime, field: str) -> Alarm:
     return at_occurrence(alarm, first)
 
 
-def understand(time: GivenTime, *, now: datetime) -> Timing:
+def understand(time: GivenTime, *, now: datetime, date_order: str = "") -> Timing:
     """What somebody says about time, with exactly one way of saying it, and of the kind they said."""
-    timing = _understood(time, now=now)
+    timing = _understood(time, now=now, date_order=date_order)
     if time.kind not in ("", timing.kind):
         what = "one moment" if timing.kind == "once" else "a series"
         raise InvalidSchedule(
@@ -202,13 +212,13 @@ def understand(time: GivenTime, *, now: datetime) -> Timing:
     return timing
 
 
-def _understood(time: GivenTime, *, now: datetime) -> Timing:
+def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
     if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
         given = [name for field, name in _TIMES.items() if getattr(time, field) not in (None, "")]
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay_seconds and cron_expr.")
     if time.when:
-        understood = parse(time.when, timezone=time.timezone, now=now)
+        understood = parse(time.when, timezone=time.timezone, now=now, date_order=date_order)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing(
             "cron" if at is None else "once", at, understood.cron_expr or understood.wall_time, understood.timezone
@@ -217,8 +227,9 @@ def _understood(time: GivenTime, *, now: datetime) -> Timing:
     if time.cron_expr:
         schedule(time.cron_expr, time.timezone, anchor=now)
         if is_rule(time.cron_expr):  # in its one way of writing, and in the zone it names
-            return Timing("cron", None, *split_zone(time.cron_expr, time.timezone))
-        return Timing("cron", None, time.cron_expr, time.timezone)
+            expr, name = split_zone(time.cron_expr, time.timezone)
+            return Timing("cron", None, expr, zone(name).key)
+        return Timing("cron", None, zone_in_its_case(time.cron_expr), time.timezone)
     return Timing("once", _moment(time, now), "", time.timezone)
 
 

@@ -190,7 +190,7 @@ def update(
     check(after)
     zone(after.timezone)
     if _moves(alarm, after, wanted.time):
-        return _emptied(_replan(alarm, fire, after, wanted.time, named, now=now, by=by), inbox)
+        return _emptied(_replan(alarm, fire, after, wanted, named, now=now, by=by), inbox)
     # The anchor is wakeful's own: an edited policy keeps it.
     after = replace(after, policy=replace(after.policy, anchor=alarm.policy.anchor), updated_at=now)
     return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(named))
@@ -260,8 +260,9 @@ def _bounds(alarm: Alarm) -> tuple[Any, ...]:
 
 
 def _replan(
-    alarm: Alarm, fire: Fire | None, after: Alarm, said: GivenTime, named: Sequence[str], *, now: datetime, by: str
+    alarm: Alarm, fire: Fire | None, after: Alarm, wanted: Wanted, named: Sequence[str], *, now: datetime, by: str
 ) -> Change:
+    said = wanted.time
     anchor = alarm.policy.anchor if after.policy.starts_at == alarm.policy.starts_at else None
     field = "when" if said.when else "cron_expr" if said.cron_expr else "policy"
     if said != GivenTime():
@@ -269,7 +270,8 @@ def _replan(
         expression = said.cron_expr if _names_a_moment(said) else alarm.cron_expr
         said = replace(said, cron_expr=expression, timezone=after.timezone)
         at = time_of_day(said.when) if alarm.kind == "cron" and said.when and said.kind != "once" else None
-        timing = understand(said if at is None else _on_its_days(alarm, said, at), now=now)
+        said_in_full = said if at is None else _on_its_days(alarm, said, at)
+        timing = understand(said_in_full, now=now, date_order=wanted.date_order)
         _check_kind(alarm, said, timing)
         after = timed(after, timing)
         anchor = None if at is None or anchor is None else _moved_anchor(alarm, anchor, at, timing.timezone)

@@ -71,6 +71,10 @@ class CliContext:
 
         return asked_zone(given, None if self.server()[0] else self.settings())
 
+    def date_order(self) -> str:
+        """How 03/04 is read. A server decides that itself: here any order tells that it is a time at all."""
+        return "mdy" if self.server()[0] else self.settings().date_order
+
     @property
     def output(self) -> Output:
         from wakeful.cli.output import Output

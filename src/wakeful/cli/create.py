@@ -15,7 +15,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import field_options, payload_of, policy_options, with_options, words_of
 from wakeful.cli.leading_time import split
-from wakeful.cli.output import next_fire
+from wakeful.cli.output import next_fire, tell_notes
 from wakeful.cli.output import words as in_words
 from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone
@@ -91,8 +91,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         added = await clock.create(wanted)
         if wait:
             return added, now, await settled(clock, added.alarm)
-        for note in await clock.notes(added.alarm, wanted):
-            click.echo(f"note: {note}", err=True)
+        tell_notes(await clock.notes(added.alarm))
         return added, now, None
 
     added, now, fire = asked().run(do, creates=True, delivers=wait)
@@ -103,32 +102,35 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
 def _read(kind: Kind, words: tuple[str, ...], timezone: str, now: datetime) -> tuple[str, str]:
     """The time, as `parse` takes it, and the message."""
 
+    date_order = asked().date_order()
+
     def meaning(text: str) -> str:
-        found = (understanding(way, timezone, now) for way in _ways(kind, text))
+        found = (understanding(way, timezone, now, date_order) for way in _ways(kind, text))
         return next((one.cron_expr or str(one.fire_at) for one in found if one is not None), "")
 
     text, message = split(words, "at" if kind == "once" else "every", meaning)
-    return understood(kind, text, timezone, now), message
+    return understood(kind, text, timezone, now, date_order), message
 
 
-def understanding(text: str, timezone: str, now: datetime) -> Understood | None:
+def understanding(text: str, timezone: str, now: datetime, date_order: str) -> Understood | None:
     try:
-        return parse(text, timezone=timezone, now=now)
+        return parse(text, timezone=timezone, now=now, date_order=date_order)
     except InvalidSchedule as error:
         if error.field == "timezone":
             raise
         return None
 
 
-def understood(kind: Kind, text: str, timezone: str, now: datetime) -> str:
+def understood(kind: Kind, text: str, timezone: str, now: datetime, date_order: str) -> str:
     """The text as `parse` takes it. The command says whether it is once or again, so the text need not."""
     text = text.strip()
     found, way = None, text
     for way in _ways(kind, text):
-        if (found := understanding(way, timezone, now)) is not None:
+        if (found := understanding(way, timezone, now, date_order)) is not None:
             break
     if found is None:
-        parse(_ways(kind, text)[0], timezone=timezone, now=now)  # refuses it, with the forms that work
+        # Refuses it, with the forms that work.
+        parse(_ways(kind, text)[0], timezone=timezone, now=now, date_order=date_order)
         raise AssertionError(text)
     if found.kind != kind:
         what, command = ("fires once", "at") if kind == "cron" else ("repeats", "every")

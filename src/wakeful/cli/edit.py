@@ -16,7 +16,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.edit_text import changed, text_of
 from wakeful.cli.fields import field_options, payload_of, with_options
-from wakeful.cli.output import clean, next_fire, words
+from wakeful.cli.output import clean, next_fire, tell_notes, words
 from wakeful.errors import InvalidRequest, StaleVersion
 from wakeful.service import Changed
 
@@ -68,7 +68,13 @@ async def _by_flags(
         said["payload"] = payload_of(said["payload"])
     if policies:
         said["policy"] = dict(map(_pair, policies))
-    return await clock.edit(alarm.id, request_of(EditRequest, said), version=version)
+    return await _edited(clock, alarm, said, version)
+
+
+async def _edited(clock: Wakeful, alarm: Alarm, fields: dict[str, Any], version: int | None) -> Changed:
+    done = await clock.edit(alarm.id, request_of(EditRequest, fields), version=version)
+    tell_notes(await clock.notes(done))
+    return done
 
 
 def _pair(given: str) -> tuple[str, Any]:
@@ -99,7 +105,7 @@ async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | 
             fields = changed(before, text)
             if not fields:
                 return alarm
-            return await clock.edit(alarm.id, request_of(EditRequest, fields), version=version or alarm.version)
+            return await _edited(clock, alarm, fields, version or alarm.version)
         except StaleVersion as error:
             raise _with_text(error, text) from None
         except InvalidRequest as error:

@@ -31,7 +31,7 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     if asked().server()[0]:
         found = asked().run(lambda clock: clock.parse(text, timezone=zone.name))
     else:
-        found = parse(text, timezone=zone.name, now=SystemClock().now())
+        found = parse(text, timezone=zone.name, now=SystemClock().now(), date_order=asked().date_order())
     fires = found.next(count)
     out = asked().output
     fields = {"kind": found.kind, "means": found.description, "cron": found.cron_expr}

@@ -99,8 +99,8 @@ class Like(Shape, frozen=True, kw_only=True):
 
 
 class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
-    """`notes`, where there are any: an assumed time zone, times that clock changes move, how often a series wakes, a
-    target nobody serves.
+    """`notes`, where there are any: an assumed time zone, times that clock changes move, which of two days was meant,
+    how often a series wakes, a target nobody serves.
     """
 
     notes: list[str] | UnsetType = UNSET
@@ -148,10 +148,11 @@ class CancelledAnswer(ResetAnswer, frozen=True, kw_only=True):
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
-    """The result of one item: an alarm (201 created, 200 its key existed) or a problem."""
+    """The result of one item: an alarm (201 created, 200 its key existed) with its `notes`, or a problem."""
 
     status: int
     alarm: AlarmView | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
 
@@ -276,7 +277,9 @@ class Occurrence(Shape, frozen=True, kw_only=True):
 
 
 class PreviewAnswer(Shape, frozen=True, kw_only=True):
-    """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone."""
+    """How a `when` was understood; `remarks`: an assumed time zone, the effect of clock changes, which of two days or
+    dates was meant, how often a rule fires.
+    """
 
     kind: Kind
     fire_at: Instant = UNSET

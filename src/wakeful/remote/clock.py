@@ -154,6 +154,9 @@ class RemoteWakeful(Wakeful):
         are_named = all(one.idempotency_key for one in asked)
         told = await self._ask("POST", "/v1/alarms/batch", {"all_or_none": "true"}, body=body, repeatable=are_named)
         results = value(told, "results", list[Answered])
+        for one in results:
+            notes = value(one, "notes", list[str]) if "notes" in one else []
+            self._remember(self._notes, value(fields_of(one["alarm"]), "id", str), notes)
         return [
             Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
             for one in results

@@ -64,8 +64,8 @@ def read_past(text: str, position: int) -> tuple[WallTime, int] | None:
 def read_clock(text: str, position: int) -> tuple[WallTime, int] | None:
     """The time of day that stands at this position, and where it ends."""
     if text.startswith(_AFTER, position):  # the first moment that is
-        found = read_clock(text, position + len(_AFTER))
-        return found if found and not found[0].bare and not found[0].hours_only else None
+        after = read_clock(text, position + len(_AFTER))
+        return after if after and not after[0].bare and not after[0].hours_only else None
     for pattern, reader in _READERS:
         if found := pattern.match(text, position):
             clock = reader(found)

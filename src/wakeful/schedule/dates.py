@@ -55,6 +55,7 @@ class Day(NamedTuple):
     part: str | None = None  # the part of the day that was said with it
     base: bool = True  # "2 weeks from …" may count from it
     yearless: bool = False  # a year may still follow, as in "oct 26 11:00 2027"
+    other: date | None = None  # the one that many people mean by the same words
     day_first: date | None = None  # of 03/04: what it is where the day comes first; `dates` has the month first
 
 
@@ -246,9 +247,16 @@ def _weekday_day(pattern: re.Pattern[str], found: re.Match[str], weekday: int, t
         monday = today - timedelta(days=(today.toordinal() - 1) % 7)
         return Day((monday + timedelta(days=(weekday - 1) % 7 + (7 if week == "next" else 0)),), base=False)
     if which is not None and which != "this":
-        return Day((today + timedelta(days=ahead or 7),), base=False)
+        day = today + timedelta(days=ahead or 7)
+        doubted = which == "next" and _is_this_week(day, today)
+        return Day((day,), base=False, other=day + timedelta(days=7) if doubted else None)
     dates = tuple(today + timedelta(days=ahead + more) for more in ((0, 7) if ahead == 0 else (0,)))
-    return Day(dates, base=len(dates) == 1)
+    return Day(dates, base=len(dates) == 1, other=dates[1] if ahead == 0 else None)
+
+
+def _is_this_week(day: date, today: date) -> bool:
+    """Whether a day is in the week that today is in, be it that weeks begin on Monday or on Sunday."""
+    return any((day.toordinal() - first) // 7 == (today.toordinal() - first) // 7 for first in (0, 1))
 
 
 _DATES: tuple[tuple[re.Pattern[str], _Reader], ...] = (

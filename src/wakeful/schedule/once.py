@@ -68,6 +68,7 @@ class _Said:
     utc_offset: timedelta | None = None
     year: int | None = None
     phrase: str = ""
+    remarks: tuple[str, ...] = ()
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # where each part stands in the phrase
 
     @property
@@ -237,7 +238,8 @@ def _put_together(said: _Said, timezone: str, now: datetime, default: time, date
     walls = [datetime.combine(day, at) for day in days]
     if said.utc_offset is None:
         once = _first_ahead(walls, timezone, now)
-        return once._replace(has_day=said.has_day, has_clock=bool(said.clock or part))
+        remarks = (*once.remarks, *said.remarks, *_which_week(said, once.wall))
+        return once._replace(remarks=remarks, has_day=said.has_day, has_clock=bool(said.clock or part))
     if said.clock is None or len(walls) > 1:
         raise PhraseRefused("an offset from UTC needs a date and a time")
     return _fixed(walls[0], said.utc_offset, timezone, now)
@@ -249,15 +251,19 @@ def _in_order(said: _Said, day: Day, day_first: date, date_order: str) -> Day:
     fits = [date_order] if date_order else list(readings)
     if not date_order and said.weekday is not None:
         fits = [order for order in fits if readings[order].toordinal() % 7 == said.weekday[1]]
+    start, end = said.spans["date"]
+    written = said.phrase[start:end].removeprefix("on ")
+    if date_order:
+        first = "day" if date_order == "dmy" else "month"
+        said.remarks = (f"{written} was read {first} first, as date_order says. Write the month as a word to be sure.",)
     if len(fits) == 1:
         return Day((readings[fits[0]],), yearless=day.yearless)
-    start, end = said.spans["date"]
     names = [
         f"{found.day} {MONTH_NAMES[found.month - 1]}" + ("" if day.yearless else f" {found.year}")
         for found in readings.values()
     ]
     raise PhraseRefused(
-        f'"{said.phrase[start:end]}" can be {names[0]} or {names[1]}; the setting date_order, mdy or dmy, decides it',
+        f'"{written}" can be {names[0]} or {names[1]}; the setting date_order, mdy or dmy, decides it',
         *(said.with_part("date", name.lower()) for name in names),
     )
 
@@ -378,6 +384,20 @@ def _ahead(fires: list[datetime], now: datetime, name: str) -> datetime:
         if fire > now:
             return fire
     raise PhraseRefused(f"{fires[0].astimezone(zone(name)):%Y-%m-%d %H:%M} is in the past")
+
+
+def _which_week(said: _Said, wall: datetime | None) -> tuple[str, ...]:
+    """Which of two weekdays was taken, where the words are used for both."""
+    if said.weekday is None or said.date or said.dayword or said.offset or wall is None:
+        return ()
+    day, other = said.weekday[0], said.weekday[0].other
+    if other is None or wall.date() != day.dates[0]:
+        return ()
+    start, end = said.spans["weekday"]
+    name = WEEKDAY_NAMES[said.weekday[1]]
+    taken, meant = (f"{one.day} {MONTH_NAMES[one.month - 1]}" for one in (wall, other))
+    words = said.phrase[start:end].removeprefix("on ")
+    return (f'"{words}" is {name} {taken}: for {name} {meant} say "{name.lower()} {meant.lower()}".',)
 
 
 def _remarks(wall: datetime, fire_at: datetime, name: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
-from typing import Literal, get_args
+from typing import Literal
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.descriptions import describe, moment
@@ -21,7 +21,7 @@ _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z][A-Za-z0-9_+\-]+)+)\)?$")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
-DateOrder = Literal["", "dmy", "mdy"]
+DATE_ORDERS = ("", "dmy", "mdy")
 PARTLY = "leave it out"
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
@@ -61,14 +61,14 @@ class Understood:
 
 
 def parse(
-    text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9), date_order: DateOrder = ""
+    text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9), date_order: str = ""
 ) -> Understood:
     """Understand a phrase, an ISO time, an offset, unix seconds, a cron expression or a recurring phrase.
 
     `date_order` says how 03/04 is read: "dmy" or "mdy"; without it, both readings are offered. Raises InvalidSchedule,
     and nothing else, for what is ambiguous, past or not understood.
     """
-    if date_order not in get_args(DateOrder):
+    if date_order not in DATE_ORDERS:
         raise InvalidSchedule(f"{date_order!r} is not accepted.", field="date_order", fix='Give "dmy" or "mdy".')
     try:
         return _parsed(text, timezone, now, default_time, date_order)

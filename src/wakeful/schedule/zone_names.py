@@ -7,7 +7,6 @@ from functools import cache
 from zoneinfo import available_timezones
 
 from wakeful.schedule.names import MONTH_NAMES
-from wakeful.schedule.zones import unknown, zone
 
 _NEW_YORK, _CHICAGO, _DENVER, _LOS_ANGELES = (
     *("America/New_York", "America/Chicago"),
@@ -54,19 +53,10 @@ _MORE_CITIES = {
     **dict.fromkeys(("beijing", "shenzhen"), "Asia/Shanghai"),
     **dict.fromkeys(("osaka", "kyoto"), "Asia/Tokyo"),
 }
-# Names of the data that are kept for old programs: there they have no summer time, and whoever gives one means another.
-_WITHOUT_SUMMER = ("EST", "MST")
 _LONGEST = 64
 _MOST_WORDS = 3
 _REGIONS = ("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific")
 _NO_CITY = frozenset({"the", "a", "an", "half", "this", "next", *(name.lower() for name in MONTH_NAMES)})
-
-
-def given_zone(name: str) -> str:
-    """The name of a zone that somebody gives, as the data writes it; refused where it means less than it seems to."""
-    if name.upper() in _WITHOUT_SUMMER:
-        raise unknown(name, "has no summer time, unlike the clocks of any place that uses it")
-    return zone(name).key
 
 
 def zone_meant(name: str) -> str:

@@ -26,6 +26,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,3}")
 # These exist as files on some machines and not on others, or count leap seconds.
 _NOT_NAMES = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
+# Names that are kept for old programs: whoever gives one means a place that has a summer time.
+_WITHOUT_SUMMER = ("EST", "MST")
+
 _numbers = count(2)
 
 
@@ -131,10 +134,18 @@ def zone(name: str) -> ZoneInfo:
             if known not in ("", name):
                 found: ZoneInfo = zone(known)
                 return found
-    raise unknown(str(name)[:64])
+    raise _unknown(str(name)[:64])
 
 
-def unknown(name: str, why: str = "is not a known time zone") -> InvalidSchedule:
+def given_zone(name: str) -> str:
+    """The name of a zone that somebody gives, as the data writes it; refused where it means less than it seems to."""
+    if name.upper() in _WITHOUT_SUMMER:
+        raise _unknown(name, "has no summer time, unlike the clocks of any place that uses it")
+    key: str = zone(name).key
+    return key
+
+
+def _unknown(name: str, why: str = "is not a known time zone") -> InvalidSchedule:
     """The refusal of a name, with the zones that are meant by it."""
     from wakeful.schedule.zone_names import zones_alike, zones_meant
 

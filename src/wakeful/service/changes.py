@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
+_REMEMBERED: Final = 100  # requests whose notes nobody has asked for yet
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
 
@@ -72,6 +73,13 @@ class ChangeVerbs:
     def __init__(self, service: Service, caller: Caller) -> None:
         self.service = service
         self.caller = caller
+        self._asked: dict[str, EditRequest] = {}  # of alarms just set or changed, by what, for their notes
+
+    def _just_asked(self, id: str, asked: EditRequest) -> None:
+        # Only how its time was said: a payload may be large.
+        self._asked[id] = EditRequest(when=asked.when, cron_expr=asked.cron_expr, timezone=asked.timezone)
+        if len(self._asked) > _REMEMBERED:
+            del self._asked[next(iter(self._asked))]
 
     async def get(self, id: str) -> Alarm:
         """Return an alarm by its id, its key, or the beginning of its id if only one begins so, as in every verb.
@@ -135,7 +143,7 @@ class ChangeVerbs:
         """
         if connection is not None:
             return await (await self._within(connection)).edit(id, asked, version=version)
-        wanted = wanted_change(asked, self.service.defaults.policy)
+        wanted = wanted_change(asked, self.service.defaults.policy, self.service.defaults.date_order)
         said = wanted.fields
         self._check_pace(asked, replace(self.service.defaults.policy, **wanted.policy))
         if "target" in said or "conversation_id" in said:
@@ -152,7 +160,9 @@ class ChangeVerbs:
                 check_edit(alarm, change.after, self.service.settings, now=now)
             return change
 
-        return await self._change(id, decide)
+        changed = await self._change(id, decide)
+        self._just_asked(changed.id, asked)
+        return changed
 
     def _check_pace(self, asked: EditRequest, meant: Policy | None) -> None:
         """Refuse retries without a pause in requests from the network, even if no token is needed."""
@@ -206,7 +216,7 @@ class ChangeVerbs:
         length = None if wait is None else span(wait, "for")
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
-            ending = None if until is None else said_moment(until, "until", timezone=alarm.timezone, now=now)
+            ending = None if until is None else self._said(until, "until", alarm, now)
             put_off = ending - now if ending is not None else length or timedelta(0)
             return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
 
@@ -240,7 +250,11 @@ class ChangeVerbs:
         if not isinstance(at, str):
             return moment(at, "at")
         alarm = await self.get(id)
-        return said_moment(at, "at", timezone=alarm.timezone, now=await self.service.store.now())
+        return self._said(at, "at", alarm, await self.service.store.now())
+
+    def _said(self, value: datetime | float | str, field: str, alarm: Alarm, now: datetime) -> datetime:
+        date_order = self.service.defaults.date_order
+        return said_moment(value, field, timezone=alarm.timezone, now=now, date_order=date_order)
 
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.

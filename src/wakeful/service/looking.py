@@ -13,7 +13,8 @@ from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.errors import NotFound
-from wakeful.schedule import Understood, parse
+from wakeful.schedule import Understood, given_zone, parse
+from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
@@ -33,7 +34,10 @@ class LookVerbs(ReportVerbs):
         >>> (await clock.parse("every weekday at 9am")).cron_expr
         '0 9 * * 1-5'
         """
-        return parse(when, timezone=timezone or self.service.settings.timezone, now=await self.service.now())
+        usual = self.service.defaults
+        name = given_zone(timezone) if timezone else usual.timezone
+        found = parse(when, timezone=name, now=await self.service.now(), date_order=usual.date_order)
+        return found if timezone else with_assumed_zone(found, when, usual)
 
     async def find(
         self,

@@ -14,19 +14,21 @@ from wakeful.alarm import Alarm
 from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
-from wakeful.schedule import is_interval, parse, zone
+from wakeful.schedule import parse, zone
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import by_zone_rules
+from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
 
 if TYPE_CHECKING:
     from wakeful.service.verbs import Alarms
 
-_SLASHES: Final = re.compile(r"\b([0-9]{1,2})/([0-9]{1,2})\b")
+# Words that can be remarked on: weekdays, and dates that elsewhere are read the other way round.
+_DOUBTED: Final = re.compile(
+    r"\b(?:sun|mon|tue|wed|thu|fri|sat|[0-9]{1,2}(?:/[0-9]|[.\-][0-9]{1,2}[.\-]))", re.IGNORECASE
+)
 DUE_LOOKED_AT: Final = 100
 _WEIGHT: Final = 1_000_000  # characters of rows that are read for it
 _MS: Final = timedelta(milliseconds=1)
-_FAR_WEST: Final = "Etc/GMT+12"  # what means the same moment there does not depend on the zone
-_FAR_EAST: Final = "Etc/GMT-14"
 _CHANGE_WITHIN: Final = timedelta(hours=25)
 
 
@@ -34,7 +36,8 @@ async def notes_on(alarms: Alarms, alarm: Alarm, asked: EditRequest | None = Non
     """The notes on an alarm as it is now. `asked`: the request that it has its time from, if that was just made."""
     if alarm.finished:
         return []
-    found = [*_assumed_zone(alarms, alarm, asked), *_moved_times(alarm, asked), *_month_first(asked)]
+    date_order = alarms.service.defaults.date_order
+    found = [*_assumed_zone(alarms, alarm, asked), *_remarks(alarm, asked, date_order)]
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
@@ -64,40 +67,24 @@ async def due_notes(alarms: Alarms, target: str = "") -> list[str]:
 
 
 def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    usual = alarms.service.settings.timezone
-    if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual:
+    usual = alarms.service.defaults
+    if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual.timezone:
         return []
-    if asked.when and not _depends_on_zone(asked.when, alarm):
-        return []
-    return [f"No timezone was given: the time is in {usual}. Give `timezone` if you meant another."]
-
-
-def _depends_on_zone(when: str, alarm: Alarm) -> bool:
     if alarm.kind == "cron":
-        return not is_interval(alarm.cron_expr) and alarm.cron_expr.split()[-4:] != ["*"] * 4  # any hour of any day
-    far = _FAR_WEST if alarm.timezone != _FAR_WEST else _FAR_EAST
-    try:
-        return parse(when, timezone=far, now=alarm.updated_at).fire_at != alarm.fire_at
-    except InvalidSchedule:  # past there
-        return True
+        depends = series_depends_on_zone(alarm.cron_expr)
+    else:
+        depends = moment_depends_on_zone(asked.when or "", alarm.timezone, alarm.fire_at, alarm.updated_at, usual)
+    return [ASSUMED.format(usual.timezone)] if depends else []
 
 
-def _month_first(asked: EditRequest | None) -> list[str]:
-    """A date that elsewhere is read the other way round."""
-    found = _SLASHES.search(asked.when) if asked is not None and asked.when else None
-    if found is None or found[1].lstrip("0") == found[2].lstrip("0") or int(found[2]) > 12:
-        return []
-    return [f"{found[1]}/{found[2]} was read month first. Write the month as a word, or 2030-12-31, to be sure."]
-
-
-def _moved_times(alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    """What the clocks of its zone do to its times."""
+def _remarks(alarm: Alarm, asked: EditRequest | None, date_order: str) -> list[str]:
+    """What the clocks of its zone do to its times, and which of two days or dates was meant."""
     if alarm.kind == "cron":
         return list(_remarks_of(alarm.cron_expr, alarm.timezone, alarm.updated_at.date()))
-    if asked is None or not asked.when or not _is_near_a_change(alarm):
+    if asked is None or not asked.when or not (_DOUBTED.search(asked.when) or _is_near_a_change(alarm)):
         return []
     try:
-        return list(parse(asked.when, timezone=alarm.timezone, now=alarm.updated_at).remarks)
+        return list(parse(asked.when, timezone=alarm.timezone, now=alarm.updated_at, date_order=date_order).remarks)
     except InvalidSchedule:  # a time of day that was joined to the alarm's own day
         return []
 

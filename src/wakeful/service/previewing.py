@@ -18,6 +18,7 @@ class EditPreview(Struct, frozen=True):
 
     before: Alarm
     after: Alarm
+    notes: list[str] = []
 
     @property
     def differences(self) -> Iterator[tuple[str, object, object]]:
@@ -31,9 +32,9 @@ class EditPreview(Struct, frozen=True):
 async def preview_edit(alarms: Alarms, id: str, asked: EditRequest, *, version: int | None = None) -> EditPreview:
     """Decide as `edit` does, and stop there. StaleVersion if the alarm has another version than the one given."""
     alarm = await alarms.get(id)
-    wanted = wanted_change(asked, alarms.service.defaults.policy)
+    wanted = wanted_change(asked, alarms.service.defaults.policy, alarms.service.defaults.date_order)
     key = (alarm.id, alarm.occurrence_at)
     fire = (await alarms.service.store.fires_at([key])).get(key)
     now = await alarms.service.store.now()
     change = update(alarm, fire, wanted, now=now, version=version, by=alarms.caller.name)
-    return EditPreview(alarm, change.after)
+    return EditPreview(alarm, change.after, await alarms.notes(change.after, asked))

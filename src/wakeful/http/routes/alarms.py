@@ -87,11 +87,12 @@ async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[shape.Batch
         asked.append(decode(bytes(raw), CreateRequest))
         if at % READ_AT_ONCE == 0:
             await turn()
-    return [_made(one) for one in await alarms.create_many(asked)]
+    return [await _made(alarms, one) for one in await alarms.create_many(asked)]
 
 
-def _made(added: Created) -> shape.BatchItem:
-    return shape.BatchItem(status=200 if added.deduped else 201, alarm=AlarmView.of(added.alarm))
+async def _made(alarms: Alarms, added: Created) -> shape.BatchItem:
+    notes = await alarms.notes(added.alarm) or UNSET
+    return shape.BatchItem(status=200 if added.deduped else 201, alarm=AlarmView.of(added.alarm), notes=notes)
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
@@ -113,7 +114,7 @@ async def _one_of_many(alarms: Alarms, raw: Raw) -> shape.BatchItem:
     except WakefulError as error:
         told = problem(error)
         return shape.BatchItem(status=told.status, problem=told)
-    return _made(added)
+    return await _made(alarms, added)
 
 
 async def find(context: Context, call: OperationRequest) -> Response:
