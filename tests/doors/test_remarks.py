@@ -17,7 +17,7 @@ from tests.dashboard.pages.desk import Desk
 from tests.databases import database_of
 from tests.doors.mcp_world import Agent, door
 from tests.doors.world import Visitor, serving
-from wakeful.alarm.request import CreateRequest
+from wakeful.alarm.request import CreateRequest, request_of
 from wakeful.app import build
 from wakeful.cli import main
 from wakeful.config import Settings
@@ -77,7 +77,7 @@ async def _from_python(clock: wakeful.Wakeful) -> None:
     assert MOVED not in await clock.notes(alarm)  # it is said once: what is known of it later is the alarm itself
     moved = await clock.update((await clock.set("in 1 hour", "x")).id, when=GAP["when"], timezone=BERLIN)
     assert MOVED in await clock.notes(moved)
-    asked = [CreateRequest(**GAP), CreateRequest(**NOON)]
+    asked = [request_of(CreateRequest, GAP), request_of(CreateRequest, NOON)]
     first, second = await clock.create_many(asked)
     assert MOVED in await clock.notes(first.alarm)
     assert ASSUMED in await clock.notes(second.alarm)

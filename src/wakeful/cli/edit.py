@@ -21,6 +21,7 @@ from wakeful.errors import InvalidRequest, StaleVersion
 from wakeful.service import Changed
 
 _MARK: Final = "# error: "
+_TIME: Final = {"when", "fire_at", "delay_seconds", "cron_expr", "timezone"}
 
 
 _fields: Final = with_options(
@@ -73,7 +74,8 @@ async def _by_flags(
 
 async def _edited(clock: Wakeful, alarm: Alarm, fields: dict[str, Any], version: int | None) -> Changed:
     done = await clock.edit(alarm.id, request_of(EditRequest, fields), version=version)
-    tell_notes(await clock.notes(done))
+    if fields.keys() & _TIME:
+        tell_notes(await clock.notes(done))
     return done
 
 

@@ -221,7 +221,7 @@ class Alarms(FetchVerbs):
         """Return what its owner should know of an alarm besides, in words.
 
         >>> await clock.notes(alarm)
-        ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
+        ['No timezone was given: the time is in UTC. Give..., "No running worker serves 'inbox' yet: start one...
 
         An assumed zone, moved times, which of two days was meant, how often a series wakes and if its budget does not
         allow that, a target nobody
