@@ -69,6 +69,12 @@ def test_a_repeating_interval_fires_at_its_start_and_so_often() -> None:
     assert say("R5/2027-01-01T09:00Z/P1D").next(9) == [first + timedelta(days=n) for n in range(5)]
 
 
+def test_hours_of_a_repeating_interval_are_elapsed_when_clocks_change() -> None:
+    first, second, third = say("R3/2027-03-27T20:00/PT12H").next(3)
+    assert first == datetime(2027, 3, 27, 19, tzinfo=UTC)
+    assert (second - first, third - second) == (timedelta(hours=12), timedelta(hours=12))
+
+
 @pytest.mark.parametrize(
     "text",
     ["R5/x", "R0/P1D", "R9999/P1D", "R5/2027-01-01/P1D", "R5/P1D/2027-01-01", "R5/2027-13-01T09:00/P1D", "R/P1DT1H"],

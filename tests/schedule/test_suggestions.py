@@ -191,6 +191,12 @@ def test_a_misspelled_rhythm_is_answered_with_that_rhythm() -> None:
     assert refused.value.fix == 'Try "every wednesday at 9am" (next Wed 18 Nov 09:00).'
 
 
+def test_a_rhythm_whose_first_word_is_misspelled_is_not_answered_with_one_moment() -> None:
+    with pytest.raises(InvalidSchedule) as refused:
+        say("evry monday at 9am")
+    assert refused.value.fix == 'Try "every monday at 9am" (next Mon 16 Nov 09:00).'
+
+
 @pytest.mark.parametrize("said", ["call me before friday, not on monday", "9 to 5 except tomorrow"])
 def test_words_that_say_when_are_not_left_out(said: str) -> None:
     with pytest.raises(InvalidSchedule) as refused:

@@ -103,6 +103,9 @@ def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_or
     except RefusedRhythm as refused:
         raise _refused_rhythm(text, refused, timezone, asked) from None
     except PhraseRefused as refused:
+        right = _spelled_right(text)
+        if _that_work(right, timezone, asked, kind="cron"):  # "evry monday": no single monday is suggested for it
+            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, asked) from None
         fix = _try(_suggested(text, refused.instead, timezone, asked), timezone)
         raise _refusal(text, refused.why, fix, timezone, asked) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar

@@ -90,7 +90,8 @@ _SPELLED = tuple(
     }
 )
 _ALMOST = 0.8
-_SHORT = 4  # letters of a word that looks like too many others
+_MOST_WORDS = 12  # of a phrase that is looked through piece by piece
+_SHORT, _LONG = 3, 12  # letters of words that look like too many others, and like none
 _EXCEPTION = re.compile(r"\b(?:not|never|except|excluding|unless|without)\b")
 _AGO = re.compile(r"(.+) (?:ago|earlier|before now)")
 _ANY_YEAR = re.compile(r"\b(?:19|20)[0-9]{2}\b")
@@ -133,13 +134,15 @@ def _right(said: str, _: datetime) -> Iterator[str]:
 def spelled(phrase: str) -> str:
     """The phrase with words spelled right that are almost those of times; empty where it has none."""
     words = phrase.split()
+    if len(words) > _MOST_WORDS:
+        return ""
     right = [word if not word.isalpha() or word in _SPELLED else _closest(word) for word in words]
     return " ".join(right) if right != words else ""
 
 
 def _closest(word: str) -> str:
     plural = "s" if word.endswith("s") and word[:-1] not in _SPELLED else ""
-    found = get_close_matches(word.removesuffix(plural), _SPELLED, 1, _ALMOST) if len(word) > _SHORT else []
+    found = get_close_matches(word.removesuffix(plural), _SPELLED, 1, _ALMOST) if _SHORT < len(word) < _LONG else []
     return f"{found[0]}{plural}" if found else word
 
 
@@ -279,7 +282,7 @@ def _past(said: str, local: datetime) -> Iterator[str]:
 def _halves(said: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
     """Two moments that were said as one: either of them."""
     words = said.split()
-    for at in range(1, len(words)):
+    for at in range(1, min(len(words), _MOST_WORDS)):
         first, last = " ".join(words[:at]).rstrip(",;"), " ".join(words[at:])
         if is_understood(first) and is_understood(last):
             yield from (first, last)
@@ -289,6 +292,8 @@ def _halves(said: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
 def _without_other_words(said: str) -> Iterator[str]:
     """What is left when words around it are dropped that say nothing about time."""
     words = said.split()
+    if len(words) > _MOST_WORDS:
+        return
     for length in range(len(words) - 1, 0, -1):
         for start in range(len(words) - length + 1):
             dropped = " ".join([*words[:start], *words[start + length :]])
