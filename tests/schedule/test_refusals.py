@@ -279,6 +279,11 @@ def test_letters_and_digits_of_other_scripts_are_refused(text: str) -> None:
         say(text)
 
 
+def test_the_words_of_a_rule_with_half_a_time_are_refused() -> None:
+    with pytest.raises(InvalidSchedule):
+        say("every 2 weeks on Tuesday at 00, counted from 5 January 2027 at 09:00, until 1 May 2028")
+
+
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidSchedule):
         say(None)  # type: ignore[arg-type]  # what a door might hand in

@@ -188,8 +188,8 @@ def _read_clocks(rule: RecurrenceRule, clocks: str | None) -> RecurrenceRule:
     if not clocks:
         return rule
     times = [[int(number) for number in clock.split(":")] for clock in _items(clocks)]
-    if any(len(time) != len(times[0]) for time in times):
-        raise ValueError
+    if any(len(time) != len(times[0]) or len(time) < 2 for time in times):
+        raise ValueError  # not all alike, or an hour alone
     units = [_sorted(values) for values in zip(*times, strict=True)]
     size = 1
     for values in units:
