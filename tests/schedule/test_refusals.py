@@ -241,6 +241,11 @@ def test_an_unknown_zone_in_a_phrase_is_named() -> None:
     assert refused.value.field == "timezone"
 
 
+@pytest.mark.parametrize("text", ["9am Mon/Wed", "at noon on Sat/Sun", "9am Here/There"])
+def test_words_with_a_slash_are_not_taken_for_a_zone(text: str) -> None:
+    assert refusal(text).field == "when"
+
+
 @pytest.mark.parametrize("text", ["9" * 5000, "every " * 900, "a" * 100_000, "1 and " * 2000, "in 1h" + "1h" * 5000])
 def test_very_long_texts_are_refused_at_once(text: str) -> None:
     with pytest.raises(InvalidSchedule, match="longer than 300"):

@@ -19,6 +19,8 @@ from wakeful.schedule.zones import aware, zone
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z][A-Za-z0-9_+\-]+)+)\)?$")
+# What begins so is meant as a zone, also where there is none of that name; "Mon/Wed" is not.
+_REGIONS = ("Africa/", "America/", "Asia/", "Atlantic/", "Australia/", "Europe/", "Indian/", "Pacific/")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 DATE_ORDERS = ("", "dmy", "mdy")
@@ -182,7 +184,7 @@ def _is_cron(text: str) -> bool:
 
 def _take_zone(text: str) -> tuple[str, str]:
     """The text without a zone named at its end, and that zone: it counts instead of the one handed in."""
-    if (found := _ZONE_AT_END.search(text)) and (found[1][0].isupper() or _known(found[1])):
+    if (found := _ZONE_AT_END.search(text)) and (found[1].startswith(_REGIONS) or _known(found[1])):
         return text[: found.start()], zone(found[1]).key
     if (found := _ZONE_AFTER_COMMA.search(text)) and _known(found[1]):
         return text[: found.start()], found[1]
