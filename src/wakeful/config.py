@@ -9,10 +9,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from wakeful.config_budget import BudgetSettings, check_budget
 from wakeful.config_calendars import CalendarSettings, check_calendars
@@ -30,7 +30,7 @@ from wakeful.config_sources import (
     password_in,
 )
 from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.schedule import duration
+from wakeful.schedule import duration, zone
 
 FILE: Final = "wakeful.toml"
 
@@ -76,6 +76,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = ""
     owner: Annotated[str, _about("The owner for the command line and the library, unless one is given.")] = "local"
     timezone: Annotated[str, _about("The IANA time zone for times given without one.")] = "UTC"
+    date_order: Annotated[
+        str, _about("How 03/04/2027 is read: `dmy` or `mdy`. Unless set, such a date is refused with both readings.")
+    ] = ""
     working_days: Annotated[str, _about("The days people work on, such as `mon-fri` or `sun-thu`.")] = "mon-fri"
     calendar: Annotated[
         str, _about("The calendar that is meant by public holidays, where an owner has not named another.")
@@ -254,6 +257,7 @@ WORDS: Final = {
     "log_format": ("text", "json"),
     "catch_up": ("one", "skip"),
     "overlap": ("skip", "allow"),
+    "date_order": ("", "dmy", "mdy"),  # as schedule.phrases.DATE_ORDERS
 }
 HINTS: Final = get_type_hints(Settings, include_extras=True)
 
@@ -409,18 +413,19 @@ def _checked(settings: Settings) -> Settings:
         )
     for name, accepted in WORDS.items():
         if (said := getattr(settings, name)) not in accepted:
-            raise InvalidConfig(f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(accepted)}.")
+            raise InvalidConfig(
+                f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(filter(None, accepted))}."
+            )
     _check_chats(settings.chats)
     check_budget(settings.budget)
     check_checks(settings.checks)
     check_calendars(settings.calendars, settings.calendar, settings.working_days)
     try:
-        ZoneInfo(settings.timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidConfig(
-            f"{settings.timezone!r} is not an IANA zone", field="timezone", fix="Give one such as Europe/Berlin."
-        ) from None
-    return settings
+        known = zone(settings.timezone).key
+    except InvalidRequest as error:
+        fix = error.fix if error.repair else "Give one such as Europe/Berlin."
+        raise InvalidConfig(f"{settings.timezone!r} is not an IANA zone", field="timezone", fix=fix) from None
+    return settings if known == settings.timezone else replace(settings, timezone=known)
 
 
 def _check_chats(chats: Mapping[str, list[str]]) -> None:

@@ -48,3 +48,46 @@ REFUSED = {
 FIRST_WEEK = "BYSETPOS counts within whole weeks; the source counts the first week from DTSTART on"
 NEW_YEAR = "a week that crosses New Year has its number in both years; the source leaves out or adds some of its days"
 NO_TIME = "a step or position that meets no time it names is refused; the source searches to the end of the calendar"
+
+# Phrases that a source takes for one moment and wakeful refuses on purpose, by reason. Each refusal says what can have
+# been meant; docs/when.md has the rules. What is left are the definite points, of which nearly all must be right.
+MORE_THAN_ONE = {
+    "a day and month, or the other way round: date_order decides": (
+        *("05/06", "12/1", "6/10/2018", "8/10/2012", "11/12/35", "next 5/12", "16 days from 01/02/2018", "friday 7/6"),
+        *("8/1/2100 at 12:15am", "8/1/2100 at 1am", "8/1/2100 at 1:01", "8/1/2100 at 1 pm", "at 1 pm on 8/1/2100"),
+        *("1pm on 8/1/2100", "8/1/2100 at 2:01pm", "8/1/2100 2:01pm"),
+    ),
+    "midnight is the start or the end of a day": (
+        *("jan 3 2010 midnight", "jan 3 2010 at midnight", "November 18th 2010 at midnight"),
+        "7 hours before tomorrow at midnight",
+    ),
+    "twelve is noon or midnight": ("this evening at 12", "this afternoon at 12"),
+    "the end of a day is when work ends or its last minute": (
+        *("end of the sunday", "end of this sunday", "the end of today"),
+    ),
+    "the weekday and the date are not the same day": (
+        *("Thursday December 31", "Thursday December 31 2006", "Thursday December 31st", "Thu 1st at 4pm", "Thu 15th"),
+        *("Jul 18, Fri", "Tuesday, January 10", "tue may 9", "mon 13th", "thu 14th", "sun 14th"),
+        *("friday march fifteenth nine a m", "may/22(tue)-11:30 am", "this friday 7.6", "monday two weeks from now"),
+        "tomorrow, 13/04/21, at 7 pm",
+    ),
+    "a span of time, not a moment": (
+        *("two upcoming weeks", "two upcoming week", "2 upcoming weeks", "2 upcoming week", "two upcoming days"),
+        *("two upcoming day", "2 upcoming months", "two upcoming quarter", "2 upcoming quarter", "2 upcoming year"),
+        *("next 2 days", "next two years", "next 2 weeks 3 days", "2024 Aug", "2023 Sept", "July 2019"),
+        *("March in 1 year", "in 2014 A.D.", "December 31, 2022 10:00 pm - 1:00 am", "1st week of oct. on friday"),
+        *("December 31, 2022 10:00 pm - 12:00 am", "10 to 8 pm", "1 weekend from now", "at 7 in 3 years"),
+    ),
+    "a vague amount": ("in a few minutes", "In several hours", "in a few year", "noonish", "tomorrow at 150ish"),
+    "a lone number": ("5", "15h", "monday 21", "friday 31", "may 27 32", "friday 7.6", "friday 7-6", "2024/13/1"),
+    "it is past already": ("today", "this morning", "friday 2018-7-6", "nov/2"),
+    "words that say nothing about time": (
+        *("eat pasty buns today at 2pm", "futuristically speaking today at 2pm", "The Deadline is Tomorrow"),
+    ),
+}
+# Answered, and not as the source does: by the conventions in docs/when.md.
+CONVENTIONS = {
+    "next friday is the coming one": ("next wednesday", "next saturday", "Next Saturday"),
+    "a weekday is today while its time is ahead": ("sat 7 in the evening",),
+    "days, months and years from now keep the time of day": ("a day from now", "two years hence"),
+}

@@ -22,9 +22,9 @@ def rows(name: str) -> list[Row]:
     return [json.loads(line) for line in (VECTORS / name).read_text(encoding="utf-8").splitlines()]
 
 
-def ask(text: str, timezone: str, now: datetime) -> Understood | None:
+def ask(text: str, timezone: str, now: datetime, date_order: str = "") -> Understood | None:
     try:
-        return parse(text, timezone=timezone, now=now)
+        return parse(text, timezone=timezone, now=now, date_order=date_order)
     except InvalidSchedule:
         return None
 
@@ -52,10 +52,10 @@ def _cron_verdict(row: Row, got: list[datetime]) -> str:
     return "accepted" if got else "ok"
 
 
-def phrase_verdicts() -> Iterator[tuple[str, Row]]:
+def phrase_verdicts(date_order: str = "") -> Iterator[tuple[str, Row]]:
     """Each phrase row with "right", "wrong" or "refused"; nonsense and recurring ones with what became of them."""
     for row in rows("phrases_dev.jsonl"):
-        understood = ask(row["phrase"], row["tz"], datetime.fromisoformat(row["now"]))
+        understood = ask(row["phrase"], row["tz"], datetime.fromisoformat(row["now"]), date_order)
         yield _phrase_verdict(row, understood), row
 
 

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
 from time import thread_time
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -19,7 +20,7 @@ NONSENSE = [
     "   ",
     "soon",
     "frobnicate",
-    "now",
+    "nowish",
     "the day",
     "+am",
     "1-2",
@@ -99,6 +100,9 @@ RECURRING = ["every other weekday", "every day until christmas", "every week", "
 RHYTHMIC = ["monday to friday", "every 1.5 days", "every night at 12", *SOUNDING, *CRON, *RECURRING]
 
 
+SUGGESTED = re.compile(r'"([^"]+)" \(([^()]+)\)')
+
+
 def refusal(text: str) -> InvalidSchedule:
     with pytest.raises(InvalidSchedule) as refused:
         say(text)
@@ -110,10 +114,12 @@ def refusal(text: str) -> InvalidSchedule:
 
 @pytest.mark.parametrize("text", [text for text in REFUSED if text not in RHYTHMIC])
 def test_it_is_refused_and_the_refusal_says_what_the_time_is_and_what_would_work(text: str) -> None:
-    suggestions = re.fullmatch(r'Try "(.+)" or "(.+)"\.', refusal(text).fix)
-    assert suggestions is not None
-    for phrase in suggestions.groups():
-        assert say(phrase).next(1)
+    assert re.fullmatch(r'Try "[^"]+" \([^()]+\) or "[^"]+" \([^()]+\)\.', refusal(text).fix)
+    for phrase, means in SUGGESTED.findall(refusal(text).fix):
+        [at] = say(phrase).next(1)
+        local = at.astimezone(ZoneInfo(BERLIN))
+        assert means.removeprefix("next ").startswith(f"{local:%a} {local.day} {local:%b} ")
+        assert means.endswith(f" {local:%H:%M}")
 
 
 @pytest.mark.parametrize("text", RHYTHMIC)
@@ -206,7 +212,7 @@ def test_the_suggestions_work_at_any_time_of_any_day(day: str, hour: int) -> Non
 def test_a_bare_duration_is_asked_back_as_once_or_again() -> None:
     with pytest.raises(InvalidSchedule) as refused:
         say("30m")
-    assert refused.value.fix == 'Try "in 30m" or "every 30m".'
+    assert refused.value.fix == 'Try "in 30m" (Sun 15 Nov 09:30) or "every 30m" (next Sun 15 Nov 09:30).'
 
 
 def test_milliseconds_are_not_taken_for_seconds() -> None:
@@ -226,6 +232,11 @@ def test_an_unknown_zone_in_a_phrase_is_named() -> None:
     with pytest.raises(InvalidSchedule) as refused:
         say("tomorrow at 9am Europe/Atlantis")
     assert refused.value.field == "timezone"
+
+
+@pytest.mark.parametrize("text", ["9am Mon/Wed", "at noon on Sat/Sun", "9am Here/There"])
+def test_words_with_a_slash_are_not_taken_for_a_zone(text: str) -> None:
+    assert refusal(text).field == "when"
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "every " * 900, "a" * 100_000, "1 and " * 2000, "in 1h" + "1h" * 5000])
@@ -264,6 +275,11 @@ def test_texts_of_many_equal_pieces_take_no_longer(piece: str, times: int, end: 
 def test_letters_and_digits_of_other_scripts_are_refused(text: str) -> None:
     with pytest.raises(InvalidSchedule, match="characters"):
         say(text)
+
+
+def test_the_words_of_a_rule_with_half_a_time_are_refused() -> None:
+    with pytest.raises(InvalidSchedule):
+        say("every 2 weeks on Tuesday at 00, counted from 5 January 2027 at 09:00, until 1 May 2028")
 
 
 def test_what_is_no_text_is_refused() -> None:

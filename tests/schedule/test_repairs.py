@@ -14,15 +14,11 @@ from wakeful.schedule.zone_names import zone_meant
 
 MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
 REPAIRED: list[tuple[str, dict[str, Any]]] = [
-    ("9am Berlin time", {"when": "9am", "timezone": "Europe/Berlin"}),
-    ("tomorrow at 9am, new york time", {"when": "tomorrow at 9am", "timezone": "America/New_York"}),
-    ("PT15M", {"when": "in 15 minutes"}),
-    ("P1DT2H", {"when": "in 1 days 2 hours"}),
-    ("end of day", {"when": "2030-01-07 17:00"}),
-    ("end of the month", {"when": "2030-01-31 17:00"}),
-    ("end of the week", {"when": "2030-01-11 17:00"}),
-    ("next month", {"when": "2030-02-01 09:00"}),
-    ("10 minutes before tomorrow at 3pm", {"when": "2030-01-08T14:50:00+00:00"}),
+    ("end of day", {"when": "today at 5pm"}),
+    ("end of the month", {"when": "last day of this month at 5pm"}),
+    ("end of the week", {"when": "friday this week at 5pm"}),
+    ("next month", {"when": "1st of next month at 9am"}),
+    ("R5/PT1M30S", {"when": "@every 90s", "policy": {"max_fires": 5}}),
 ]  # fmt: skip
 
 

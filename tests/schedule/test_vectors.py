@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from .differences import DIFFERENCES, OPTIONS, REFUSED
+from .differences import CONVENTIONS, DIFFERENCES, MORE_THAN_ONE, OPTIONS, REFUSED
 from .scoring import Row, cron_verdicts, phrase_verdicts
 
 
@@ -42,6 +42,27 @@ def test_phrases_are_right_or_refused_and_hardly_ever_wrong(phrases: list[tuple[
     answered = score["right"] + score["wrong"]
     assert score["right"] >= 0.80 * (answered + score["refused"])
     assert score["wrong"] <= 0.02 * answered
+
+
+def test_of_the_definite_points_nearly_all_are_right(phrases: list[tuple[str, Row]]) -> None:
+    """Definite: a source takes it for one moment, and no rule of ours says that it can be more than one."""
+    indefinite = {phrase for phrases in MORE_THAN_ONE.values() for phrase in phrases}
+    agreed = {phrase for phrases in CONVENTIONS.values() for phrase in phrases}
+    score = Counter(verdict for verdict, row in phrases if verdict != "refused" or row["phrase"] not in indefinite)
+    wrong = [row["phrase"] for verdict, row in phrases if verdict == "wrong"]
+    assert score["right"] >= 0.93 * (score["right"] + score["wrong"] + score["refused"])
+    assert len([phrase for phrase in wrong if phrase not in agreed]) <= 0.01 * (score["right"] + score["wrong"])
+
+
+def test_what_is_listed_as_refused_on_purpose_is_refused(phrases: list[tuple[str, Row]]) -> None:
+    refused = {row["phrase"] for verdict, row in phrases if verdict == "refused"}
+    assert {phrase for some in MORE_THAN_ONE.values() for phrase in some} <= refused
+
+
+def test_with_the_order_of_the_sources_their_dates_are_right() -> None:
+    score = Counter(verdict for verdict, _ in phrase_verdicts(date_order="mdy"))
+    assert score["right"] >= 0.83 * (score["right"] + score["wrong"] + score["refused"])
+    assert score["wrong"] <= 0.02 * score["right"]
 
 
 def test_no_nonsense_is_accepted_and_nothing_that_recurs_is_taken_for_one_moment(

@@ -18,7 +18,16 @@ from wakeful.alarm.plan import at_occurrence, following
 from wakeful.alarm.signals import check_signals
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
-from wakeful.schedule import anchor_now, counts_from_start, is_rule, parse, schedule, split_zone, zone
+from wakeful.schedule import (
+    anchor_now,
+    counts_from_start,
+    is_rule,
+    parse,
+    schedule,
+    split_zone,
+    zone,
+    zone_in_its_case,
+)
 
 MESSAGE_LIMIT: Final = 32 * 1024
 PAYLOAD_LIMIT: Final = 128 * 1024
@@ -67,6 +76,7 @@ class Wanted(Struct, frozen=True):
     fields: Mapping[str, Any]
     time: GivenTime
     policy: Mapping[str, Any] = {}  # of an edit: the fields of the policy that change
+    date_order: str = ""  # how 03/04 is read, as the operator has set it
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -98,7 +108,7 @@ _names: Final = attrgetter(*_NAMES)
 def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     """The alarm that is wanted, waiting for its first occurrence."""
     now = whole_ms(now)
-    timing = understand(wanted.time, now=now)
+    timing = understand(wanted.time, now=now, date_order=wanted.date_order)
     alarm = Alarm(
         id=id,
         owner_did=origin.owner_did,
@@ -134,7 +144,7 @@ def differences(wanted: Wanted, asked: Alarm, known: Alarm) -> list[str]:
     `asked` is the alarm the request would make now. A time that counts from now is compared as it was understood when
     the known alarm was made: "in 5 minutes" is the same request a minute later.
     """
-    found = [] if _same_time(wanted.time, asked, known) else ["when"]
+    found = [] if _same_time(wanted, asked, known) else ["when"]
     compared = (name for name in wanted.fields if name not in _NOT_COMPARED)
     found += [name for name in compared if getattr(asked, name) != getattr(known, name)]
     if not _same_json(asked.payload_json, known.payload_json):
@@ -149,7 +159,7 @@ def _same_policy(wanted: Wanted, asked: Alarm, known: Alarm) -> bool:
     if _is_alike(said, asked.policy, known.policy):
         return True
     # "For the next six weeks" is the same request a minute later.
-    then = _at_that_time(wanted.time, known)
+    then = _at_that_time(wanted, known)
     return then is not None and _is_alike(said, _bounded(said, then), known.policy)
 
 
@@ -162,15 +172,15 @@ def _is_alike(said: Policy, asked: Policy, known: Policy) -> bool:
     return replace(asked, **wakefuls_own) == replace(known, **wakefuls_own)
 
 
-def _at_that_time(time: GivenTime, known: Alarm) -> Timing | None:
+def _at_that_time(wanted: Wanted, known: Alarm) -> Timing | None:
     """The time as it was understood when the known alarm was made; None if it made no sense then."""
     try:
-        return understand(time, now=known.created_at)
+        return understand(wanted.time, now=known.created_at, date_order=wanted.date_order)
     except InvalidSchedule:
         return None
 
 
-def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
+def _same_time(wanted: Wanted, asked: Alarm, known: Alarm) -> bool:
     if asked.kind != known.kind:
         return False
     if asked.timezone != known.timezone:
@@ -178,11 +188,11 @@ def _same_time(time: GivenTime, asked: Alarm, known: Alarm) -> bool:
     if asked.kind == "cron":
         if asked.cron_expr.split() == known.cron_expr.split():
             return True
-        then = _at_that_time(time, known) if time.when else None  # "every day except tomorrow", said today
+        then = _at_that_time(wanted, known) if wanted.time.when else None  # "every day except tomorrow", said today
         return then is not None and then.cron_expr.split() == known.cron_expr.split()
     if asked.fire_at == known.fire_at:
         return True
-    then = _at_that_time(time, known)
+    then = _at_that_time(wanted, known)
     if then is None:
         return False
     # Changed since, or put in the place of an older one: when its time was understood is not on record any more.
@@ -227,9 +237,9 @@ def planned(alarm: Alarm, *, now: datetime, field: str) -> Alarm:
     return at_occurrence(alarm, first)
 
 
-def understand(time: GivenTime, *, now: datetime) -> Timing:
+def understand(time: GivenTime, *, now: datetime, date_order: str = "") -> Timing:
     """What somebody says about time, with exactly one way of saying it, and of the kind they said."""
-    timing = _understood(time, now=now)
+    timing = _understood(time, now=now, date_order=date_order)
     if time.kind not in ("", timing.kind):
         what = "one moment" if timing.kind == "once" else "a series"
         raise InvalidSchedule(
@@ -240,13 +250,13 @@ def understand(time: GivenTime, *, now: datetime) -> Timing:
     return timing
 
 
-def _understood(time: GivenTime, *, now: datetime) -> Timing:
+def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
     if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
         given = [name for field, name in _TIMES.items() if getattr(time, field) not in (None, "")]
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay_seconds and cron_expr.")
     if time.when:
-        understood = parse(time.when, timezone=time.timezone, now=now)
+        understood = parse(time.when, timezone=time.timezone, now=now, date_order=date_order)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing(
             "cron" if at is None else "once",
@@ -259,8 +269,9 @@ def _understood(time: GivenTime, *, now: datetime) -> Timing:
     if time.cron_expr:
         schedule(time.cron_expr, time.timezone, anchor=now)
         if is_rule(time.cron_expr):  # in its one way of writing, and in the zone it names
-            return Timing("cron", None, *split_zone(time.cron_expr, time.timezone))
-        return Timing("cron", None, time.cron_expr, time.timezone)
+            expr, name = split_zone(time.cron_expr, time.timezone)
+            return Timing("cron", None, expr, zone(name).key)
+        return Timing("cron", None, zone_in_its_case(time.cron_expr), time.timezone)
     return Timing("once", _moment(time, now), "", time.timezone)
 
 

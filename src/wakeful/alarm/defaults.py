@@ -18,6 +18,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
     """What an alarm has where its caller does not say."""
 
     timezone: str
+    date_order: str = ""  # of 03/04: dmy or mdy; without one, such a date is refused
     target: str
     max_failures: int
     policy: Policy
@@ -26,6 +27,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
     def of(cls, settings: Settings) -> Defaults:
         return cls(
             timezone=settings.timezone,
+            date_order=settings.date_order,
             target=settings.default_target,
             max_failures=settings.max_failures,
             policy=default_policy(settings),

@@ -278,7 +278,8 @@ def _replan(
         expression = said.cron_expr if _names_a_moment(said) else alarm.cron_expr
         said = replace(said, cron_expr=expression, timezone=after.timezone)
         at = time_of_day(said.when) if alarm.kind == "cron" and said.when and said.kind != "once" else None
-        timing = understand(said if at is None else _on_its_days(alarm, said, at), now=now)
+        said_in_full = said if at is None else _on_its_days(alarm, said, at)
+        timing = understand(said_in_full, now=now, date_order=wanted.date_order)
         _check_kind(alarm, said, timing)
         policy = bounded(after.policy, timing.bounds, wanted.policy, fired=alarm.fire_count)
         check_policy(policy)

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from wakeful.alarm.request import about
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, InvalidSchedule
-from wakeful.schedule import zone
+from wakeful.schedule import given_zone
 from wakeful.schedule.working_days import days_text
 
 DATE_ORDERS: Final = ("dmy", "mdy")
@@ -58,7 +58,7 @@ class OwnerSettingsView(Struct, frozen=True, kw_only=True):
 def of_server(settings: Settings) -> OwnerSettings:
     return OwnerSettings(
         timezone=settings.timezone,
-        date_order=getattr(settings, "date_order", ""),
+        date_order=settings.date_order,
         working_days=settings.working_days,
         calendar=settings.calendar,
     )
@@ -95,10 +95,9 @@ def _checked(name: str, value: str | None, settings: Settings) -> str:
 
 def _timezone(name: str, settings: Settings) -> str:
     try:
-        zone(name)
+        return given_zone(name)
     except InvalidSchedule as error:
         raise InvalidRequest(error.message, field="timezone", fix=error.fix) from None
-    return name
 
 
 def _date_order(order: str, settings: Settings) -> str:

@@ -12,7 +12,9 @@ from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration, parse
 
 
-def said_moment(value: Moment | datetime, field: str, *, timezone: str, now: datetime) -> datetime:
+def said_moment(
+    value: Moment | datetime, field: str, *, timezone: str, now: datetime, date_order: str = ""
+) -> datetime:
     """Parse a moment, or a phrase for one ("tomorrow at 9am") as it is meant in a time zone at this moment."""
     try:
         return moment(value, field)
@@ -21,7 +23,7 @@ def said_moment(value: Moment | datetime, field: str, *, timezone: str, now: dat
             raise
         refused = error
     try:
-        understood = parse(value, timezone=timezone, now=now)
+        understood = parse(value, timezone=timezone, now=now, date_order=date_order)
     except InvalidSchedule as error:
         raise InvalidRequest(error.message, field=field, fix=error.fix) from None
     if understood.fire_at is None:

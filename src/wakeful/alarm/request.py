@@ -21,7 +21,7 @@ from wakeful.alarm.json_text import json_of, raw_text
 from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, Overlap, Policy
 from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
-from wakeful.schedule import duration
+from wakeful.schedule import duration, given_zone
 from wakeful.schedule.days_off import OnHoliday
 
 Span = float | str  # seconds, or "15m"
@@ -228,14 +228,15 @@ def wanted_alarm(asked: CreateRequest, usual: Defaults) -> Wanted:
     said["target"] = said.get("target") or usual.target  # an empty name says nothing
     said.setdefault("max_failures", usual.max_failures)
     said.setdefault("policy", usual.policy)
-    return Wanted(said, _time(asked, asked.timezone or usual.timezone))
+    return Wanted(said, _time(asked, usual.timezone), date_order=usual.date_order)
 
 
-def wanted_change(asked: EditRequest, usual: Policy) -> Wanted:
+def wanted_change(asked: EditRequest, usual: Policy, date_order: str = "") -> Wanted:
     """Build the edit that a request asks for. What it says of a policy is merged into the alarm's own."""
     _check_kind(asked)
     names = [name for name in EDITABLE if name != "policy"]
-    found = Wanted(_said(asked, names, usual), _time(asked, asked.timezone or ""), policy_changes(asked.policy, usual))
+    changes = policy_changes(asked.policy, usual)
+    found = Wanted(_said(asked, names, usual), _time(asked, ""), changes, date_order)
     if not found.fields and not found.policy and replace(found.time, kind="") == GivenTime():
         raise InvalidRequest("nothing to change was given", field="body", fix="Name at least one field.")
     return found
@@ -256,13 +257,13 @@ def _said(asked: EditRequest, names: Sequence[str], usual: Policy) -> dict[str, 
     return found
 
 
-def _time(asked: EditRequest, timezone: str) -> GivenTime:
+def _time(asked: EditRequest, usual_zone: str) -> GivenTime:
     return GivenTime(
         when=asked.when or "",
         fire_at=_fire_at(asked),
         delay=None if asked.delay_seconds is None else span(asked.delay_seconds, "delay_seconds"),
         cron_expr=asked.cron_expr or "",
-        timezone=timezone,
+        timezone=given_zone(asked.timezone) if asked.timezone else usual_zone,
         kind=asked.kind or "",
     )
 

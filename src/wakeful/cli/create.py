@@ -15,7 +15,7 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import field_options, payload_of, policy_options, with_options, words_of
 from wakeful.cli.leading_time import split
-from wakeful.cli.output import next_fire
+from wakeful.cli.output import next_fire, tell_notes
 from wakeful.cli.output import words as in_words
 from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.cli.zone import ShellZone, own_zone
@@ -25,6 +25,8 @@ from wakeful.schedule import Understood, is_rule, parse
 from wakeful.service import Created
 
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
+# How 03/04 is read is said by whoever sets the alarm: here any order tells that it is a time at all.
+_ANY_ORDER: Final = "mdy"
 
 
 _options: Final = with_options(
@@ -89,8 +91,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         added = await clock.create(wanted)
         if wait:
             return added, now, await settled(clock, added.alarm), own
-        for note in await clock.notes(added.alarm, wanted):
-            click.echo(f"note: {note}", err=True)
+        tell_notes(await clock.notes(added.alarm, wanted))
         return added, now, None, own
 
     added, now, fire, zone = asked().run(do, creates=True, delivers=wait)
@@ -111,7 +112,7 @@ def _read(kind: Kind, words: tuple[str, ...], timezone: str, now: datetime) -> t
 
 def understanding(text: str, timezone: str, now: datetime) -> Understood | None:
     try:
-        return parse(text, timezone=timezone, now=now)
+        return parse(text, timezone=timezone, now=now, date_order=_ANY_ORDER)
     except InvalidSchedule as error:
         if error.field == "timezone":
             raise
@@ -126,7 +127,8 @@ def understood(kind: Kind, text: str, timezone: str, now: datetime) -> str:
         if (found := understanding(way, timezone, now)) is not None:
             break
     if found is None:
-        parse(_ways(kind, text)[0], timezone=timezone, now=now)  # refuses it, with the forms that work
+        # Refuses it, with the forms that work.
+        parse(_ways(kind, text)[0], timezone=timezone, now=now, date_order=_ANY_ORDER)
         raise AssertionError(text)
     if found.kind != kind:
         what, command = ("fires once", "at") if kind == "cron" else ("repeats", "every")

@@ -16,11 +16,12 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.edit_text import changed, text_of
 from wakeful.cli.fields import field_options, payload_of, with_options
-from wakeful.cli.output import clean, next_fire, words
+from wakeful.cli.output import clean, next_fire, tell_notes, words
 from wakeful.errors import InvalidRequest, StaleVersion
 from wakeful.service import Changed
 
 _MARK: Final = "# error: "
+_TIME: Final = {"when", "fire_at", "delay_seconds", "cron_expr", "timezone"}
 
 
 _fields: Final = with_options(
@@ -74,8 +75,7 @@ async def _by_flags(
 async def _edited(clock: Wakeful, alarm: Alarm, fields: dict[str, Any], version: int | None) -> Changed:
     asked_for = request_of(EditRequest, fields)
     done = await clock.edit(alarm.id, asked_for, version=version)
-    for note in await clock.notes(done, asked_for, before=alarm):
-        click.echo(f"note: {note}", err=True)
+    tell_notes(await clock.notes(done, asked_for, before=alarm))
     return done
 
 

@@ -250,6 +250,12 @@ def next_fire(alarm: Alarm, out: Output, now: datetime | None = None) -> dict[st
     return {"local": local(alarm.next_fire_at, alarm.timezone), "utc": utc(alarm.next_fire_at)}
 
 
+def tell_notes(notes: Iterable[str]) -> None:
+    """What an owner should know besides, on stderr: a pipe gets the answer alone."""
+    for note in notes:
+        click.echo(f"note: {clean(note)}", err=True)
+
+
 def schedule_of(alarm: Alarm) -> str:
     return alarm.cron_expr if alarm.kind == "cron" else "once"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakeful.config import LoadedSettings, Settings
 from wakeful.errors import InvalidSchedule, NotFound
-from wakeful.schedule import zone
+from wakeful.schedule import given_zone, zone
 
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
@@ -27,8 +27,7 @@ class ShellZone(NamedTuple):
 def asked_zone(given: str | None, settings: Settings | None) -> ShellZone:
     """The zone in which a time is read: the one that was said, then the setting, then the shell's own."""
     if given:
-        zone(given)
-        return ShellZone(given, "--tz")
+        return ShellZone(given_zone(given), "--tz")
     if isinstance(settings, LoadedSettings) and "timezone" in settings.origins:
         return ShellZone(settings.timezone, "the setting timezone")
     return shell_zone(os.environ)
@@ -63,14 +62,13 @@ def shell_zone(environ: Mapping[str, str], etc: Path = Path("/etc")) -> ShellZon
 
 def _checked(name: str) -> str:
     try:
-        zone(name)
+        return zone(name).key
     except InvalidSchedule:
         raise InvalidSchedule(
             f"{name!r} is not the name of a time zone",
             field="TZ",
             fix='Give --tz with a name such as "Europe/Berlin", or set TZ to one.',
         ) from None
-    return name
 
 
 def _name(text: str) -> str:

@@ -193,7 +193,7 @@ def _timezone(row: ChronosRow) -> str:
     """Empty means UTC to Chronos; a one-shot's says nothing about its moment, so an unknown one does not matter."""
     if row.kind == "once":
         try:
-            zone(row.timezone)
+            return zone(row.timezone).key
         except InvalidRequest:
             return "UTC"
     return row.timezone or "UTC"

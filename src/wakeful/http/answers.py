@@ -114,8 +114,9 @@ class Like(Shape, frozen=True, kw_only=True):
 
 
 class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
-    """`notes`, where there are any: an assumed time zone, times that clock changes move, how often a series wakes, a
-    target nobody serves, a key whose alarm has ended, a time that an edit made another kind of.
+    """`notes`, where there are any: an assumed time zone, times that clock changes move, which of two days was meant,
+    how often a series wakes, a target nobody serves, a key whose alarm has ended, a time that an edit made another kind
+    of.
     """
 
     notes: list[str] | UnsetType = UNSET
@@ -323,7 +324,8 @@ class SkippedOccurrence(Occurrence, frozen=True, kw_only=True):
 
 
 class PreviewAnswer(Shape, frozen=True, kw_only=True):
-    """How a `when` was understood; `remarks` explains the effect of clock changes in its time zone.
+    """How a `when` was understood; `remarks`: an assumed time zone, the effect of clock changes, which of two days or
+    dates was meant, how often a rule fires.
 
     `starts_at`, `ends_at` and `max_fires` are the bounds that a phrase says, such as "until friday" or "10 times".
     """

@@ -14,9 +14,10 @@ from wakeful.schedule.expression import (
     is_rule,
     schedule,
     split_zone,
+    zone_in_its_case,
 )
 from wakeful.schedule.interval import duration
-from wakeful.schedule.zones import former_rules, instant, read_alike, rules_changed_at, zone
+from wakeful.schedule.zones import former_rules, given_zone, instant, read_alike, rules_changed_at, zone
 
 if TYPE_CHECKING:
     from wakeful.schedule.descriptions import describe
@@ -30,6 +31,7 @@ __all__ = [
     "describe",
     "duration",
     "former_rules",
+    "given_zone",
     "instant",
     "is_interval",
     "is_rule",
@@ -39,6 +41,7 @@ __all__ = [
     "schedule",
     "split_zone",
     "zone",
+    "zone_in_its_case",
 ]
 
 

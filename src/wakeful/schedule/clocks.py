@@ -28,6 +28,7 @@ _PAST = re.compile(
 PART_OF_DAY = re.compile(
     r"(?:in the |in |at |this |on the |during the )?(?:early |late )?(morning|afternoon|evening|night)(?![a-z0-9])"
 )
+_AFTER = "after "
 SMALL_HOURS = time(5)
 PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(19), "night": time(21)}  # when no time is said
 _HOURS = {
@@ -62,6 +63,9 @@ def read_past(text: str, position: int) -> tuple[WallTime, int] | None:
 
 def read_clock(text: str, position: int) -> tuple[WallTime, int] | None:
     """The time of day that stands at this position, and where it ends."""
+    if text.startswith(_AFTER, position):  # the first moment that is
+        after = read_clock(text, position + len(_AFTER))
+        return after if after and not after[0].bare and not after[0].hours_only else None
     for pattern, reader in _READERS:
         if found := pattern.match(text, position):
             clock = reader(found)
@@ -164,7 +168,7 @@ def _hour_of_day(clock: WallTime, part: str | None) -> int:
 
 def _hour_in_part(clock: WallTime, part: str) -> int:
     if clock.hour == 12 and (part != "afternoon" or clock.minute == 0):
-        raise PhraseRefused(f"12 in the {part} can be noon or midnight", "tomorrow at noon", "tomorrow at 00:00")
+        raise PhraseRefused(f"12 in the {part} can be noon or midnight")
     if part == "morning" or clock.hour == 12 or (part == "night" and clock.hour < 5):
         return clock.hour
     return clock.hour + 12

@@ -22,6 +22,8 @@ _DAY_MONTH = re.compile(
 _MONTH_DAY = re.compile(rf"{_ON}({MONTH})\b\.?(?:, ?|[ \-/])?(?:the )?{_DAY}(?:(?:, ?|[ \-/]){_YEAR})?{_END}")
 _MONTH_GLUED = re.compile(rf"{_ON}({MONTH}){_DAY}{_END}")
 _YEAR_MONTH_DAY = re.compile(rf"{_ON}{_YEAR}[ \-/]({MONTH})[ \-/]{_DAY}{_END}")
+_MONTH_YEAR_DAY = re.compile(rf"{_ON}({MONTH})([\-/]){_YEAR}\2{_DAY}{_END}")
+_YEAR_DAY_MONTH = re.compile(rf"{_ON}{_YEAR}([\-/]){_DAY}\2({MONTH}){_END}")
 _NUMERIC_ISO = re.compile(rf"{_ON}{_YEAR}([\-/:])([0-9]{{1,2}})\2([0-9]{{1,2}}){_END}")
 _NUMERIC = re.compile(rf"{_ON}([0-9]{{1,2}})([\-/.])([0-9]{{1,2}})\2([0-9]{{4}}|[0-9]{{2}}){_END}")
 _MONTH_SLASH_DAY = re.compile(rf"{_ON}([0-9]{{1,2}})/([0-9]{{1,2}}){_END}")
@@ -35,11 +37,13 @@ _WEEKDAY_OF_MONTH = re.compile(
 _DAY_OF_YEAR = re.compile(rf"{_ON}(?:the )?([0-9]{{1,3}})(?:st|nd|rd|th) day of {_YEAR}{_END}")
 _NEXT = re.compile(r"next (?=[0-9]|[a-z]+[ /.][0-9])")
 _DAYWORD = re.compile(
-    rf"{_ON}((?:the )?day after tomorrow|today|tomorrow|tmrw|tmr|tonight|this (?:morning|afternoon|evening)){_END}"
+    rf"{_ON}((?:the )?day after tomorrow|today|tomorrow(?:'?s)?|tmrw|tmr|tonight"
+    rf"|this (?:morning|afternoon|evening)){_END}"
 )
 _WEEKDAY = re.compile(
     rf"{_ON}(?:(this|next|(?:this |the )?(?:up)?coming) )?({WEEKDAY})\b\.?(?:,?(?: of)? (this|next) week)?{_END}"
 )
+_WEEKDAY_AFTER_NEXT = re.compile(rf"{_ON}(?:the )?({WEEKDAY}) after next{_END}")
 _WEEK_WEEKDAY = re.compile(rf"(this|next) week (?:on )?({WEEKDAY}){_END}")
 _WEEKDAYS_FROM_NOW = re.compile(rf"([0-9]{{1,2}}) ({WEEKDAY})s? from now{_END}")
 
@@ -51,6 +55,8 @@ class Day(NamedTuple):
     part: str | None = None  # the part of the day that was said with it
     base: bool = True  # "2 weeks from …" may count from it
     yearless: bool = False  # a year may still follow, as in "oct 26 11:00 2027"
+    other: date | None = None  # the one that many people mean by the same words
+    day_first: date | None = None  # of 03/04: what it is where the day comes first; `dates` has the month first
 
 
 def read_date(text: str, position: int, today: date) -> tuple[Day, int] | None:
@@ -68,7 +74,7 @@ def read_dayword(text: str, position: int, today: date) -> tuple[Day, int] | Non
 
 def read_weekday(text: str, position: int, today: date) -> tuple[tuple[Day, int], int] | None:
     """A weekday: the day it means, its number, and where it ends."""
-    for pattern, group in ((_WEEKDAY, 2), (_WEEK_WEEKDAY, 2), (_WEEKDAYS_FROM_NOW, 2)):
+    for pattern, group in ((_WEEKDAY_AFTER_NEXT, 1), (_WEEKDAY, 2), (_WEEK_WEEKDAY, 2), (_WEEKDAYS_FROM_NOW, 2)):
         if found := pattern.match(text, position):
             number = WEEKDAYS[found[group]]
             return (_weekday_day(pattern, found, number, today), number), found.end()
@@ -129,6 +135,14 @@ def _year_month_day(found: re.Match[str], today: date) -> Day:
     return _dated(found[1], MONTHS[found[2]], int(found[3]), today)
 
 
+def _month_year_day(found: re.Match[str], today: date) -> Day:
+    return _dated(found[3], MONTHS[found[1]], int(found[4]), today)
+
+
+def _year_day_month(found: re.Match[str], today: date) -> Day:
+    return _dated(found[1], MONTHS[found[4]], int(found[3]), today)
+
+
 def _numeric_iso(found: re.Match[str], today: date) -> Day:
     return _dated(found[1], int(found[3]), int(found[4]), today)
 
@@ -137,18 +151,21 @@ def _numeric(found: re.Match[str], today: date) -> Day:
     first, sign, second, year = int(found[1]), found[2], int(found[3]), found[4]
     if sign == "-" and len(year) == 2:
         raise PhraseRefused("a date with dashes needs its four-digit year")
-    if sign == "." and first <= 12:
-        raise PhraseRefused(f"{found[0]} can be a day and month or a month and day")
-    return _dated(year, *_month_first(first, second), today)
+    return _either_order(year, first, second, today)
 
 
 def _month_slash_day(found: re.Match[str], today: date) -> Day:
-    return _dated(None, *_month_first(int(found[1]), int(found[2])), today)
+    return _either_order(None, int(found[1]), int(found[2]), today)
 
 
-def _month_first(first: int, second: int) -> tuple[int, int]:
-    """Month before day; the other way round only where nothing else is possible."""
-    return (second, first) if first > 12 >= second else (first, second)
+def _either_order(year: str | None, first: int, second: int, today: date) -> Day:
+    """A month and a day, or the other way round. Where both are dates, whoever asked has to know which is meant."""
+    if first > 12 >= second:
+        return _dated(year, second, first, today)
+    day = _dated(year, first, second, today)
+    if second > 12 or first == second:
+        return day
+    return day._replace(day_first=_dated(year, second, first, today).dates[0])
 
 
 def _day_of_month(found: re.Match[str], today: date) -> Day | None:
@@ -214,7 +231,7 @@ def _dayword(found: re.Match[str], today: date) -> Day:
     word = found[1]
     if word.endswith("after tomorrow"):
         return Day((today + timedelta(days=2),))
-    if word in ("tomorrow", "tmrw", "tmr"):
+    if word.startswith(("tomorrow", "tmr")):
         return Day((today + timedelta(days=1),))
     return Day((today,), "night" if word == "tonight" else word.removeprefix("this ") if word != "today" else None)
 
@@ -223,23 +240,34 @@ def _weekday_day(pattern: re.Pattern[str], found: re.Match[str], weekday: int, t
     ahead = (weekday - today.toordinal()) % 7
     if pattern is _WEEKDAYS_FROM_NOW:
         return Day((today + timedelta(days=(ahead or 7) + 7 * (int(found[1]) - 1)),), base=False)
+    if pattern is _WEEKDAY_AFTER_NEXT:
+        return Day((today + timedelta(days=(ahead or 7) + 7),), base=False)
     which, week = (found[1], found[3]) if pattern is _WEEKDAY else (None, found[1])
     if week is not None:
         monday = today - timedelta(days=(today.toordinal() - 1) % 7)
         return Day((monday + timedelta(days=(weekday - 1) % 7 + (7 if week == "next" else 0)),), base=False)
     if which is not None and which != "this":
-        return Day((today + timedelta(days=ahead or 7),), base=False)
+        day = today + timedelta(days=ahead or 7)
+        doubted = which == "next" and _is_this_week(day, today)
+        return Day((day,), base=False, other=day + timedelta(days=7) if doubted else None)
     dates = tuple(today + timedelta(days=ahead + more) for more in ((0, 7) if ahead == 0 else (0,)))
-    return Day(dates, base=len(dates) == 1)
+    return Day(dates, base=len(dates) == 1, other=dates[1] if ahead == 0 else None)
+
+
+def _is_this_week(day: date, today: date) -> bool:
+    """Whether a day is in the week that today is in, be it that weeks begin on Monday or on Sunday."""
+    return any((day.toordinal() - first) // 7 == (today.toordinal() - first) // 7 for first in (0, 1))
 
 
 _DATES: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (_WEEKDAY_OF_MONTH, _weekday_of_month),
     (_DAY_OF_YEAR, _day_of_year),
     (_DAY_MONTH, _day_month),
+    (_MONTH_YEAR_DAY, _month_year_day),
     (_MONTH_DAY, _month_day),
     (_MONTH_GLUED, _month_glued),
     (_YEAR_MONTH_DAY, _year_month_day),
+    (_YEAR_DAY_MONTH, _year_day_month),
     (_NUMERIC_ISO, _numeric_iso),
     (_NUMERIC, _numeric),
     (_MONTH_SLASH_DAY, _month_slash_day),

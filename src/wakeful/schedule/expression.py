@@ -46,6 +46,13 @@ def _split_prefix(cron_expr: str, timezone: str) -> tuple[str, str]:
     return expr.strip(), timezone
 
 
+def zone_in_its_case(cron_expr: str) -> str:
+    """The expression with the zone of its prefix as the data writes it: an older process knows no other writing."""
+    expr, name = _split_prefix(cron_expr, "")
+    known = zone(name).key if name else ""
+    return cron_expr if known == name else f"CRON_TZ={known} {expr}"
+
+
 def is_rule(cron_expr: str) -> bool:
     """Whether it is a recurrence rule of RFC 5545, with or without a zone before it."""
     return _begins_rule(_split_prefix(cron_expr, "")[0])

@@ -64,7 +64,7 @@ def read_offset(text: str, position: int) -> tuple[Offset, int] | None:
     suffix = _SUFFIX.match(text, at)
     if suffix is not None and prefix[1]:
         return None
-    if suffix is None and not prefix[0] and not all(amount[7] in SPELLED_OUT for amount in amounts):
+    if suffix is None and not prefix[0] and not all(map(_is_spelled_out, amounts)):
         if (position, at) == (0, len(text)):
             raise PhraseRefused(f'"{text}" alone can mean once or again and again', f"in {text}", f"every {text}")
         return None
@@ -72,6 +72,11 @@ def read_offset(text: str, position: int) -> tuple[Offset, int] | None:
     if suffix is None:
         return offset, at
     return offset._replace(from_date=suffix[2] is not None), suffix.end()
+
+
+def _is_spelled_out(amount: re.Match[str]) -> bool:
+    """Whether it is a length of time without "in" before it: "2 hours", "a wk"; not "2h"."""
+    return amount[7] in SPELLED_OUT or (amount[6] is not None and len(amount[7]) > 1)
 
 
 def read_amounts(text: str, at: int) -> tuple[list[re.Match[str]], int]:

@@ -6,22 +6,25 @@ The whole phrase must be used up. Whatever is left over, doubled or contradictor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any, NamedTuple
 
 from wakeful.schedule.clocks import PART_OF_DAY, PARTS, SMALL_HOURS, WallTime, read_clock, read_past, settle
 from wakeful.schedule.dates import Day, read_date, read_dayword, read_weekday
-from wakeful.schedule.names import WEEKDAY_NAMES
+from wakeful.schedule.iso8601 import is_iso, read_length
+from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES, ordinal
 from wakeful.schedule.offsets import Offset, read_offset
 from wakeful.schedule.refusals import PhraseRefused
+from wakeful.schedule.relative import Relative, read_relative
 from wakeful.schedule.zones import change_at, instant, zone
 
 _UNIX = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9}))?")
 _ISO = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})"
-    r"(?:[t ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+    r"(?:[t ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:[.,:]([0-9]{1,9}))?)?)? ?(z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
+_NOW = re.compile(r"(?:right )?now|right away|immediately|straight away|at once|asap")
 _BETWEEN = re.compile(r"[ ,]+")
 _DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
 _PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
@@ -36,6 +39,7 @@ _ABBREVIATIONS = {
     **dict.fromkeys(("mst", "mdt"), "America/Denver"),
     **dict.fromkeys(("pst", "pdt"), "America/Los_Angeles"),
 }
+_MS = timedelta(milliseconds=1)
 _ABBREVIATION = re.compile(rf"\(?({'|'.join(_ABBREVIATIONS)})\)?(?![a-z0-9+\-/])")
 
 
@@ -46,6 +50,8 @@ class Once(NamedTuple):
     timezone: str
     remarks: tuple[str, ...] = ()
     wall: datetime | None = None  # what clocks show then, where that is what was meant
+    has_day: bool = True
+    has_clock: bool = True  # a time of day was said, and not only assumed
 
 
 @dataclass(slots=True)
@@ -61,28 +67,65 @@ class _Said:
     abbreviation: str | None = None
     utc_offset: timedelta | None = None
     year: int | None = None
+    phrase: str = ""
+    remarks: tuple[str, ...] = ()
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # where each part stands in the phrase
 
     @property
     def has_day(self) -> bool:
         return bool(self.date or self.dayword or self.weekday or self.offset)
 
+    def with_part(self, slot: str, words: str) -> str:
+        """The phrase with other words for one of its parts, for a suggestion that keeps all the others."""
+        start, end = self.spans.get(slot, (0, 0))
+        return " ".join(f"{self.phrase[:start]} {words} {self.phrase[end:]}".split()).strip(", ")
 
-def understand(text: str, timezone: str, now: datetime, default: time) -> Once:
+
+def understand(text: str, timezone: str, now: datetime, default: time, date_order: str = "") -> Once:
     """The one moment a normalised phrase means; Refused when there is none or more than one."""
     if (found := _UNIX.fullmatch(text)) is not None:
         return _unix(found, timezone, now)
     if (iso := _ISO.fullmatch(text)) is not None:
         return _iso(iso, timezone, now, default)
+    if _NOW.fullmatch(text.rstrip(".!")):
+        return Once(now.replace(microsecond=now.microsecond // 1000 * 1000) + _MS, timezone)
+    if is_iso(text):
+        return _offset_only(_Said(offset=read_length(text)), timezone, now)
+    if read_past(text, 0) is None and (relative := read_relative(text)) is not None:
+        return _relative(relative, timezone, now, default, date_order)
     said = _collect(text, now.astimezone(zone(timezone)).date())
     short = said.abbreviation
     if short is None:
-        return _put_together(said, timezone, now, default)
+        return _put_together(said, timezone, now, default, date_order)
     name = _ABBREVIATIONS[short]
-    once = _put_together(_collect(text, now.astimezone(zone(name)).date()), name, now, default)
+    once = _put_together(_collect(text, now.astimezone(zone(name)).date()), name, now, default, date_order)
     used = once.fire_at.astimezone(zone(name)).tzname()
     if name != "UTC" and used != short.upper():
-        raise PhraseRefused(f"clocks of {name} are on {used} then, not {short.upper()}; name the zone itself")
+        raise PhraseRefused(
+            f"clocks of {name} are on {used} then, not {short.upper()}; name the zone itself",
+            *(re.sub(rf"\(?\b{short}\b\)?", meant, text) for meant in (name, (used or "").lower())),
+        )
     return once
+
+
+def _relative(relative: Relative, timezone: str, now: datetime, default: time, date_order: str) -> Once:
+    """So long before or after a moment. Of a time of day without a day, the next one that is still ahead."""
+    offset, said, rest = relative
+    try:
+        base = understand(rest, timezone, now, default, date_order)
+    except PhraseRefused as refused:
+        raise PhraseRefused(refused.why, *(f"{said}{phrase}" for phrase in refused.instead)) from None
+    if offset.millis and not base.has_clock:
+        raise PhraseRefused(
+            f'"{rest}" has no time of day to count from', f"{said}{rest} at 9am", f"{said}{rest} at noon"
+        )
+    tz = zone(base.timezone)
+    fire_at = offset.after(base.fire_at, tz)
+    if fire_at <= now and not base.has_day:
+        fire_at = offset.after(understand(rest, timezone, base.fire_at, default, date_order).fire_at, tz)
+    wall = fire_at.astimezone(tz).replace(tzinfo=None, fold=0)
+    _ahead([fire_at], now, base.timezone)
+    return Once(fire_at, base.timezone, base.remarks, None if base.wall is None else wall, base.has_day)
 
 
 def _unix(found: re.Match[str], timezone: str, now: datetime) -> Once:
@@ -124,7 +167,7 @@ def _fixed(wall: datetime, offset: timedelta, name: str, now: datetime) -> Once:
 
 def _collect(text: str, today: date) -> _Said:
     """Every part of the phrase, in whatever order; Refused when something is left over or said twice."""
-    said = _Said()
+    said = _Said(phrase=text)
     position, slot = 0, ""
     while position < len(text):
         between = _DATE_TO_CLOCK if slot == "date" and text[position] in ":-t" else _BETWEEN
@@ -138,6 +181,7 @@ def _collect(text: str, today: date) -> _Said:
         if getattr(said, slot) is not None:
             raise PhraseRefused(f'"{text[position:end]}" is a second {slot}')
         setattr(said, slot, value)
+        said.spans[slot] = (position, end)
         position = end
     return said
 
@@ -179,7 +223,9 @@ def _zone_or_year(text: str, position: int) -> tuple[str, Any, int]:
     return "", None, position
 
 
-def _put_together(said: _Said, timezone: str, now: datetime, default: time) -> Once:
+def _put_together(said: _Said, timezone: str, now: datetime, default: time, date_order: str) -> Once:
+    if said.date is not None and said.date.day_first is not None:
+        said.date = _in_order(said, said.date, said.date.day_first, date_order)
     today = now.astimezone(zone(timezone)).date()
     part = _part(said)
     _check_clock(said, part)
@@ -191,10 +237,35 @@ def _put_together(said: _Said, timezone: str, now: datetime, default: time) -> O
         days = _small_hours(said, today)
     walls = [datetime.combine(day, at) for day in days]
     if said.utc_offset is None:
-        return _first_ahead(walls, timezone, now)
+        once = _first_ahead(walls, timezone, now)
+        remarks = (*once.remarks, *said.remarks, *_which_week(said, once.wall))
+        return once._replace(remarks=remarks, has_day=said.has_day, has_clock=bool(said.clock or part))
     if said.clock is None or len(walls) > 1:
         raise PhraseRefused("an offset from UTC needs a date and a time")
     return _fixed(walls[0], said.utc_offset, timezone, now)
+
+
+def _in_order(said: _Said, day: Day, day_first: date, date_order: str) -> Day:
+    """03/04 as it was meant: by the order that is set, or by the weekday beside it; else nobody knows."""
+    readings = {"mdy": day.dates[0], "dmy": day_first}
+    fits = [date_order] if date_order else list(readings)
+    if not date_order and said.weekday is not None:
+        fits = [order for order in fits if readings[order].toordinal() % 7 == said.weekday[1]]
+    start, end = said.spans["date"]
+    written = said.phrase[start:end].removeprefix("on ")
+    if date_order:
+        first = "day" if date_order == "dmy" else "month"
+        said.remarks = (f"{written} was read {first} first, as date_order says. Write the month as a word to be sure.",)
+    if len(fits) == 1:
+        return Day((readings[fits[0]],), yearless=day.yearless)
+    names = [
+        f"{found.day} {MONTH_NAMES[found.month - 1]}" + ("" if day.yearless else f" {found.year}")
+        for found in readings.values()
+    ]
+    raise PhraseRefused(
+        f'"{written}" can be {names[0]} or {names[1]}; the setting date_order, mdy or dmy, decides it',
+        *(said.with_part("date", name.lower()) for name in names),
+    )
 
 
 def _part(said: _Said) -> str | None:
@@ -210,17 +281,25 @@ def _check_clock(said: _Said, part: str | None) -> None:
         if said.abbreviation and not part:
             raise PhraseRefused("a time zone needs a time of day")
     elif clock.bare and part is None and not (clock.minute and said.has_day):
-        raise PhraseRefused(
-            f'"{clock.hour}" alone is not a time of day', f"at {clock.hour % 12 or 12}:00", "tomorrow at 9am"
-        )
+        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(said, clock))
     elif clock.hours_only and not said.has_day:
         raise PhraseRefused(
-            f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour or 1} hours", "at 15:00"
+            f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour} hours", f"at {clock.hour:02}:00"
         )
     elif clock.midnight and (said.has_day or part):
         raise PhraseRefused(
-            "midnight with a date can be its start or its end", "tomorrow at 00:00", "tomorrow at 23:59"
+            "midnight with a date can be its start or its end",
+            said.with_part("clock", "at 00:00"),
+            said.with_part("clock", "at 23:59"),
         )
+
+
+def _clocks_meant(said: _Said, clock: WallTime) -> list[str]:
+    minutes = f":{clock.minute:02}" if clock.minute else ""
+    if 1 <= clock.hour <= 12:
+        return [said.with_part("clock", f"at {clock.hour}{minutes}{half}m") for half in "ap"]
+    found = [said.with_part("clock", f"at {clock.hour:02}{minutes or ':00'}")]
+    return found if minutes or said.date else [*found, said.with_part("clock", f"the {ordinal(clock.hour)}")]
 
 
 def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
@@ -258,7 +337,12 @@ def _days(said: _Said, today: date) -> tuple[date, ...]:
 def _small_hours(said: _Said, today: date) -> tuple[date, ...]:
     """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
     if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
-        raise PhraseRefused("the small hours of a night belong to two days", "tomorrow at 1am", "tonight at 11pm")
+        days = [(day, day + timedelta(days=1)) for day in _days(said, today)[-1:]]
+        at = settle(said.clock, "night") if said.clock else SMALL_HOURS
+        raise PhraseRefused(
+            "the small hours of a night belong to two days",
+            *(f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}" for day in days[0]),
+        )
     return today, today + timedelta(days=1)
 
 
@@ -274,15 +358,18 @@ def _with_year(day: Day | None, year: int) -> Day:
 def _shifted(offset: Offset, day: Day | None, today: date) -> Day:
     counts_from_day = offset.from_date and day is not None and not offset.millis
     if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
-        raise PhraseRefused(
-            "an offset and a date cannot be combined like that", "in 3 days at 5pm", "2 weeks from tomorrow"
-        )
+        raise PhraseRefused("an offset and a date cannot be combined like that")
     return Day((offset.shift(day.dates[0] if day else today),))
 
 
 def _check_weekday(said: _Said, day: date) -> None:
     if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
-        raise PhraseRefused(f"{day} is a {WEEKDAY_NAMES[day.toordinal() % 7]}, not a {WEEKDAY_NAMES[said.weekday[1]]}")
+        name = WEEKDAY_NAMES[day.toordinal() % 7]
+        raise PhraseRefused(
+            f"{day} is a {name}, not a {WEEKDAY_NAMES[said.weekday[1]]}",
+            said.with_part("weekday", name.lower()),
+            said.with_part("date", ""),
+        )
 
 
 def _first_ahead(walls: list[datetime], name: str, now: datetime) -> Once:
@@ -297,6 +384,20 @@ def _ahead(fires: list[datetime], now: datetime, name: str) -> datetime:
         if fire > now:
             return fire
     raise PhraseRefused(f"{fires[0].astimezone(zone(name)):%Y-%m-%d %H:%M} is in the past")
+
+
+def _which_week(said: _Said, wall: datetime | None) -> tuple[str, ...]:
+    """Which of two weekdays was taken, where the words are used for both."""
+    if said.weekday is None or said.date or said.dayword or said.offset or wall is None:
+        return ()
+    day, other = said.weekday[0], said.weekday[0].other
+    if other is None or wall.date() != day.dates[0]:
+        return ()
+    start, end = said.spans["weekday"]
+    name = WEEKDAY_NAMES[said.weekday[1]]
+    taken, meant = (f"{one.day} {MONTH_NAMES[one.month - 1]}" for one in (wall, other))
+    words = said.phrase[start:end].removeprefix("on ")
+    return (f'"{words}" is {name} {taken}: for {name} {meant} say "{name.lower()} {meant.lower()}".',)
 
 
 def _remarks(wall: datetime, fire_at: datetime, name: str) -> tuple[str, ...]:

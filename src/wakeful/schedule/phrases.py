@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
-_ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+)+)\)?$")
+_ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z][A-Za-z0-9_+\-]+)+)\)?$")
+# What begins so is meant as a zone, also where there is none of that name; "Mon/Wed" is not.
+_REGIONS = ("Africa/", "America/", "Asia/", "Atlantic/", "Australia/", "Europe/", "Indian/", "Pacific/")
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 _PASSED_AT_MOST: Final = 1_000  # holidays in a row: a calendar may have every day of all years
 _TICK = timedelta(microseconds=1)
+DATE_ORDERS = ("", "dmy", "mdy")
 PARTLY = "leave it out"
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
@@ -107,17 +110,23 @@ class Understood:
         return self._remarks or (remarks(self.cron_expr, self.timezone, self.now) if self.cron_expr else ())
 
 
-def parse(text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9)) -> Understood:
+def parse(
+    text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9), date_order: str = ""
+) -> Understood:
     """Understand a phrase, an ISO time, an offset, unix seconds, a cron expression or a recurring phrase.
 
-    Raises InvalidSchedule, and nothing else, for what is ambiguous, past or not understood.
+    `date_order` says how 03/04 is read: "dmy" or "mdy"; without it, both readings are offered. Raises InvalidSchedule,
+    and nothing else, for what is ambiguous, past or not understood.
     """
+    if date_order not in DATE_ORDERS:
+        raise InvalidSchedule(f"{date_order!r} is not accepted.", field="date_order", fix='Give "dmy" or "mdy".')
     if isinstance(text, str) and len(text) <= LONGEST:
         said, skips_holidays = without_holidays(with_working_days(text))
         if skips_holidays:
-            return _but_not_on_holidays(parse(said, timezone=timezone, now=now, default_time=default_time), text)
+            kept = parse(said, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
+            return _but_not_on_holidays(kept, text)
     try:
-        return _parsed(text, timezone, now, default_time)
+        return _parsed(text, timezone, now, default_time, date_order)
     except InvalidSchedule as error:
         if error.field == "when" and isinstance(text, str) and len(text) <= LONGEST:
             _repair(error, text, timezone, aware(now, "now"))
@@ -140,25 +149,29 @@ def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime) -> 
 
     found = repairs.repair(text, timezone, now, understand)
     if found:
-        error.repair, error.fix = found, repairs.in_words(found, _usual(now, timezone)[0])
-        recurs = "timezone" not in found and understand(found["when"], timezone, now).kind == "cron"
-        error.meant = (found["when"],) if recurs or error.meant else ()
+        error.repair = found
+        meant = understand(found["when"], timezone, now)
+        if meant.kind == "cron":
+            error.meant, error.fix = (found["when"],), repairs.in_words(found, _moment_of(meant, timezone))
     elif PARTLY in error.message:
         error.meant, error.fix = (), RHYTHMS  # without what is to be left out it is another rhythm
 
 
-def _parsed(text: str, timezone: str, now: datetime, default_time: time) -> Understood:
+def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_order: str) -> Understood:
     asked = aware(now, "now")
-    zone(timezone)
+    timezone = zone(timezone).key
     try:
-        return _understand(text, timezone, asked, default_time)
+        return _understand(text, timezone, asked, default_time, date_order)
     except RefusedRhythm as refused:
         raise _refused_rhythm(text, refused, timezone, asked) from None
     except PhraseRefused as refused:
-        fix = _try(_that_work((*refused.instead, *_usual(asked, timezone)), timezone, asked)[:2])
+        right = _spelled_right(text)
+        if _that_work(right, timezone, asked, kind="cron"):  # "evry monday": no single monday is suggested for it
+            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, asked) from None
+        fix = _try(_suggested(text, refused.instead, timezone, asked), timezone)
         raise _refusal(text, refused.why, fix, timezone, asked) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
-        fix = _try(_that_work(_usual(asked, timezone), timezone, asked)[:2])
+        fix = _try(_that_work(_usual(asked, timezone), timezone, asked), timezone)
         raise _refusal(text, "it is too far away", fix, timezone, asked) from None
     except InvalidSchedule as invalid:
         if invalid.field == "timezone":
@@ -166,7 +179,7 @@ def _parsed(text: str, timezone: str, now: datetime, default_time: time) -> Unde
         raise _refusal(text, invalid.message, invalid.fix or RHYTHMS, timezone, asked) from None
 
 
-def _understand(text: str, timezone: str, now: datetime, default: time) -> Understood:
+def _understand(text: str, timezone: str, now: datetime, default: time, date_order: str = "") -> Understood:
     if not isinstance(text, str) or not text.strip():
         raise PhraseRefused("it is empty")
     text = text.strip()
@@ -178,26 +191,31 @@ def _understand(text: str, timezone: str, now: datetime, default: time) -> Under
     if _is_cron(text):
         expr, timezone = split_zone(text, timezone)
         return _recurring(" ".join(expr.split()), timezone, now)
+    if text[0] in "Rr" and "/" in text:
+        from wakeful.schedule.iso8601 import read_repeated
+
+        return _recurring(*split_zone(*read_repeated(text, timezone)), now)
     text, named = _take_zone(text)
-    understood = _phrase(text, named or timezone, now, default)
+    understood = _phrase(text, named or timezone, now, default, date_order)
     if named and understood.timezone != named:
         raise PhraseRefused(f"two time zones are given, {named} and {understood.timezone}")
     return understood
 
 
-def _phrase(text: str, timezone: str, now: datetime, default: time) -> Understood:
+def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: str) -> Understood:
     # Imported when first needed: compiling their patterns takes longer than everything else in this room.
     from wakeful.schedule import once, recurring_signs, words
 
     phrase = words.normal(text)
     if phrase is None:
-        raise PhraseRefused("it has characters that are not used in dates or times")
+        refuse = RefusedRhythm if "*" in text else PhraseRefused
+        raise refuse("it has characters that are not used in dates or times")
     if recurring_signs.RECURS.search(phrase):
         return _rhythm_phrase(phrase, timezone, now, default)
     try:
-        found = once.understand(phrase, timezone, now, default)
+        found = once.understand(phrase, timezone, now, default, date_order)
     except PhraseRefused as refused:
-        if recurring_signs.SOUNDS_RECURRING.search(phrase):
+        if "*" in phrase or recurring_signs.SOUNDS_RECURRING.search(phrase):
             raise RefusedRhythm(refused.why) from None
         raise
     description = moment(found.fire_at, found.timezone)
@@ -239,11 +257,16 @@ def _is_cron(text: str) -> bool:
 
 def _take_zone(text: str) -> tuple[str, str]:
     """The text without a zone named at its end, and that zone: it counts instead of the one handed in."""
-    if found := _ZONE_AT_END.search(text):
-        zone(found[1])
-    elif not ((found := _ZONE_AFTER_COMMA.search(text)) and _known(found[1])):
-        return text, ""
-    return text[: found.start()], found[1]
+    if (found := _ZONE_AT_END.search(text)) and (found[1].startswith(_REGIONS) or _known(found[1])):
+        return text[: found.start()], zone(found[1]).key
+    if (found := _ZONE_AFTER_COMMA.search(text)) and _known(found[1]):
+        return text[: found.start()], found[1]
+    lower = text.lower()
+    if lower.endswith(" time") or " in " in lower:
+        from wakeful.schedule.zone_names import zone_said
+
+        return zone_said(text) or (text, "")
+    return text, ""
 
 
 def _known(name: str) -> bool:
@@ -264,6 +287,7 @@ def _recurring(
     expr: str, timezone: str, now: datetime, bounds: tuple[Any, Any, Any] = (None, None, None)
 ) -> Understood:
     starts_at, ends_at, max_fires = bounds
+    timezone = zone(timezone).key
     description = describe(expr, timezone, starts_at=starts_at, ends_at=ends_at, max_fires=max_fires)
     understood = Understood("cron", None, expr, timezone, description, now, (), "", *bounds)
     if understood.next(1):
@@ -278,8 +302,8 @@ def _recurring(
 
 def _refused_rhythm(text: str, refused: RefusedRhythm, timezone: str, now: datetime) -> InvalidSchedule:
     """With nothing suggested but what recurs as often as was meant: else the forms there are."""
-    meant = _that_work(refused.instead, timezone, now, kind="cron")[:2]
-    error = _refusal(text, refused.why, _try(meant) if meant else RHYTHMS, timezone, now)
+    meant = _that_work([*refused.instead, *_spelled_right(text)], timezone, now, kind="cron")
+    error = _refusal(text, refused.why, _try(meant, timezone) if meant else RHYTHMS, timezone, now)
     error.meant = tuple(meant)
     return error
 
@@ -295,9 +319,39 @@ def _refusal(text: str, why: str, fix: str, timezone: str, now: datetime) -> Inv
     return InvalidSchedule(message, field="when", fix=fix)
 
 
-def _try(phrases: list[str]) -> str:
-    quoted = " or ".join(f'"{phrase}"' for phrase in phrases)
+def _try(phrases: dict[str, Understood], timezone: str) -> str:
+    """Each suggestion with the moment that it means, or when it fires first."""
+    quoted = " or ".join(f'"{phrase}" ({_moment_of(found, timezone)})' for phrase, found in phrases.items())
     return f"Try {quoted}." if phrases else "Give a moment nearer to now."
+
+
+def _moment_of(found: Understood, timezone: str) -> str:
+    at, now = (moment.astimezone(zone(timezone)) for moment in (found.next(1)[0], found.now))
+    year = "" if at.year == now.year else f" {at.year}"
+    day = f"{WEEKDAY_NAMES[at.toordinal() % 7][:3]} {at.day} {MONTH_NAMES[at.month - 1][:3]}{year}"
+    return f"{'next ' if found.kind == 'cron' else ''}{day} {at:%H:%M}"
+
+
+def _suggested(text: str, instead: tuple[str, ...], timezone: str, now: datetime) -> dict[str, Understood]:
+    """What was probably meant, where that can be told from the words; else times that everybody understands."""
+    from wakeful.schedule import suggestions, words
+
+    phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
+
+    def is_understood(said: str) -> bool:
+        return bool(_that_work([said], timezone, now, kind="once"))
+
+    meant = suggestions.meant_by(phrase, now.astimezone(zone(timezone)), is_understood) if phrase else ()
+    known = list(_that_work(instead, timezone, now))
+    likely = known or list(_that_work(meant, timezone, now, kind="once"))
+    return _that_work([*likely, *_usual(now, timezone)], timezone, now)
+
+
+def _spelled_right(text: str) -> Iterable[str]:
+    from wakeful.schedule import suggestions, words
+
+    phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
+    return [right] if phrase and (right := suggestions.spelled(phrase)) else []
 
 
 def _usual(now: datetime, timezone: str) -> tuple[str, ...]:
@@ -305,14 +359,19 @@ def _usual(now: datetime, timezone: str) -> tuple[str, ...]:
     return "in 30 minutes", "tomorrow at 9am", f"{in_two_days:%Y-%m-%d} 15:00", "in 1 hour"
 
 
-def _that_work(phrases: Iterable[str], timezone: str, now: datetime, *, kind: str = "") -> list[str]:
-    """Those that are understood here and now: a suggestion that does not work is not made."""
-    working: list[str] = []
+def _that_work(
+    phrases: Iterable[str], timezone: str, now: datetime, *, kind: str = "", most: int = 2
+) -> dict[str, Understood]:
+    """The first that are understood here and now, no two alike: a suggestion that does not work is not made."""
+    working: dict[str, Understood] = {}
     for phrase in phrases:
         try:
-            understood = _understand(phrase, timezone, now, time(9))
+            found = _understand(phrase, timezone, now, time(9))
         except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
             continue
-        if kind in ("", understood.kind) and phrase not in working:
-            working.append(phrase)
+        alike = (known for known in working.values() if known.kind == found.kind)
+        if kind in ("", found.kind) and found.next(1) not in [known.next(1) for known in alike]:
+            working[phrase] = found
+        if len(working) == most:
+            break
     return working

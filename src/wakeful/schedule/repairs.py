@@ -7,17 +7,15 @@ be a different rhythm. Each is read here before it is suggested.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import datetime, time, timedelta
 from typing import Any
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import words
-from wakeful.schedule.interval import duration
 from wakeful.schedule.recurrence import DAY_CODES
 from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.zone_names import zone_meant
+from wakeful.schedule.suggestions import ends
 from wakeful.schedule.zones import zone
 
 Repair = dict[str, Any]
@@ -25,8 +23,7 @@ Understand = Callable[
     [str, str, datetime], Any
 ]  # of a phrase, in a zone, at a moment; raises where it is not understood
 
-_CITY = re.compile(r"(.+?),?(?: in)? ([a-z][a-z_]*(?: [a-z_]+){0,2}) time")
-_ISO = re.compile(r"p(?:([0-9]{1,4})w)?(?:([0-9]{1,4})d)?(?:t(?:([0-9]{1,4})h)?(?:([0-9]{1,4})m)?(?:([0-9]{1,4})s)?)?")
+_REPEATED_SECONDS = re.compile(r"r([0-9]{1,4})/pt(?:([0-9]{1,4})m)?([0-9]{1,5})s")
 _COUNTED = re.compile(
     rf"(?:every|each) (?:(other|alternate|[0-9]{{1,3}}) ({words.WEEKDAY}|days?|weeks?)"
     rf"|([0-9]{{1,3}})(?:nd|rd|th) (day|week))(?: on ({words.WEEKDAY}))?(?: at (.+))?"
@@ -38,11 +35,8 @@ _HOURS = re.compile(
 _LAST_WORKDAY = re.compile(
     r"(?:on )?(?:the )?last (?:business|working|work|week) ?day (?:of|in) (?:the|every|each) month(?: at (.+))?"
 )
-_BEFORE = re.compile(r"(.+?) before (.+)")
 _FOR = re.compile(r"((?:every|each) .+?|daily.*?|hourly.*?) for (?:the next )?([0-9]{1,4}) (day|week|time)s?")
 _UNTIL = re.compile(r"((?:every|each) .+?|daily.*?|hourly.*?) (?:until|till|through) (.+)")
-_END = time(17)
-_LAST = time(23, 59)
 
 
 def repair(text: str, timezone: str, now: datetime, understand: Understand) -> Repair:
@@ -61,8 +55,7 @@ def repair(text: str, timezone: str, now: datetime, understand: Understand) -> R
 
 def _candidates(phrase: str, timezone: str, now: datetime, understand: Understand) -> Iterator[Repair]:
     local = now.astimezone(zone(timezone))
-    yield from _in_a_city(phrase)
-    yield from _iso_duration(phrase)
+    yield from _repeated_seconds(phrase)
     yield from _last_workday(phrase)
     yield from _counted(phrase)
     yield from _within_hours(phrase)
@@ -74,24 +67,18 @@ def _candidates(phrase: str, timezone: str, now: datetime, understand: Understan
             raise ValueError(said)
         return found.astimezone(zone(timezone))
 
-    for read in (_so_often, _until, _before):
+    for read in (_so_often, _until):
         try:
             yield from read(phrase, moment, local)
         except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
             continue
 
 
-def _in_a_city(phrase: str) -> Iterator[Repair]:
-    if (found := _CITY.fullmatch(phrase)) and (name := zone_meant(found[2])):
-        yield {"when": found[1], "timezone": name}
-
-
-def _iso_duration(phrase: str) -> Iterator[Repair]:
-    found = _ISO.fullmatch(phrase)
-    if found and any(found.groups()):
-        units = ("weeks", "days", "hours", "minutes", "seconds")
-        said = [f"{int(number)} {unit}" for number, unit in zip(found.groups(), units, strict=True) if number]
-        yield {"when": f"in {' '.join(said)}"}
+def _repeated_seconds(phrase: str) -> Iterator[Repair]:
+    """A repeating interval of seconds, which no rule counts: elapsed time, and how often beside it."""
+    if found := _REPEATED_SECONDS.fullmatch(phrase):
+        seconds = int(found[2] or 0) * 60 + int(found[3])
+        yield {"when": f"@every {seconds}s", "policy": {"max_fires": int(found[1])}}
 
 
 def _last_workday(phrase: str) -> Iterator[Repair]:
@@ -132,21 +119,9 @@ def _within_hours(phrase: str) -> Iterator[Repair]:
 
 def _an_end(phrase: str, local: datetime) -> Iterator[Repair]:
     """The end of a day, a week or a month: at 17:00, where that is ahead, else the last minute."""
-    said = phrase.replace("the ", "").removeprefix("at ").removeprefix("by ")
-    month_end = local.replace(day=monthrange(local.year, local.month)[1])
-    if said in ("end of day", "eod", "end of today"):
-        days = [local]
-    elif said in ("end of month", "eom", "end of this month"):
-        days = [month_end]
-    elif said in ("end of week", "eow", "end of this week"):
-        days = [local + timedelta(days=(4 - local.weekday()) % 7)]
-    elif said == "next month":
-        yield {"when": f"{month_end + timedelta(days=1):%Y-%m-%d} 09:00"}
-        return
-    else:
-        return
-    for day in days:
-        yield from ({"when": f"{day:%Y-%m-%d} {at:%H:%M}"} for at in (_END, _LAST))
+    yield from ({"when": said} for said in ends(phrase, local))
+    if phrase == "next month":
+        yield {"when": "1st of next month at 9am"}
 
 
 def _so_often(phrase: str, _: Callable[[str], datetime], local: datetime) -> Iterator[Repair]:
@@ -173,11 +148,6 @@ def end_meant(said: str, moment: Callable[[str], datetime]) -> datetime:
         return moment(said)
 
 
-def _before(phrase: str, moment: Callable[[str], datetime], _: datetime) -> Iterator[Repair]:
-    if found := _BEFORE.fullmatch(phrase):
-        yield {"when": _iso(moment(found[2]) - duration(found[1]))}
-
-
 def _clock(said: str | None) -> time | None:
     """The time of day that was said, 9:00 where none was; None where it was said otherwise."""
     from wakeful.schedule.time_of_day import time_of_day
@@ -190,13 +160,10 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
 
 
-def in_words(found: Repair, usual: str) -> str:
-    """A repair as a sentence for whoever reads the refusal; `usual`: another time, beside one that stands alone."""
+def in_words(found: Repair, first: str) -> str:
+    """A repair as a sentence for whoever reads the refusal; `first`: when it would fire."""
     more = " and ".join(f"{name} {value}" for name, value in _flat(found))
-    said = f'Try "{found["when"]}"'
-    if more:
-        return f"{said} with {more}."
-    return f'{said} or "{usual}".' if found["when"][:1].isdigit() and "*" not in found["when"] else f"{said}."
+    return f'Try "{found["when"]}" ({first}){f" with {more}" if more else ""}.'
 
 
 def _flat(found: Repair) -> Iterator[tuple[str, Any]]:

@@ -54,6 +54,14 @@ _ANY_NUMBER_WORD = re.compile(
 )
 
 
+_LARGE = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
+_LARGE_WORD = re.compile(rf"\b(?:{'|'.join(_LARGE)})\b")
+_LARGE_NUMBER = re.compile(
+    rf"\b(?:an?|[0-9]{{1,3}})(?: (?:{'|'.join(_LARGE)})\b)+"
+    rf"(?:(?: and)? [0-9]{{1,3}}(?: (?:{'|'.join(_LARGE)})\b)+)*(?:(?: and)? [0-9]{{1,2}}\b(?![:./\-]))?"
+)
+
+
 def normal(text: str) -> str | None:
     """Lower case, single spaces, digits for number words; None when it holds characters no phrase has."""
     text = " ".join(text.translate(_ODD).lower().split())
@@ -64,7 +72,7 @@ def normal(text: str) -> str | None:
         text = _MONTH_SECOND.sub(r"\1 2nd", text)
         text = _WORD_CLOCK.sub(_clock_digits, text)
         text = _NUMBER_WORDS.sub(_digits, text)
-    return text
+    return _LARGE_NUMBER.sub(_large_number, text) if _LARGE_WORD.search(text) else text
 
 
 def _clock_digits(found: re.Match[str]) -> str:
@@ -83,3 +91,18 @@ def _digits(found: re.Match[str]) -> str:
     if word in _ORDINALS:
         return ordinal(number + _ORDINALS[word])
     return str(number)
+
+
+def _large_number(found: re.Match[str]) -> str:
+    """2 million 8 hundred and 67 thousand: what stands before a larger word is multiplied, the rest is added."""
+    total = group = 0
+    for word in found[0].split():
+        if word in ("a", "an"):
+            group = 1
+        elif word == "hundred":
+            group *= _LARGE[word]
+        elif word in _LARGE:
+            total, group = total + group * _LARGE[word], 0
+        elif word != "and":
+            group += int(word)
+    return str(total + group)

@@ -26,6 +26,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,3}")
 # These exist as files on some machines and not on others, or count leap seconds.
 _NOT_NAMES = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
+# Names that are kept for old programs: whoever gives one means a place that has a summer time.
+_WITHOUT_SUMMER = ("EST", "MST")
+
 _numbers = count(2)
 
 
@@ -119,27 +122,42 @@ def read_alike(moment: datetime, name: str) -> datetime:
 
 @by_zone_rules(maxsize=1024)
 def zone(name: str) -> ZoneInfo:
-    """The IANA time zone of this name."""
+    """The IANA time zone of this name, in any case; its `key` is the name as the data writes it."""
     if isinstance(name, str) and len(name) <= 64 and _NAME.fullmatch(name) and not name.startswith(_NOT_NAMES):
         data = _rules.numbered[_asked.get() or _rules.in_force].get(name)
         try:
             return ZoneInfo(name) if data is None else ZoneInfo.from_file(BytesIO(data), key=name)
         except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder such as "Europe"
-            pass
+            from wakeful.schedule.zone_names import in_its_case  # a walk through files, for what nearly nobody writes
+
+            known = in_its_case(name)
+            if known not in ("", name):
+                found: ZoneInfo = zone(known)
+                return found
     raise _unknown(str(name)[:64])
 
 
-def _unknown(name: str) -> InvalidSchedule:
-    from wakeful.schedule.zone_names import zone_meant
+def given_zone(name: str) -> str:
+    """The name of a zone that somebody gives, as the data writes it; refused where it means less than it seems to."""
+    if name.upper() in _WITHOUT_SUMMER:
+        raise _unknown(name, "has no summer time, unlike the clocks of any place that uses it")
+    key: str = zone(name).key
+    return key
 
-    meant = zone_meant(name)
+
+def _unknown(name: str, why: str = "is not a known time zone") -> InvalidSchedule:
+    """The refusal of a name, with the zones that are meant by it."""
+    from wakeful.schedule.zone_names import zones_alike, zones_meant
+
+    meant = zones_meant(name)
+    listed = " or ".join(f'"{one}"' for one in meant or zones_alike(name))
     fix = (
-        f'Did you mean "{meant}"?'
-        if meant
+        f"Did you mean {listed}?"
+        if listed
         else 'Use an IANA name such as "Europe/Berlin", "America/New_York" or "UTC".'
     )
-    error = InvalidSchedule(f"{name!r} is not a known time zone.", field="timezone", fix=fix)
-    error.repair = {"timezone": meant} if meant else {}
+    error = InvalidSchedule(f"{name!r} {why}.", field="timezone", fix=fix)
+    error.repair = {"timezone": meant[0]} if len(meant) == 1 else {}
     return error
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
+_REMEMBERED: Final = 100  # requests whose notes nobody has asked for yet
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
 
@@ -74,6 +75,13 @@ class ChangeVerbs:
     def __init__(self, service: Service, caller: Caller) -> None:
         self.service = service
         self.caller = caller
+        self._asked: dict[str, EditRequest] = {}  # of alarms just set or changed, by what, for their notes
+
+    def _just_asked(self, id: str, asked: EditRequest) -> None:
+        # Only how its time was said: a payload may be large.
+        self._asked[id] = EditRequest(when=asked.when, cron_expr=asked.cron_expr, timezone=asked.timezone)
+        if len(self._asked) > _REMEMBERED:
+            del self._asked[next(iter(self._asked))]
 
     async def get(self, id: str) -> Alarm:
         """Return an alarm by its id, its key, or the beginning of its id if only one begins so, as in every verb.
@@ -161,7 +169,9 @@ class ChangeVerbs:
                 check_edit(alarm, change.after, self.service.settings, now=now)
             return change
 
-        return await self._change(id, decide)
+        changed = await self._change(id, decide)
+        self._just_asked(changed.id, asked)
+        return changed
 
     async def _repaired(self, error: InvalidRequest, asked: EditRequest) -> InvalidRequest:
         """Say with a refused bound ("until friday") which moment was meant."""
@@ -220,9 +230,14 @@ class ChangeVerbs:
         if (wait is None) == (until is None):
             raise InvalidRequest("give exactly one of for and until", field="for", fix='For example {"for": "1h"}.')
         length = None if wait is None else span(wait, "for")
+        order = (await self.service.owner_settings.of(self.caller.owner)).date_order
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
-            ending = None if until is None else said_moment(until, "until", timezone=alarm.timezone, now=now)
+            ending = (
+                None
+                if until is None
+                else said_moment(until, "until", timezone=alarm.timezone, now=now, date_order=order)
+            )
             put_off = ending - now if ending is not None else length or timedelta(0)
             return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
 
@@ -255,8 +270,9 @@ class ChangeVerbs:
         """Read a moment that may also be a phrase, as the alarm's own `when` would be read."""
         if not isinstance(at, str):
             return moment(at, "at")
-        alarm = await self.get(id)
-        return said_moment(at, "at", timezone=alarm.timezone, now=await self.service.store.now())
+        alarm, now = await self.get(id), await self.service.store.now()
+        order = (await self.service.owner_settings.of(self.caller.owner)).date_order
+        return said_moment(at, "at", timezone=alarm.timezone, now=now, date_order=order)
 
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.

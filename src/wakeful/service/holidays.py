@@ -77,7 +77,8 @@ async def wanted_edit(alarms: ChangeVerbs, id: str, asked: EditRequest) -> Wante
     service = alarms.service
     own = await service.owner_settings.of(alarms.caller.owner)
     when, skips_holidays = as_said(asked.when, own)
-    wanted = wanted_change(asked if when == asked.when else replace(asked, when=when), service.defaults.policy)
+    said = asked if when == asked.when else replace(asked, when=when)
+    wanted = wanted_change(said, service.defaults.policy, own.date_order)
     if not skips_holidays and not any(name in wanted.policy for name in FIELDS):
         return wanted
     before = (await alarms.get(id)).policy

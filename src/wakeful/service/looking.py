@@ -14,7 +14,8 @@ from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.errors import NotFound
-from wakeful.schedule import Understood, parse
+from wakeful.schedule import Understood, given_zone, parse
+from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.holidays import as_said, calendar_meant
 from wakeful.service.reporting import ReportVerbs
@@ -37,7 +38,10 @@ class LookVerbs(ReportVerbs):
         """
         usual = await self.service.owner_settings.of(self.caller.owner)
         said, skips_holidays = as_said(when, usual)
-        found = parse(said or "", timezone=timezone or usual.timezone, now=await self.service.now())
+        name = given_zone(timezone) if timezone else usual.timezone
+        found = parse(said or "", timezone=name, now=await self.service.now(), date_order=usual.date_order)
+        if not timezone:
+            found = with_assumed_zone(found, said or "", usual)
         if not skips_holidays:
             return found
         return with_fields(found, calendar=calendar_meant(usual, self.service.settings, "when"))

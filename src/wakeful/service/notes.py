@@ -15,19 +15,24 @@ from wakeful.alarm.bounds import bounds_in_words
 from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.holidays import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.lineage import end_note
+from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
-from wakeful.schedule import describe, is_interval, parse, zone
+from wakeful.schedule import describe, parse, zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.schedule.names import listed
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.time_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
+from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
 
 if TYPE_CHECKING:
     from wakeful.service.verbs import Alarms
 
-_SLASHES: Final = re.compile(r"\b([0-9]{1,2})/([0-9]{1,2})\b")
+# Words that can be remarked on: weekdays, and dates that elsewhere are read the other way round.
+_DOUBTED: Final = re.compile(
+    r"\b(?:sun|mon|tue|wed|thu|fri|sat|[0-9]{1,2}(?:/[0-9]|[.\-][0-9]{1,2}[.\-]))", re.IGNORECASE
+)
 _ON_HOLIDAY: Final = {
     "skip": "is skipped",
     "next_working_day": "fires on the next working day",
@@ -36,8 +41,6 @@ _ON_HOLIDAY: Final = {
 DUE_LOOKED_AT: Final = 100
 _WEIGHT: Final = 1_000_000  # characters of rows that are read for it
 _MS: Final = timedelta(milliseconds=1)
-_FAR_WEST: Final = "Etc/GMT+12"  # what means the same moment there does not depend on the zone
-_FAR_EAST: Final = "Etc/GMT-14"
 _CHANGE_WITHIN: Final = timedelta(hours=25)
 _LONGEST_WORDS: Final = 300  # characters of a rhythm in a note
 
@@ -51,13 +54,13 @@ async def notes_on(
     """
     if alarm.finished:
         return _ended(alarm, asked)
+    own = await _own_settings(alarms, alarm.owner_did)
     found = [
         *_changed(before, alarm, asked),
-        *await _assumed_zone(alarms, alarm, asked),
-        *_moved_times(alarm, asked),
-        *_month_first(asked),
+        *_assumed_zone(alarms, alarm, asked, own),
+        *_remarks(alarm, asked, own.date_order or alarms.service.settings.date_order),
+        *_said_bounds(alarm, asked),
     ]
-    found += _said_bounds(alarm, asked)
     if alarm.status != "active":
         return found
     if alarm.kind == "cron":
@@ -120,22 +123,6 @@ def _day(alarm: Alarm) -> date | None:
     return None if alarm.fire_at is None else alarm.fire_at.astimezone(zone(alarm.timezone)).date()
 
 
-async def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    if asked is None or asked.timezone or not (asked.when or asked.cron_expr):
-        return []
-    try:
-        own = (await alarms.service.owner_settings.own(alarm.owner_did)).timezone
-    except StoreUnavailable:  # what was done is done: it is told all the same
-        return []
-    usual = own or alarms.service.settings.timezone
-    if alarm.timezone != usual:
-        return []
-    if asked.when and not _depends_on_zone(asked.when, alarm):
-        return []
-    whose = f"your zone, {own}" if own else usual
-    return [f"No timezone was given: the time is in {whose}. Give `timezone` if you meant another."]
-
-
 def _holiday_notes(alarm: Alarm, asked: EditRequest | None) -> list[str]:
     """Whose holidays a series keeps is said when it is set, where its next fire is one, or where they are not known."""
     if problem := holiday_problem(alarm):
@@ -160,22 +147,23 @@ def _next_holiday(alarm: Alarm) -> list[str]:
     return [f"{alarm.occurrence_at.astimezone(zone(alarm.timezone)).date()} is a holiday ({name}): {after}."]
 
 
-def _depends_on_zone(when: str, alarm: Alarm) -> bool:
-    if alarm.kind == "cron":
-        return not is_interval(alarm.cron_expr) and alarm.cron_expr.split()[-4:] != ["*"] * 4  # any hour of any day
-    far = _FAR_WEST if alarm.timezone != _FAR_WEST else _FAR_EAST
-    try:
-        return parse(when, timezone=far, now=alarm.updated_at).fire_at != alarm.fire_at
-    except InvalidSchedule:  # past there
-        return True
-
-
-def _month_first(asked: EditRequest | None) -> list[str]:
-    """A date that elsewhere is read the other way round."""
-    found = _SLASHES.search(asked.when) if asked is not None and asked.when else None
-    if found is None or found[1].lstrip("0") == found[2].lstrip("0") or int(found[2]) > 12:
+def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None, own: OwnerSettings) -> list[str]:
+    usual = effective(own, of_server(alarms.service.settings))
+    if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual.timezone:
         return []
-    return [f"{found[1]}/{found[2]} was read month first. Write the month as a word, or 2030-12-31, to be sure."]
+    if alarm.kind == "cron":
+        depends = series_depends_on_zone(alarm.cron_expr)
+    else:
+        depends = moment_depends_on_zone(asked.when or "", alarm.timezone, alarm.fire_at, alarm.updated_at, usual)
+    whose = f"your zone, {own.timezone}" if own.timezone else usual.timezone
+    return [ASSUMED.format(whose)] if depends else []
+
+
+async def _own_settings(alarms: Alarms, owner: str) -> OwnerSettings:
+    try:
+        return await alarms.service.owner_settings.own(owner)
+    except StoreUnavailable:  # what was done is done: it is told all the same
+        return OwnerSettings()
 
 
 def _said_bounds(alarm: Alarm, asked: EditRequest | None) -> list[str]:
@@ -186,14 +174,14 @@ def _said_bounds(alarm: Alarm, asked: EditRequest | None) -> list[str]:
     return [f"It {listed(list(shown.values()))}: see {listed(list(shown))} of its policy."] if shown else []
 
 
-def _moved_times(alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    """What the clocks of its zone do to its times."""
+def _remarks(alarm: Alarm, asked: EditRequest | None, date_order: str) -> list[str]:
+    """What the clocks of its zone do to its times, and which of two days or dates was meant."""
     if alarm.kind == "cron":
         return list(_remarks_of(alarm.cron_expr, alarm.timezone, alarm.updated_at.date()))
-    if asked is None or not asked.when or not _is_near_a_change(alarm):
+    if asked is None or not asked.when or not (_DOUBTED.search(asked.when) or _is_near_a_change(alarm)):
         return []
     try:
-        return list(parse(asked.when, timezone=alarm.timezone, now=alarm.updated_at).remarks)
+        return list(parse(asked.when, timezone=alarm.timezone, now=alarm.updated_at, date_order=date_order).remarks)
     except InvalidSchedule:  # a time of day that was joined to the alarm's own day
         return []
 

@@ -68,7 +68,9 @@ class OwnerSettingsCache:
 
 def defaults_for(usual: Defaults, owner: OwnerSettings) -> Defaults:
     """What an alarm of an owner has where its caller does not say."""
-    return usual if owner.timezone == usual.timezone else replace(usual, timezone=owner.timezone)
+    if (owner.timezone, owner.date_order) == (usual.timezone, usual.date_order):
+        return usual
+    return replace(usual, timezone=owner.timezone, date_order=owner.date_order)
 
 
 class SettingsVerbs(LookVerbs):

@@ -19,6 +19,7 @@ class EditPreview(Struct, frozen=True):
 
     before: Alarm
     after: Alarm
+    notes: list[str] = []
 
     @property
     def differences(self) -> Iterator[tuple[str, object, object]]:
@@ -37,4 +38,4 @@ async def preview_edit(alarms: Alarms, id: str, asked: EditRequest, *, version: 
     fire = (await alarms.service.store.fires_at([key])).get(key)
     now = await alarms.service.store.now()
     change = update(alarm, fire, wanted, now=now, version=version, by=alarms.caller.name)
-    return EditPreview(alarm, change.after)
+    return EditPreview(alarm, change.after, await alarms.notes(change.after, asked))

@@ -142,7 +142,12 @@ class Alarms(FetchVerbs):
                 field="on_conflict",
                 fix="Give return or error.",
             )
-        wanted = await self._wanted(asked)
+        created = await self._create(asked, origin, connection)
+        self._just_asked(created.alarm.id, asked)
+        return created
+
+    async def _create(self, asked: CreateRequest, origin: tuple[str, str], connection: Any) -> Created:
+        on_conflict, wanted = asked.on_conflict, await self._wanted(asked)
         alarm = await self._drawn(wanted, *origin)
         if self.caller.limited:
             await self.service.limits.admit([alarm], now=alarm.created_at)
@@ -173,7 +178,10 @@ class Alarms(FetchVerbs):
         if self.caller.limited:
             await self.service.limits.admit(alarms, now=await self.service.now())
         answers = await self.service.store.add(alarms)
-        return [await self._added(one, alarm, added) for one, alarm, added in zip(asked, alarms, answers, strict=True)]
+        made = [await self._added(one, alarm, added) for one, alarm, added in zip(asked, alarms, answers, strict=True)]
+        for one, created in zip(asked, made, strict=True):
+            self._just_asked(created.alarm.id, one)
+        return made
 
     async def _added(self, asked: CreateRequest, alarm: Alarm, added: Added) -> Created:
         """What became of one of many: replaced, where that was asked for."""
@@ -234,13 +242,15 @@ class Alarms(FetchVerbs):
         """Return what its owner should know of an alarm besides, in words.
 
         >>> await clock.notes(alarm)
-        ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
+        ['No timezone was given: the time is in UTC. Give..., "No running worker serves 'inbox' yet: start one...
 
-        An assumed zone, moved times, how often a series wakes and if its budget does not allow that, a target nobody
-        serves, a key whose alarm has ended. `asked`: the request that it has its time from, where that was just made;
-        `before`: the alarm as it was, where that changed it.
+        An assumed zone, moved times, which of two days was meant, how often a series wakes and if its budget does not
+        allow that, a target nobody serves, a key whose alarm has ended. What the alarm was just set or changed by
+        counts as well, the first time that its notes are asked for; `asked` is that request, where somebody else has
+        made it. `before`: the alarm as it was, where that changed it.
         """
-        return await notes_on(self, alarm, asked, before)
+        remembered = self._asked.pop(alarm.id, None)
+        return await notes_on(self, alarm, asked or remembered, before)
 
     async def due_notes(self, target: str = "") -> list[str]:
         """Return, in words, what is due and not delivered yet, of one target or of all; [] if nothing is.
