@@ -59,7 +59,7 @@ def test_counted_weeks_fall_on_their_day_and_hour(said: str) -> None:
     [
         "hourly from 9",
         "every day from monday",
-        "every monday except holidays",
+        "every monday except birthdays",
         "soonish",
         "every blue moon",
         "last business day of the month at 9am and 5pm",
