@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm.defaults import Defaults
 from wakeful.alarm.owner_settings import (
+    SETTINGS_FIELDS,
     OwnerSettings,
     OwnerSettingsView,
     SettingsRequest,
@@ -67,8 +68,9 @@ class OwnerSettingsCache:
 
 
 def defaults_for(usual: Defaults, owner: OwnerSettings) -> Defaults:
-    """What an alarm of an owner has where its caller does not say."""
-    return usual if owner.timezone == usual.timezone else replace(usual, timezone=owner.timezone)
+    """What an alarm of an owner has where its caller does not say: the owner's, of all that is a default too."""
+    own = {name: getattr(owner, name) for name in SETTINGS_FIELDS if name in Defaults.__struct_fields__}
+    return usual if all(getattr(usual, name) == said for name, said in own.items()) else replace(usual, **own)
 
 
 class SettingsVerbs(LookVerbs):
