@@ -36,6 +36,7 @@ def test_what_was_meant_is_said_in_fields_that_are_understood(said: str, repair:
     [
         "hourly from 9",
         "every day from christmas",
+        "every monday except birthdays",
         "soonish",
         "every blue moon",
         "every other tuesday on friday",

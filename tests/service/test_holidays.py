@@ -136,6 +136,16 @@ async def test_a_preview_shows_what_is_left_out(store: Store, clock: ManualClock
     assert plain.skipped(10) == []
 
 
+async def test_days_that_are_none_are_refused_also_where_nothing_is_moved(store: Store, clock: ManualClock) -> None:
+    me = ada(store, clock)
+    with pytest.raises(InvalidRequest, match="does not name days"):
+        await me.set("every day at 9am", "x", policy={"working_days": "someday"})
+    alarm = await me.set("every day at 9am", "x")
+    with pytest.raises(InvalidRequest, match="does not name days"):
+        await me.update(alarm.id, policy={"working_days": "someday"})
+    assert await me.get(alarm.id) == alarm
+
+
 @pytest.mark.parametrize("what", ["when", "policy.on_holiday", "policy.calendar"])
 async def test_without_a_calendar_it_is_refused_with_what_to_do(store: Store, clock: ManualClock, what: str) -> None:
     me = ada(store, clock, calendars={})

@@ -51,6 +51,8 @@ def as_said(when: str | None, own: OwnerSettings) -> tuple[str | None, bool]:
 
 def with_holidays(policy: Policy, *, said: bool, own: OwnerSettings, settings: Settings) -> Policy:
     """The policy of a new alarm with its holidays complete. `said`: its `when` leaves them out."""
+    if policy.working_days:
+        _days(policy.working_days)
     if not said and not policy.calendar and policy.on_holiday is None:
         return policy
     if policy.calendar:
@@ -66,6 +68,8 @@ def holiday_changes(
     changes: Mapping[str, Any], before: Policy, *, said: bool, own: OwnerSettings, settings: Settings
 ) -> dict[str, Any]:
     """What an edit changes of a policy, with its holidays complete. Without a calendar the others go as well."""
+    if changes.get("working_days"):
+        _days(changes["working_days"])
     if changes.get("calendar", before.calendar) == "" and not said and changes.get("on_holiday") is None:
         return {**changes, "calendar": "", "on_holiday": None, "working_days": ""}
     meant = with_holidays(replace(before, **changes), said=said, own=own, settings=settings)
