@@ -165,6 +165,9 @@ class HttpDoor:
     async def _alarm_report(self, said: Said) -> Said:
         return {"fire": await self._ask("POST", f"/fires/{said.pop('fire_id')}/report", said)}
 
+    async def _alarm_signal(self, said: Said) -> Said:
+        return await self._ask("POST", f"/signals/{said.pop('name')}", said or None)
+
 
 class _Problem(Exception):
     def __init__(self, told: Said) -> None:
@@ -245,6 +248,10 @@ class PythonDoor:
     async def _alarm_inbox(self, said: Said) -> Said:
         found = await self._clock.inbox(**said)
         return {"wakes": [_wake(taken) for taken in found], "notes": await self._clock.due_notes("inbox")}
+
+    async def _alarm_signal(self, said: Said) -> Said:
+        done = await self._clock.signal(said["name"], said.get("payload"))
+        return {"cancelled": len(done.cancelled), "fired": len(done.fired)}
 
     async def _alarm_report(self, said: Said) -> Said:
         fire = await self._clock.report(said.pop("fire_id"), request_of(ReportRequest, said))

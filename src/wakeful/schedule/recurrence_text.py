@@ -112,7 +112,7 @@ def _whole_hours(rule: RecurrenceRule) -> RecurrenceRule:
 def _check_whole(recurrence: Recurrence) -> None:
     rules, start = recurrence.rules, recurrence.start
     if not rules and not recurrence.dates:
-        _refuse("RRULE", "is missing: nothing says when it fires.", f"For example {_EXAMPLE}.")
+        _refuse("RRULE", "is missing: it is not said when it fires.", f"For example {_EXAMPLE}.")
     if len(rules) > _MOST_RULES:
         _refuse("RRULE", f"is given {len(rules)} times.", f"At most {_MOST_RULES} rules are accepted.")
     if start is not None:
