@@ -64,7 +64,7 @@ def test_flags_change_what_they_name_and_nothing_else(tmp_path: Path, env: dict[
     rows = dict(
         line.split("\t") for line in piped("edit", before["id"], "--label", "M", cwd=tmp_path, env=env)[0].splitlines()
     )
-    assert (rows["version"], rows["when"]) == ("3", "at 10:00 every day, UTC")
+    assert (rows["version"], rows["when"]) == ("3", "at 10:00 every day for 3 times, UTC")
 
 
 def test_a_budget_is_given_and_a_field_of_the_policy_taken_out(tmp_path: Path, env: dict[str, str]) -> None:

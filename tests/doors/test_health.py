@@ -92,12 +92,17 @@ async def test_it_is_not_ready_when_the_store_is_away(visit: Visitor, monkeypatc
 
 
 async def test_it_is_not_ready_when_the_store_hangs(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hangs() -> None:
-        await asyncio.Event().wait()
+    store, goes_on = store_of(visit.clock), asyncio.Event()
+    target_states = store.target_states
+
+    async def hangs() -> object:
+        await goes_on.wait()
+        return await target_states()
 
     monkeypatch.setattr("wakeful.http.health.ANSWER_WITHIN", 0.05)
-    monkeypatch.setattr(store_of(visit.clock), "target_states", hangs)
+    monkeypatch.setattr(store, "target_states", hangs)
     assert (await visit("GET", "/readyz")).told == (503, "store_unavailable", "")
+    goes_on.set()  # the dispatcher may be asking for them too, and cannot stop before it knows
 
 
 async def test_it_is_not_ready_once_its_dispatcher_has_ended(visit: Visitor) -> None:
