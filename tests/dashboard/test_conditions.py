@@ -14,7 +14,9 @@ async def test_its_signals_and_its_check_are_named(tmp_path: Path) -> None:
         policy = {"unless": "bo-answered", "or_when": "build-done", "only_if": "portal"}
         alarm = await visit.set(when="every hour", policy=policy)
         page = (await Person(visit).get(f"/alarms/{alarm['id']}")).text
-        assert "fires at once when <code>build-done</code> comes; is cancelled when <code>bo-answered</code> comes" in page
+        assert (
+            "fires at once when <code>build-done</code> comes; is cancelled when <code>bo-answered</code> comes" in page
+        )
         assert "the check <code>portal</code> finds a change" in page
         plain = await visit.set()
         page = (await Person(visit).get(f"/alarms/{plain['id']}")).text

@@ -102,6 +102,16 @@ async def test_a_gate_that_fails_opens_and_says_so(world: World, settings: dict[
     assert any("check_failed: the check 'page' failed, so the wake was sent" in fact for fact in why.facts)
 
 
+async def test_what_an_answer_says_stays_with_the_operator(world: World) -> None:
+    async with Receiver() as receiver:
+        receiver.answer(503, body="internal-host-name")
+        checks(world, page={"url": receiver.url, "changed": "etag", "allow_private": True})
+        alarm = await world.set(cron="0 * * * *", policy={"only_if": "page"})
+        await world.run_due(HOUR)
+    [(_, event)] = await world.store.events(alarm_id=alarm.id)
+    assert event.reason == "the check 'page' failed, so the wake was sent: HTTP 503"
+
+
 async def test_a_query_that_fails_says_nothing_of_the_database(world: World) -> None:
     checks(world, page={"sql": "select secret_column from nowhere"})
     alarm = await world.set(cron="0 * * * *", policy={"only_if": "page"})

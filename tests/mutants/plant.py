@@ -218,6 +218,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "a wake that failed has told of it": Source(
         "wakeful.alarm.checks", "if not isinstance(outcome, Completed | Delivered | Waiting):", "if False:"
     ),
+    "an owner reads what a check was answered": Source(
+        "wakeful.targets.http_check", 'f"HTTP {reply.status}" if reply.status else failure.error', "failure.error"
+    ),
     "any check may be named": Source("wakeful.alarm.checks", "if name not in known:", "if False:"),
     "what was seen is not kept, sqlite": Source("wakeful.store.sqlite", "self.checks.keep(db, written_too)", "pass"),
     "what was seen is kept by a change that is not ours, sqlite": Source(

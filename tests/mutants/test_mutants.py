@@ -172,6 +172,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a retry is kept back": [CHECKS + "test_a_retry_is_not_kept_back"],
     "what a signal asked for is kept back": [CHECKS + "test_nor_is_what_a_signal_asked_for"],
     "a wake that failed has told of it": [GATE + "test_a_change_is_not_lost_with_a_wake_that_fails[sqlite]"],
+    "an owner reads what a check was answered": [GATE + "test_what_an_answer_says_stays_with_the_operator[sqlite]"],
     "any check may be named": [CHECKS + "test_a_check_that_there_is_not_is_refused_with_those_there_are"],
     "what was seen is not kept, sqlite": [SEEN.format("sqlite")],
     "what was seen is kept by a change that is not ours, sqlite": [SEEN.format("sqlite")],

@@ -44,7 +44,8 @@ async def looked(
     if changed == "status" and reply.status:
         return str(reply.status)
     if (failure := sender.failure(reply, now=clock.now())) is not None:
-        raise CheckFailed(failure.error)
+        # What it said stays out: whoever has the alarm was told the name of the check, and nothing of what is there.
+        raise CheckFailed(f"HTTP {reply.status}" if reply.status else failure.error)
     return _etag(reply) if changed == "etag" else _at(changed, reply)
 
 
