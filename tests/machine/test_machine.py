@@ -16,7 +16,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
-from msgspec.structs import replace
 
 from tests.acting import edit
 from wakeful.alarm import (
@@ -43,8 +42,6 @@ from wakeful.alarm import (
     sweep,
     update,
 )
-from wakeful.alarm.signalling import signalled
-from wakeful.alarm.signals import Signal
 from wakeful.store import Claim
 from wakeful.testing.clock import NEW_YEAR
 
@@ -281,15 +278,6 @@ class Alarms(Acting):
     @rule(nr=which, wait=waits)
     def snoozed(self, nr: int, wait: timedelta) -> None:
         self.owned(self.pick(nr), lambda alarm, fire, now: snooze(alarm, fire, wait, now=now))
-
-    @precondition(lambda self: self.known)
-    @rule(nr=which)
-    def signal_sent(self, nr: int) -> None:
-        def fired(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
-            waiting = replace(alarm, policy=replace(alarm.policy, or_when="go"))
-            return signalled(waiting, fire, Signal(name="go"), now=now)
-
-        self.owned(self.pick(nr), fired)
 
     @precondition(lambda self: self.known)
     @rule(nr=which)
