@@ -155,3 +155,17 @@ async def test_what_is_not_a_signal_changes_nothing(
     assert refused.value.field == field
     [alarm] = await world.store.find(AlarmQuery(owner=OWNER))
     assert alarm.version == 1
+
+
+async def test_after_a_clock_was_set_back_a_signal_is_a_wake_of_its_own(world: World, ada: Alarms) -> None:
+    """It comes at the very moment of an earlier fire, and that one is not fired again."""
+    alarm = await world.set(cron="0 0 1 1 *", policy={"or_when": "go"})
+    for wait in (60, 60):
+        await world.run_due(wait)
+        assert ids(await ada.signal("go"))[1] == [alarm.id]
+        await world.run_due()
+    world.clock.set_back(60)
+    assert ids(await ada.signal("go"))[1] == [alarm.id]
+    await world.run_due(1)
+    assert len(world.desk.wakes) == 3
+    assert len({wake.fire_id for wake in world.desk.wakes}) == len(await world.fires(alarm)) == 3

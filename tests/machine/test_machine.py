@@ -16,6 +16,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from tests.acting import edit
 from wakeful.alarm import (
@@ -42,6 +43,8 @@ from wakeful.alarm import (
     sweep,
     update,
 )
+from wakeful.alarm.signalling import signalled
+from wakeful.alarm.signals import Signal
 from wakeful.store import Claim
 from wakeful.testing.clock import NEW_YEAR
 
@@ -278,6 +281,17 @@ class Alarms(Acting):
     @rule(nr=which, wait=waits)
     def snoozed(self, nr: int, wait: timedelta) -> None:
         self.owned(self.pick(nr), lambda alarm, fire, now: snooze(alarm, fire, wait, now=now))
+
+    @precondition(lambda self: self.known)
+    @rule(nr=which)
+    def signal_sent(self, nr: int) -> None:
+        fires = self.rows()[1]
+
+        def fired(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
+            waiting = replace(alarm, policy=replace(alarm.policy, or_when="go"))
+            return signalled(waiting, fire, Signal(name="go"), now=now, fired_at=fires.get(alarm.id, ()))
+
+        self.owned(self.pick(nr), fired)
 
     @precondition(lambda self: self.known)
     @rule(nr=which)

@@ -242,7 +242,11 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.alarm.signalling", "        unsettled=0,\n", "        unsettled=0,\n        failure_count=0,\n"
     ),
     "a signal is a wake that was already": Source(
-        "wakeful.alarm.signalling", "now + _MS if alarm.last_fired_at == now else now", "now"
+        "wakeful.alarm.signalling", "at == alarm.last_fired_at or at in fired_at", "at in fired_at"
+    ),
+    "after a clock was set back a signal is an old wake": Source("wakeful.alarm.signalling", " or at in fired_at", ""),
+    "nobody looks for fires of a clock that was set back": Source(
+        "wakeful.service.signalling", "for fire in await self.service.store.fires(query)", "for fire in ()"
     ),
     "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
     "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),

@@ -39,6 +39,7 @@ WOKEN = "tests/service/test_wake_tokens.py::"
 WOKEN_DOORS = "tests/doors/test_wake_token_matrix.py::"
 LINEAGE = "tests/alarm/test_lineage.py::"
 SIGNALS = "tests/alarm/test_signals.py::"
+SET_BACK = "tests/dispatcher/test_signals.py::test_after_a_clock_was_set_back_a_signal_is_a_wake_of_its_own[sqlite]"
 CHECKS = "tests/alarm/test_checks.py::"
 GATE = "tests/dispatcher/test_gate.py::"
 SEEN = CONFORMANCE + "TestChecks::test_a_value_is_kept_with_its_change_and_only_then[{}]"
@@ -191,6 +192,8 @@ CAUGHT_BY: dict[str, list[str]] = {
     "what is on its way is fired again": [SIGNALS + "test_what_is_being_delivered_is_not_fired_again"],
     "a signal starts the retries anew": [SIGNALS + "test_a_retry_comes_now_and_keeps_its_fire_and_its_count"],
     "a signal is a wake that was already": [SIGNALS + "test_two_signals_in_one_millisecond_are_two_fires"],
+    "after a clock was set back a signal is an old wake": [SET_BACK],
+    "nobody looks for fires of a clock that was set back": [SET_BACK],
     "everybody hears a signal, sqlite": [HEARD.format("sqlite")],
     "everybody hears a signal, postgres": [HEARD.format("postgres")],
     "holidays are not kept": [HOLIDAYS + "test_what_falls_on_a_holiday_is_skipped_on_record"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,24 +18,37 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 def signalled(
-    alarm: Alarm, fire: Fire | None, signal: Signal, *, now: datetime, by: str = "", inbox: Sequence[Fire] = ()
+    alarm: Alarm,
+    fire: Fire | None,
+    signal: Signal,
+    *,
+    now: datetime,
+    by: str = "",
+    inbox: Sequence[Fire] = (),
+    fired_at: Collection[datetime] = (),
 ) -> Change | None:
-    """What a signal does to an alarm. None: nothing, as it does not wait for it, or is being delivered already."""
+    """What a signal does to an alarm. None: nothing, as it does not wait for it, or is being delivered already.
+
+    `fired_at`: the moments from now on that have a fire on record. There are some after a clock was set back.
+    """
     if alarm.status != "active":
         return None
     if alarm.policy.unless == signal.name:
         return cancel(alarm, fire, now=now, by=by, reason=by_signal(signal.name), inbox=inbox)
     if alarm.policy.or_when != signal.name or alarm.claimed_at is not None:
         return None
-    return _at_once(alarm, signal, now=whole_ms(now), by=by)
+    now = whole_ms(now)
+    at = now
+    while at == alarm.last_fired_at or at in fired_at:  # a fire of its own, not one that was
+        at += _MS
+    return _at_once(alarm, signal, at, now=now, by=by)
 
 
-def _at_once(alarm: Alarm, signal: Signal, *, now: datetime, by: str) -> Change:
+def _at_once(alarm: Alarm, signal: Signal, at: datetime, *, now: datetime, by: str) -> Change:
     """Make it due now. A fire that was put off or is retried comes now; else this is one more, and the series goes on.
 
     The retries that a fire has used up stay used up.
     """
-    at = now + _MS if alarm.last_fired_at == now else now  # a fire of its own, not the one before again
     occurrence = min(alarm.occurrence_at, at)
     heard = HeardSignal(name=signal.name, occurrence_at=occurrence, payload_json=signal.payload_json)
     after = replace(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,6 +16,9 @@ from wakeful.alarm.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_nam
 from wakeful.errors import NotFound
 from wakeful.service.cancelling import CancelVerbs
 from wakeful.service.changes import PAGE, PATIENCE, Changed
+from wakeful.store import FireQuery
+
+_AHEAD: Final = timedelta(seconds=10)  # longer than the change of one alarm takes
 
 
 class Signalled(Struct, frozen=True, kw_only=True):
@@ -76,14 +79,20 @@ class SignalVerbs(CancelVerbs):
 
     async def _heard(self, id: str, signal: Signal) -> Changed | None:
         """The alarm after a signal; None where it waits for it no longer."""
-        waits = False
+        waits, fired_at = False, await self._fired_at(id)
 
         def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
             nonlocal waits
             waits = alarm.status == "active" and signal.name in (alarm.policy.unless, alarm.policy.or_when)
-            return signalled(alarm, fire, signal, now=now, by=self.caller.name, inbox=inbox)
+            return signalled(alarm, fire, signal, now=now, by=self.caller.name, inbox=inbox, fired_at=fired_at)
 
         with suppress(NotFound):  # deleted meanwhile
             changed = await self._change(id, decide, tries=PATIENCE)
             return changed if waits else None
         return None
+
+    async def _fired_at(self, id: str) -> set[datetime]:
+        """The moments of an alarm's fires from now on: there are none, unless a clock was set back."""
+        now = await self.service.store.now()
+        query = FireQuery(alarm_id=id, since=now, until=now + _AHEAD, limit=PAGE)
+        return {fire.scheduled_for for fire in await self.service.store.fires(query)}
