@@ -44,6 +44,14 @@ PANELS: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
             )
         ],
     ),
+    (
+        "Signals and checks",
+        "short",
+        [
+            ("sum by (action) (increase(wakeful_signalled_total[5m]))", "signal: {{action}}"),
+            ("sum by (found) (increase(wakeful_checks_total[5m]))", "check: {{found}}"),
+        ],
+    ),
     ("Due and in nobody's hands", "short", [("max by (target) (wakeful_due_backlog)", "{{target}}")]),
     ("Oldest of them", "s", [("max by (target) (wakeful_due_oldest_seconds)", "{{target}}")]),
     (

@@ -122,6 +122,7 @@ class SyncWakeful:
     change_settings = _waited(Wakeful.change_settings)
     targets = _waited(Wakeful.targets)
     budget = _waited(Wakeful.budget)
+    signal = _waited(Wakeful.signal)
     overview = _waited(Wakeful.overview)
     recent_events = _waited(Wakeful.recent_events)
     update = _waited(Wakeful.update)

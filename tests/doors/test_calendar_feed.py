@@ -105,7 +105,7 @@ async def test_a_calendar_token_is_good_for_the_feed_in_the_address_and_nothing_
         for method, entry in methods.items():
             if entry.get("security") == []:
                 continue
-            place = path.format(id="x", fire_id="x@1", token_id="x")
+            place = path.format(id="x", fire_id="x@1", token_id="x", name="x")
             answer = await visit(method.upper(), place, headers=header)
             assert answer.told == (403, "forbidden", "Authorization"), (method, path, answer.text)
             if path != FEED:

@@ -35,14 +35,14 @@ _TITLE: Final = 80
 _MESSAGE: Final = 1000
 _RESULT: Final = 300
 _DAY: Final = timedelta(days=1)
-_MARKS: Final = {"completed": "✓", "failed": "✗", "timed_out": "✗", "skipped": "–", "snoozed": "–"}
-_OUTCOMES: Final = {
-    "completed": "Completed",
-    "failed": "Failed",
+_MARKS: Final = {
+    "completed": "✓",
+    "failed": "✗",
+    "timed_out": "✗",
+    **dict.fromkeys(("delivered", "waiting", "retrying"), "…"),
+}
+_OUTCOMES: Final = {  # what its status alone does not say
     "timed_out": "No report came in time",
-    "skipped": "Skipped",
-    "snoozed": "Snoozed",
-    "delivered": "Delivered",
     "waiting": "Waiting in the inbox",
     "retrying": "Failed, and tried again",
 }
@@ -148,7 +148,8 @@ def _coming_event(coming: ComingFire, base: str) -> CalendarEvent:
 
 def _past_event(found: DescribedFire, base: str) -> CalendarEvent:
     fire = found.fire
-    lines = [found.wake_message, "", f"{_OUTCOMES[fire.status]}{f' ({fire.reason})' if fire.reason else ''}."]
+    outcome = _OUTCOMES.get(fire.status, fire.status.capitalize())
+    lines = [found.wake_message, "", f"{outcome}{f' ({fire.reason})' if fire.reason else ''}."]
     lines += [f"Result: {fire.result[:_RESULT]}"] if fire.result else []
     lines += [f"Error: {fire.last_error[:_RESULT]}"] if fire.last_error else []
     lines += [f"Attempts: {fire.attempts}"] if fire.attempts > 1 else []
@@ -157,7 +158,7 @@ def _past_event(found: DescribedFire, base: str) -> CalendarEvent:
     return CalendarEvent(
         uid=fire.id,
         at=fire.scheduled_for,
-        summary=f"{_MARKS.get(fire.status, '…')} {_title(found.label, found.wake_message)}",
+        summary=f"{_MARKS.get(fire.status, '–')} {_title(found.label, found.wake_message)}",
         description="\n".join(lines),
         changed_at=fire.updated_at,
         sequence=_sequence(fire),
