@@ -46,6 +46,8 @@ def suggested(phrase: str) -> list[str]:
         ("an hour before friday 13 at noon", "2027-08-13 11:00"),
         ("2 weeks from friday the 13th", "2027-08-27 09:00"),
         ("20th, friday", "2026-11-20 09:00"),
+        ("20th friday", "2026-11-20 09:00"),
+        ("monday the 21 16:30", "2026-12-21 16:30"),
         ("1st tuesday", "2026-12-01 09:00"),  # of the month, and the 1st
         # A number that is a time of day is still one.
         ("monday 21 in the evening", "2026-11-16 21:00"),
@@ -93,6 +95,7 @@ def test_no_date_before_it_is_both(weekday: int, number: int, today: date) -> No
         *("next friday the 13th", "this friday 13", "next monday 21", "monday next week 21", "friday 13 2027"),
         *("monday 30 31", "monday 21 the 22nd", "tomorrow 21", "21 monday", "13th friday", "monday 21 at 4pm at 5pm"),
         *("sunday 15", "monday 21 in the morning", "friday 13 and saturday 14", "monday at 4pm 21"),
+        *("20 friday", "at 4pm 21 in the evening", "friday the 135pm", "friday the 13noon", "friday the 5 pm"),
     ],
 )
 def test_what_only_looks_like_a_weekday_and_a_day_is_refused(phrase: str) -> None:
@@ -109,6 +112,7 @@ def test_what_only_looks_like_a_weekday_and_a_day_is_refused(phrase: str) -> Non
         ("2nd friday", ["friday the 2nd", "2nd friday of next month"]),  # this month's is over
         ("on the 3rd thursday at 5pm", ["thursday the 3rd at 5pm", "3rd thursday of this month at 5pm"]),
         ("this friday 20", ["this friday at 20:00", "this friday the 20th"]),
+        ("the 13", ["the 13th", "in 30 minutes"]),
         ("tomorrow the 13", ["in 30 minutes", "tomorrow at 9am"]),
     ],
 )
@@ -176,6 +180,7 @@ def test_a_weekday_in_some_weeks_is_remarked_unless_it_is_todays() -> None:
     remark = '"in 2 weeks" is Wednesday 23 November 2016: Friday 25 November 2016, in the same week, is meant.'
     assert say("friday in two weeks", now=WEDNESDAY).remarks == (remark,)
     assert say("wednesday in two weeks", now=WEDNESDAY).remarks == ()
+    assert say("next friday in 5 days at noon").remarks == ()  # nobody can mean the one after it
 
 
 def test_a_weekday_in_a_week_that_would_be_the_coming_one_is_refused_with_both() -> None:
@@ -193,6 +198,7 @@ def test_a_weekday_in_a_week_that_would_be_the_coming_one_is_refused_with_both()
         *("friday two weeks from", "friday 20 november in two weeks", "tomorrow in two weeks", "day after day"),
         *("the day after next", "the week after next", "2 days after next", "2 days after sunday"),
         *("friday 2 days after next friday", "3 hours after next friday"),
+        *("friday 2 days after 20 november", "friday in 14 days at noon"),
     ],
 )
 def test_what_only_looks_like_a_weekday_in_some_weeks_is_refused(phrase: str) -> None:

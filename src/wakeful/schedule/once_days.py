@@ -24,7 +24,7 @@ def days_meant(said: OnceParts, today: date) -> tuple[date, ...]:
     if said.offset is not None:
         return (_counted(said, said.offset, day, today),)
     if day is not None:
-        return _with_weekday(said, day, today).dates
+        return _with_weekday(said, day).dates
     if said.weekday is not None:
         return said.weekday[0].dates
     if said.clock is None:
@@ -89,7 +89,7 @@ def _counted(said: OnceParts, offset: Offset, day: Day | None, today: date) -> d
     counts_from_weekday = offset.from_date and said.weekday is not None and said.comes_before("offset", "weekday")
     if counts_from_weekday and said.weekday is not None:
         if day is not None:
-            day = _with_weekday(said, day, today)
+            day = _with_weekday(said, day)
         elif len(said.weekday[0].dates) == 1:
             day = said.weekday[0]
             said.remarks += which_week(said, day.dates[0])
@@ -121,7 +121,7 @@ def _weekday_in_weeks(said: OnceParts, offset: Offset, today: date) -> date:
     return day
 
 
-def _with_weekday(said: OnceParts, day: Day, today: date) -> Day:
+def _with_weekday(said: OnceParts, day: Day) -> Day:
     """The day with the weekday beside it: the next date that is both, where its month or year is not said."""
     if said.weekday is None:
         return day
@@ -130,7 +130,7 @@ def _with_weekday(said: OnceParts, day: Day, today: date) -> Day:
         _check_is_not_counted(said, day.dates[0].day, said.weekday[1])
     if day.monthless and said.weekday[0].plain and said.comes_before("weekday", "date"):
         return _next_that_is_both(said, day.dates[0], said.weekday[1])
-    if not fits and day.yearless and said.weekday[0].plain and said.year is None:
+    if not fits and day.yearless and said.weekday[0].plain:
         following = _a_year_later(day.dates[0])
         if following is not None and following.toordinal() % 7 == said.weekday[1]:
             name, coming = WEEKDAY_NAMES[said.weekday[1]], day.dates[0]

@@ -22,7 +22,7 @@ _DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
 _PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
 _UTC_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})(?![0-9:])")
 _YEAR = re.compile(r"([0-9]{4})(?![a-z0-9:])")
-_THE_NUMBER = LazyPattern(r"(?:on )?the ([0-9]{1,2})(?![a-z0-9:./\-]| [0-9]| ?[ap]\.?m)")
+_THE_NUMBER = LazyPattern(r"(?:on )?the ([0-9]{1,2})(?![a-z0-9])")
 _DAYS_NOT_HOURS = range(13, 32)  # a lone number beside a weekday: people say smaller ones for hours as well
 # An abbreviation counts only while its zone really uses it: "9am EST" in July would be off by an hour.
 ABBREVIATIONS = {
@@ -146,7 +146,7 @@ def _clock_or_number(text: str, position: int) -> tuple[str, Any, int]:
         if said.bare and said.hour in _DAYS_NOT_HOURS and text[position:end].isdigit():
             return "number", LoneNumber(said.hour, said), end
         return "clock", said, end
-    if position and (number := _THE_NUMBER.match(text, position)):
+    if number := _THE_NUMBER.match(text, position):
         return "number", LoneNumber(int(number[1]), None), number.end()
     return _zone_or_year(text, position)
 
