@@ -160,6 +160,8 @@ def test_every_row_has_its_source_and_licence() -> None:
         ("between 3 and 4", "at 3", "at 4"),
         ("2027-01-01/2027-01-05", "2027-01-01", "2027-01-05"),
         ("5", "at 5am", "at 5pm"),
+        ("friday 13-15", "friday at 13", "friday at 15"),
+        ("friday 13 to 15", "friday at 13", "friday at 15"),
         ("monday next week 21", "monday next week at 21:00", "in 30 minutes"),
         ("14pm", "14:00", "in 30 minutes"),
         ("today at 8am", "today at 8pm", "tomorrow at 8am"),
