@@ -66,9 +66,8 @@ MORE_THAN_ONE = {
         *("end of the sunday", "end of this sunday", "the end of today"),
     ),
     "the weekday and the date are not the same day": (
-        *("Thursday December 31", "Thursday December 31 2006", "Thursday December 31st", "Thu 1st at 4pm", "Thu 15th"),
-        *("Jul 18, Fri", "Tuesday, January 10", "tue may 9", "mon 13th", "thu 14th", "sun 14th"),
-        *("friday march fifteenth nine a m", "may/22(tue)-11:30 am", "this friday 7.6", "monday two weeks from now"),
+        *("Thursday December 31", "Thursday December 31 2006", "Thursday December 31st", "Tuesday, January 10"),
+        *("tue may 9", "friday march fifteenth nine a m", "may/22(tue)-11:30 am", "this friday 7.6"),
         "tomorrow, 13/04/21, at 7 pm",
     ),
     "a span of time, not a moment": (
@@ -79,7 +78,7 @@ MORE_THAN_ONE = {
         *("December 31, 2022 10:00 pm - 12:00 am", "10 to 8 pm", "1 weekend from now", "at 7 in 3 years"),
     ),
     "a vague amount": ("in a few minutes", "In several hours", "in a few year", "noonish", "tomorrow at 150ish"),
-    "a lone number": ("5", "15h", "monday 21", "friday 31", "may 27 32", "friday 7.6", "friday 7-6", "2024/13/1"),
+    "a lone number": ("5", "15h", "may 27 32", "friday 7.6", "friday 7-6", "2024/13/1"),
     "it is past already": ("today", "this morning", "friday 2018-7-6", "nov/2"),
     "words that say nothing about time": (
         *("eat pasty buns today at 2pm", "futuristically speaking today at 2pm", "The Deadline is Tomorrow"),
@@ -87,7 +86,8 @@ MORE_THAN_ONE = {
 }
 # Answered, and not as the source does: by the conventions in docs/when.md.
 CONVENTIONS = {
-    "next friday is the coming one": ("next wednesday", "next saturday", "Next Saturday"),
+    "next friday is the coming one": ("next wednesday", "next saturday", "Next Saturday", "2 days after next Friday"),
+    "a weekday and a day of the month are a date that is both": ("Thu 1st at 4pm",),
     "a weekday is today while its time is ahead": ("sat 7 in the evening",),
     "days, months and years from now keep the time of day": ("a day from now", "two years hence"),
 }

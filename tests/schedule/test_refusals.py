@@ -68,7 +68,7 @@ IMPOSSIBLE = [
 CONTRADICTIONS = [
     "tomorrow at 9am UTC, Europe/Berlin",
     "friday 21 november 2026",
-    "tuesday the 20th",
+    "next tuesday the 20th",
     "5th friday of february 2027",
     "8am in the evening",
 ]

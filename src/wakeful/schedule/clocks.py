@@ -84,8 +84,8 @@ def _past(found: re.Match[str]) -> WallTime | None:
     amount, said_minutes, side, name, hour, h = found.groups()[1:7]
     minutes = {"half": 30}.get(amount) or (15 if amount.endswith("quarter") else int(amount))
     before = side in ("to", "till", "before")
-    if before and (amount == "half" or (side != "before" and amount.isdigit() and minutes < 13 and not said_minutes)):
-        return None  # "9 to 5" is a range
+    if before and (amount == "half" or (side != "before" and _is_range(amount, hour) and not said_minutes)):
+        return None
     if minutes > 59 or (name == "midnight" and before):
         return None
     base = 12 if name else int(hour)
@@ -94,6 +94,11 @@ def _past(found: re.Match[str]) -> WallTime | None:
     half = found[8] or found[9] or ""
     clock = WallTime(base, half=half, certain=bool(name or h) or base > 12)
     return clock._replace(minus=minutes) if before else clock._replace(minute=minutes)
+
+
+def _is_range(first: str, last: str | None) -> bool:
+    """Whether it is rather from one hour to another: "9 to 5", "13 to 15"; not "20 to 5"."""
+    return first.isdigit() and (int(first) < 13 or (last is not None and int(first) < int(last)))
 
 
 def _colon(found: re.Match[str]) -> WallTime:

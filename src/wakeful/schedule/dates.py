@@ -53,8 +53,9 @@ class Day(NamedTuple):
 
     dates: tuple[date, ...]
     part: str | None = None  # the part of the day that was said with it
-    base: bool = True  # "2 weeks from …" may count from it
+    plain: bool = False  # a weekday without "this", "next" or a week
     yearless: bool = False  # a year may still follow, as in "oct 26 11:00 2027"
+    monthless: bool = False  # only the day of a month was said, as in "the 21st"
     other: date | None = None  # the one that many people mean by the same words
     day_first: date | None = None  # of 03/04: what it is where the day comes first; `dates` has the month first
 
@@ -176,13 +177,19 @@ def _day_of_month(found: re.Match[str], today: date) -> Day | None:
     if which is not None:
         month = next_month(month) if which.endswith("next") else month
         return Day((_day(month.year, month.month, number),))
+    return day_of_month(number, today)
+
+
+def day_of_month(number: int, today: date) -> Day:
+    """The next such day of a month, today included."""
     if not 1 <= number <= 31:
         raise PhraseRefused(f"no month has a day {number}")
+    month = today.replace(day=1)
     for _ in range(3):
         if number <= month_length(month) and month.replace(day=number) >= today:
             break
         month = next_month(month)
-    return Day((month.replace(day=number),))
+    return Day((month.replace(day=number),), monthless=True)
 
 
 def next_month(month: date, by: int = 1) -> date:
@@ -239,19 +246,19 @@ def _dayword(found: re.Match[str], today: date) -> Day:
 def _weekday_day(pattern: re.Pattern[str], found: re.Match[str], weekday: int, today: date) -> Day:
     ahead = (weekday - today.toordinal()) % 7
     if pattern is _WEEKDAYS_FROM_NOW:
-        return Day((today + timedelta(days=(ahead or 7) + 7 * (int(found[1]) - 1)),), base=False)
+        return Day((today + timedelta(days=(ahead or 7) + 7 * (int(found[1]) - 1)),))
     if pattern is _WEEKDAY_AFTER_NEXT:
-        return Day((today + timedelta(days=(ahead or 7) + 7),), base=False)
+        return Day((today + timedelta(days=(ahead or 7) + 7),))
     which, week = (found[1], found[3]) if pattern is _WEEKDAY else (None, found[1])
     if week is not None:
         monday = today - timedelta(days=(today.toordinal() - 1) % 7)
-        return Day((monday + timedelta(days=(weekday - 1) % 7 + (7 if week == "next" else 0)),), base=False)
+        return Day((monday + timedelta(days=(weekday - 1) % 7 + (7 if week == "next" else 0)),))
     if which is not None and which != "this":
         day = today + timedelta(days=ahead or 7)
         doubted = which == "next" and _is_this_week(day, today)
-        return Day((day,), base=False, other=day + timedelta(days=7) if doubted else None)
+        return Day((day,), other=day + timedelta(days=7) if doubted else None)
     dates = tuple(today + timedelta(days=ahead + more) for more in ((0, 7) if ahead == 0 else (0,)))
-    return Day(dates, base=len(dates) == 1, other=dates[1] if ahead == 0 else None)
+    return Day(dates, plain=which is None, other=dates[1] if ahead == 0 else None)
 
 
 def _is_this_week(day: date, today: date) -> bool:

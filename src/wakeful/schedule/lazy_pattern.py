@@ -23,5 +23,8 @@ class LazyPattern:
     def match(self, text: str, position: int = 0) -> re.Match[str] | None:
         return (self._compiled or self.compiled).match(text, position)
 
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return (self._compiled or self.compiled).fullmatch(text)
+
     def search(self, text: str, position: int = 0) -> re.Match[str] | None:
         return (self._compiled or self.compiled).search(text, position)

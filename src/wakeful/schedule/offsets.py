@@ -33,6 +33,7 @@ class Offset(NamedTuple):
     days: int = 0
     millis: int = 0
     from_date: bool = False  # counts from the date that follows instead of from now
+    in_weeks: bool = False  # it was said in nothing but weeks
 
     @property
     def takes_a_clock(self) -> bool:
@@ -111,7 +112,7 @@ def total(amounts: list[re.Match[str]]) -> Offset:
             days += top // bottom * {"d": 1, "w": 7, "fortnight": 14}[unit]
     if not (months or days or millis):
         raise PhraseRefused("that is now; give a time in the future")
-    return Offset(months, days, millis)
+    return Offset(months, days, millis, in_weeks=seen <= {"w", "fortnight"})
 
 
 def _quantity(amount: re.Match[str]) -> tuple[int, int]:

@@ -1,20 +1,20 @@
 """Phrases for one moment: what was said is collected part by part, then put together by the rules.
 
-The whole phrase must be used up. Whatever is left over, doubled or contradictory means refusal.
+Whatever is left over, doubled or contradictory means refusal.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from wakeful.schedule.clocks import PART_OF_DAY, PARTS, SMALL_HOURS, WallTime, read_clock, read_past, settle
-from wakeful.schedule.dates import Day, read_date, read_dayword, read_weekday
+from wakeful.schedule.clocks import PARTS, SMALL_HOURS, WallTime, read_past, settle
+from wakeful.schedule.dates import Day
 from wakeful.schedule.iso8601 import is_iso, read_length
-from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES, ordinal
-from wakeful.schedule.offsets import Offset, read_offset
+from wakeful.schedule.names import MONTH_NAMES, ordinal
+from wakeful.schedule.once_days import check_weekday, days_meant, is_weekday_in_weeks, which_week
+from wakeful.schedule.once_parts import ABBREVIATIONS, OnceParts, collect, read_utc_offset
 from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.relative import Relative, read_relative
 from wakeful.schedule.zones import change_at, instant, zone
@@ -25,22 +25,7 @@ _ISO = re.compile(
     r"(?:[t ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:[.,:]([0-9]{1,9}))?)?)? ?(z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
 _NOW = re.compile(r"(?:right )?now|right away|immediately|straight away|at once|asap")
-_BETWEEN = re.compile(r"[ ,]+")
-_DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
-_PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
-_UTC_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})(?![0-9:])")
-_YEAR = re.compile(r"([0-9]{4})(?![a-z0-9:])")
-# An abbreviation counts only while its zone really uses it: "9am EST" in July would be off by an hour.
-_ABBREVIATIONS = {
-    **dict.fromkeys(("utc", "gmt"), "UTC"),
-    **dict.fromkeys(("cet", "cest"), "Europe/Paris"),
-    "jst": "Asia/Tokyo",
-    **dict.fromkeys(("est", "edt"), "America/New_York"),
-    **dict.fromkeys(("mst", "mdt"), "America/Denver"),
-    **dict.fromkeys(("pst", "pdt"), "America/Los_Angeles"),
-}
 _MS = timedelta(milliseconds=1)
-_ABBREVIATION = re.compile(rf"\(?({'|'.join(_ABBREVIATIONS)})\)?(?![a-z0-9+\-/])")
 
 
 class Once(NamedTuple):
@@ -54,33 +39,6 @@ class Once(NamedTuple):
     has_clock: bool = True  # a time of day was said, and not only assumed
 
 
-@dataclass(slots=True)
-class _Said:
-    """The parts of a phrase, each at most once."""
-
-    offset: Offset | None = None
-    date: Day | None = None
-    dayword: Day | None = None
-    weekday: tuple[Day, int] | None = None
-    part: str | None = None
-    clock: WallTime | None = None
-    abbreviation: str | None = None
-    utc_offset: timedelta | None = None
-    year: int | None = None
-    phrase: str = ""
-    remarks: tuple[str, ...] = ()
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # where each part stands in the phrase
-
-    @property
-    def has_day(self) -> bool:
-        return bool(self.date or self.dayword or self.weekday or self.offset)
-
-    def with_part(self, slot: str, words: str) -> str:
-        """The phrase with other words for one of its parts, for a suggestion that keeps all the others."""
-        start, end = self.spans.get(slot, (0, 0))
-        return " ".join(f"{self.phrase[:start]} {words} {self.phrase[end:]}".split()).strip(", ")
-
-
 def understand(text: str, timezone: str, now: datetime, default: time, date_order: str = "") -> Once:
     """The one moment a normalised phrase means; Refused when there is none or more than one."""
     if (found := _UNIX.fullmatch(text)) is not None:
@@ -90,15 +48,15 @@ def understand(text: str, timezone: str, now: datetime, default: time, date_orde
     if _NOW.fullmatch(text.rstrip(".!")):
         return Once(now.replace(microsecond=now.microsecond // 1000 * 1000) + _MS, timezone)
     if is_iso(text):
-        return _offset_only(_Said(offset=read_length(text)), timezone, now)
+        return _offset_only(OnceParts(offset=read_length(text)), timezone, now)
     if read_past(text, 0) is None and (relative := read_relative(text)) is not None:
         return _relative(relative, timezone, now, default, date_order)
-    said = _collect(text, now.astimezone(zone(timezone)).date())
+    said = collect(text, now.astimezone(zone(timezone)).date())
     short = said.abbreviation
     if short is None:
         return _put_together(said, timezone, now, default, date_order)
-    name = _ABBREVIATIONS[short]
-    once = _put_together(_collect(text, now.astimezone(zone(name)).date()), name, now, default, date_order)
+    name = ABBREVIATIONS[short]
+    once = _put_together(collect(text, now.astimezone(zone(name)).date()), name, now, default, date_order)
     used = once.fire_at.astimezone(zone(name)).tzname()
     if name != "UTC" and used != short.upper():
         raise PhraseRefused(
@@ -148,104 +106,43 @@ def _iso(found: re.Match[str], timezone: str, now: datetime, default: time) -> O
         return _first_ahead([wall], timezone, now)
     if hour is None:
         raise PhraseRefused("a date with an offset needs a time")
-    return _fixed(wall, _read_utc_offset(offset), timezone, now)
-
-
-def _read_utc_offset(text: str) -> timedelta:
-    if text == "z":
-        return timedelta(0)
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    minutes = int(digits[:2]) * 60 + int(digits[2:])
-    if int(digits[2:]) > 59 or minutes > 14 * 60:
-        raise PhraseRefused(f"there is no offset {text} from UTC")
-    return timedelta(minutes=-minutes if text[0] == "-" else minutes)
+    return _fixed(wall, read_utc_offset(offset), timezone, now)
 
 
 def _fixed(wall: datetime, offset: timedelta, name: str, now: datetime) -> Once:
     return Once(_ahead([wall.replace(tzinfo=timezone(offset)).astimezone(UTC)], now, name), name)
 
 
-def _collect(text: str, today: date) -> _Said:
-    """Every part of the phrase, in whatever order; Refused when something is left over or said twice."""
-    said = _Said(phrase=text)
-    position, slot = 0, ""
-    while position < len(text):
-        between = _DATE_TO_CLOCK if slot == "date" and text[position] in ":-t" else _BETWEEN
-        if position and (gap := between.match(text, position)):
-            position = gap.end()
-        if text[position:] in ("", ".", "!"):
-            break
-        slot, value, end = _next_part(text, position, today)
-        if not slot:
-            raise _left_over(text, position)
-        if getattr(said, slot) is not None:
-            raise PhraseRefused(f'"{text[position:end]}" is a second {slot}')
-        setattr(said, slot, value)
-        said.spans[slot] = (position, end)
-        position = end
-    return said
-
-
-def _left_over(text: str, position: int) -> PhraseRefused:
-    if text.isdigit() and len(text) == 13:
-        return PhraseRefused("unix time is counted in seconds here, not milliseconds", text[:10])
-    if _PAST_WORDS.search(text):
-        return PhraseRefused("that is in the past")
-    return PhraseRefused(f'"{text[position:][:60]}" was not understood')
-
-
-def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
-    found: tuple[Any, int] | None
-    if found := read_past(text, position):
-        return "clock", *found
-    if found := read_offset(text, position):
-        return "offset", *found
-    if found := read_date(text, position, today):
-        return "date", *found
-    if found := read_dayword(text, position, today):
-        return "dayword", *found
-    if found := read_weekday(text, position, today):
-        return "weekday", *found
-    if part := PART_OF_DAY.match(text, position):
-        return "part", part[1], part.end()
-    if clock := read_clock(text, position):
-        return "clock", *clock
-    return _zone_or_year(text, position)
-
-
-def _zone_or_year(text: str, position: int) -> tuple[str, Any, int]:
-    if short := _ABBREVIATION.match(text, position):
-        return "abbreviation", short[1], short.end()
-    if offset := _UTC_OFFSET.match(text, position):
-        return "utc_offset", _read_utc_offset(offset[0]), offset.end()
-    if year := _YEAR.match(text, position):
-        return "year", int(year[1]), year.end()
-    return "", None, position
-
-
-def _put_together(said: _Said, timezone: str, now: datetime, default: time, date_order: str) -> Once:
+def _put_together(said: OnceParts, timezone: str, now: datetime, default: time, date_order: str) -> Once:
     if said.date is not None and said.date.day_first is not None:
         said.date = _in_order(said, said.date, said.date.day_first, date_order)
     today = now.astimezone(zone(timezone)).date()
     part = _part(said)
     _check_clock(said, part)
-    if said.offset and not said.offset.from_date and said.clock is None and part is None:
+    if (
+        said.offset
+        and not said.offset.from_date
+        and said.clock is None
+        and part is None
+        and not is_weekday_in_weeks(said)
+    ):
         return _offset_only(said, timezone, now)
-    days = _days(said, today)
+    days = days_meant(said, today)
     at = settle(said.clock, part) if said.clock else PARTS[part] if part else default
     if part == "night" and at < SMALL_HOURS:
-        days = _small_hours(said, today)
+        days = _small_hours(said, days, today)
     walls = [datetime.combine(day, at) for day in days]
     if said.utc_offset is None:
         once = _first_ahead(walls, timezone, now)
-        remarks = (*once.remarks, *said.remarks, *_which_week(said, once.wall))
+        taken = once.wall.date() if once.wall and not said.offset else None
+        remarks = (*once.remarks, *said.remarks, *(which_week(said, taken) if taken else ()))
         return once._replace(remarks=remarks, has_day=said.has_day, has_clock=bool(said.clock or part))
     if said.clock is None or len(walls) > 1:
         raise PhraseRefused("an offset from UTC needs a date and a time")
     return _fixed(walls[0], said.utc_offset, timezone, now)
 
 
-def _in_order(said: _Said, day: Day, day_first: date, date_order: str) -> Day:
+def _in_order(said: OnceParts, day: Day, day_first: date, date_order: str) -> Day:
     """03/04 as it was meant: by the order that is set, or by the weekday beside it; else nobody knows."""
     readings = {"mdy": day.dates[0], "dmy": day_first}
     fits = [date_order] if date_order else list(readings)
@@ -268,14 +165,14 @@ def _in_order(said: _Said, day: Day, day_first: date, date_order: str) -> Day:
     )
 
 
-def _part(said: _Said) -> str | None:
+def _part(said: OnceParts) -> str | None:
     from_day = said.dayword.part if said.dayword else None
     if from_day and said.part and from_day != said.part:
         raise PhraseRefused(f"{from_day} and {said.part} contradict each other")
     return from_day or said.part
 
 
-def _check_clock(said: _Said, part: str | None) -> None:
+def _check_clock(said: OnceParts, part: str | None) -> None:
     clock = said.clock
     if clock is None:
         if said.abbreviation and not part:
@@ -294,82 +191,40 @@ def _check_clock(said: _Said, part: str | None) -> None:
         )
 
 
-def _clocks_meant(said: _Said, clock: WallTime) -> list[str]:
+def _clocks_meant(said: OnceParts, clock: WallTime) -> list[str]:
     minutes = f":{clock.minute:02}" if clock.minute else ""
+    if 1 <= clock.hour <= 12 and not minutes and said.weekday and not (said.date or said.dayword or said.offset):
+        half = "am" if 5 < clock.hour < 12 else "pm"
+        return [said.with_part("clock", words) for words in (f"at {clock.hour}{half}", f"the {ordinal(clock.hour)}")]
     if 1 <= clock.hour <= 12:
         return [said.with_part("clock", f"at {clock.hour}{minutes}{half}m") for half in "ap"]
     found = [said.with_part("clock", f"at {clock.hour:02}{minutes or ':00'}")]
     return found if minutes or said.date else [*found, said.with_part("clock", f"the {ordinal(clock.hour)}")]
 
 
-def _offset_only(said: _Said, timezone: str, now: datetime) -> Once:
+def _offset_only(said: OnceParts, timezone: str, now: datetime) -> Once:
     assert said.offset is not None
     if said.date or said.dayword or said.year or said.utc_offset is not None or said.abbreviation:
         raise PhraseRefused("an offset from now and a date are two different moments")
     fire_at = said.offset.after(now, zone(timezone))
-    _check_weekday(said, fire_at.astimezone(zone(timezone)).date())
+    check_weekday(said, fire_at.astimezone(zone(timezone)).date())
     fire_at = fire_at.replace(microsecond=fire_at.microsecond // 1000 * 1000)
     wall = None if said.offset.millis else fire_at.astimezone(zone(timezone)).replace(tzinfo=None, fold=0)
     return Once(_ahead([fire_at], now, timezone), timezone, wall=wall)
 
 
-def _days(said: _Said, today: date) -> tuple[date, ...]:
-    """The dates it can be, soonest first."""
-    if said.date and said.dayword:
-        raise PhraseRefused("two dates are given")
-    day = said.date or said.dayword
-    if day is None and said.weekday and said.weekday[0].base and said.offset and said.offset.from_date:
-        day, said.weekday = said.weekday[0], None
-    if said.year is not None:
-        day = _with_year(day, said.year)
-    if said.offset is not None:
-        day = _shifted(said.offset, day, today)
-    if day is not None:
-        _check_weekday(said, day.dates[0])
-        return day.dates
-    if said.weekday is not None:
-        return said.weekday[0].dates
-    if said.clock is None:
-        raise PhraseRefused("no day is given")
-    return today, today + timedelta(days=1)
-
-
-def _small_hours(said: _Said, today: date) -> tuple[date, ...]:
+def _small_hours(said: OnceParts, days: tuple[date, ...], today: date) -> tuple[date, ...]:
     """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
     if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
-        days = [(day, day + timedelta(days=1)) for day in _days(said, today)[-1:]]
         at = settle(said.clock, "night") if said.clock else SMALL_HOURS
         raise PhraseRefused(
             "the small hours of a night belong to two days",
-            *(f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}" for day in days[0]),
+            *(
+                f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}"
+                for day in (days[-1], days[-1] + timedelta(days=1))
+            ),
         )
     return today, today + timedelta(days=1)
-
-
-def _with_year(day: Day | None, year: int) -> Day:
-    if day is None or not day.yearless:
-        raise PhraseRefused(f'"{year}" does not belong to a date')
-    try:
-        return Day((day.dates[0].replace(year=year),))
-    except ValueError:
-        raise PhraseRefused(f"there is no 29 February {year}") from None
-
-
-def _shifted(offset: Offset, day: Day | None, today: date) -> Day:
-    counts_from_day = offset.from_date and day is not None and not offset.millis
-    if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
-        raise PhraseRefused("an offset and a date cannot be combined like that")
-    return Day((offset.shift(day.dates[0] if day else today),))
-
-
-def _check_weekday(said: _Said, day: date) -> None:
-    if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
-        name = WEEKDAY_NAMES[day.toordinal() % 7]
-        raise PhraseRefused(
-            f"{day} is a {name}, not a {WEEKDAY_NAMES[said.weekday[1]]}",
-            said.with_part("weekday", name.lower()),
-            said.with_part("date", ""),
-        )
 
 
 def _first_ahead(walls: list[datetime], name: str, now: datetime) -> Once:
@@ -384,20 +239,6 @@ def _ahead(fires: list[datetime], now: datetime, name: str) -> datetime:
         if fire > now:
             return fire
     raise PhraseRefused(f"{fires[0].astimezone(zone(name)):%Y-%m-%d %H:%M} is in the past")
-
-
-def _which_week(said: _Said, wall: datetime | None) -> tuple[str, ...]:
-    """Which of two weekdays was taken, where the words are used for both."""
-    if said.weekday is None or said.date or said.dayword or said.offset or wall is None:
-        return ()
-    day, other = said.weekday[0], said.weekday[0].other
-    if other is None or wall.date() != day.dates[0]:
-        return ()
-    start, end = said.spans["weekday"]
-    name = WEEKDAY_NAMES[said.weekday[1]]
-    taken, meant = (f"{one.day} {MONTH_NAMES[one.month - 1]}" for one in (wall, other))
-    words = said.phrase[start:end].removeprefix("on ")
-    return (f'"{words}" is {name} {taken}: for {name} {meant} say "{name.lower()} {meant.lower()}".',)
 
 
 def _remarks(wall: datetime, fire_at: datetime, name: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wakeful.schedule.offsets import Offset, read_amounts, total
 
 _SIDE = re.compile(r" (before|after|from) (?=[a-z0-9])")
-_THE = re.compile(r"the (day|week|month) (before|after) (?!tomorrow)(?=[a-z0-9])")
+_THE = re.compile(r"(?:the )?(day|week|month) (before|after) (?!tomorrow)(?=[a-z0-9])")
 _LENGTHS = {"day": Offset(days=1), "week": Offset(days=7), "month": Offset(1)}
 _NOW = re.compile(r"(?:right )?now\b|this (?:second|minute|moment)\b")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from difflib import get_close_matches
 
+from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
 from wakeful.schedule.words import MONTH, MONTHS, UNIT, WEEKDAY
 
@@ -81,6 +82,7 @@ _RANGE = re.compile(r"(.+?) ?(?:-|/| to | until | till | through ) ?(.+)")
 _CLOCK = r"(?:at )?[0-9]{1,2}(?::[0-9]{2})? ?(?:[ap]m)?"
 _DAY_AND_CLOCK = re.compile(rf"(.*?\S) (?:at )?({_CLOCK})")
 _NUMBER = re.compile(r"(?:at )?([0-9]{1,2})")
+_DAY_AND_NUMBER = LazyPattern(rf"(.*\b(?:{WEEKDAY}|{_DAYWORD})),? (?:at )?([0-9]{{1,2}})")
 _HALF = re.compile(r"(.*?)\b([0-9]{1,2})(?::([0-9]{2}))? ?([ap])m\b(.*)")
 _SPELLED = tuple(
     {
@@ -236,6 +238,8 @@ def _span(said: str, _: datetime) -> Iterator[str]:
     if _NUMBER.fullmatch(first) and not half:
         yield from (f"at {first.removeprefix('at ')}", f"at {last.removeprefix('at ')}")
         return
+    if _NUMBER.fullmatch(last) and (bare := _DAY_AND_NUMBER.fullmatch(first)):  # hours of a day, before days of a month
+        yield from (f"{bare[1]} at {hour.removeprefix('at ')}" for hour in (bare[2], last))
     yield first
     if half and (bare := re.fullmatch(r"(.*?)([0-9]{1,2}(?::[0-9]{2})?)", first)):
         yield f"{bare[1]}{bare[2]}{half[0]}"
