@@ -68,6 +68,7 @@ class OpenKeywords(TypedDict, total=False):
     metrics_port: int | None
     public_url: str | None
     timezone: str | None
+    date_order: Literal["", "dmy", "mdy"] | None
     working_days: str | None
     calendar: str | None
     tick: Length | None

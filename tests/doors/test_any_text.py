@@ -65,7 +65,7 @@ async def test_a_nul_is_refused_wherever_a_text_can_stand(visit: Visitor) -> Non
     tried = 0
     for method, path, at, body in bodies(document):
         usual = good.get(path, {}) if at[0] not in ("fire_at", "cron_expr") else {"wake_message": "x"}
-        answer = await visit(method, path.format(id=alarm["id"], fire_id=wake.fire_id), usual | body)
+        answer = await visit(method, path.format(id=alarm["id"], fire_id=wake.fire_id, name="x"), usual | body)
         missing = 404 if at == ("parent_fire",) else 400  # a fire of that name is not there
         assert answer.status == missing, (method, path, body, answer.text)
         assert answer.json["field"] == ".".join(at), (path, body, answer.text)

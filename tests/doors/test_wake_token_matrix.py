@@ -39,6 +39,7 @@ OPERATIONS = {
     ("get", "/v1/fires/{fire_id}/why"),
     ("post", "/v1/fires/{fire_id}/report"),
     ("post", "/v1/preview"),
+    ("get", "/v1/settings"),
 }
 TOOLS = {"alarm_set", "alarm_list", "alarm_get", "alarm_cancel", "alarm_report"}
 

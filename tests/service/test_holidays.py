@@ -88,7 +88,7 @@ async def test_it_is_skipped_on_record_and_why_says_so(store: Store, clock: Manu
     said = (await me.why(alarm.id)).summary
     assert said.startswith("Its fire of 2026-12-25T08:00:00Z falls on a holiday (Christmas Day) and is skipped.")
     assert "After that at 2026-12-27T08:00:00Z." in said
-    [note] = [note for note in await me.notes(await me.get(alarm.id)) if "holiday" in note]
+    [note] = [note for note in await me.notes(await me.get(alarm.id)) if "is a holiday" in note]
     assert note == "2026-12-25 is a holiday (Christmas Day): it fires next at 2026-12-27T09:00:00+01:00."
     for day in (25, 26, 27):
         await clock.advance(datetime(2026, 12, day, 8, tzinfo=UTC) - clock.now())

@@ -46,7 +46,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "snooze": ("change", "Put an alarm off for a while."),
         "skip": ("change", "Skip the next fire of a series, and keep the series."),
         "fire": ("change", "Fire an alarm now, once more; its own time stays."),
-        "signal": ("signals", "Say that something happened: cancels or fires the alarms that wait for it."),
+        "signal": ("signals", "Cancel or fire the alarms that wait for a signal."),
         "retry": ("change", "Open a failed or timed-out fire again."),
         "done": ("change", "Report that the work of a fire is done."),
         "fail": ("change", "Report that the work of a fire failed."),

@@ -20,7 +20,7 @@ from wakeful.service import Signalled
 @click.argument("name")
 @click.option("--payload", metavar="JSON|@FILE|-", help="JSON for the wakes that come for it; - reads stdin.")
 def signal_command(name: str, payload: str | None) -> int:
-    """Say that something happened: cancels or fires the alarms that wait for it.
+    """Cancel or fire the alarms that wait for a signal.
 
     Those set with --unless NAME are cancelled, those set with --or-when NAME fire at once. It is not kept for alarms
     that are set later.

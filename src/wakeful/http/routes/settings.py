@@ -35,6 +35,7 @@ OPERATIONS: Final = (
         says="The zone, date order, working days and calendar that count for the caller's alarms",
         scope="read",
         answers={200: shape.SettingsAnswer},
+        for_wakes=True,  # in which zone its times are read
     ),
     Operation(
         method="PATCH",
