@@ -127,6 +127,17 @@ async def test_every_working_day_is_the_owners_and_keeps_holidays(store: Store, 
     assert alarm.cron_expr == found.cron_expr
 
 
+async def test_without_a_calendar_working_days_are_days_of_the_week(store: Store, clock: ManualClock) -> None:
+    me = waking(store, clock, owner="ada")
+    alarm = await me.set("every working day at 9am", "x")
+    assert (alarm.cron_expr, alarm.policy.calendar) == ("0 9 * * 1-5", "")
+    assert "No calendar of holidays is set: it fires on public holidays too." in await me.notes(alarm)
+    assert (await me.update(alarm.id, when="every working day at 8am")).cron_expr == "0 8 * * 1-5"
+    assert (await me.parse("every working day at 9am")).description == "at 09:00 on Monday through Friday, UTC"
+    with pytest.raises(InvalidRequest, match="no calendar is set"):
+        await me.set("every working day at 9am except public holidays", "x")
+
+
 async def test_a_preview_shows_what_is_left_out(store: Store, clock: ManualClock) -> None:
     found = await ada(store, clock).parse("every day at 9am except public holidays")
     assert found.description.endswith(", except public holidays")

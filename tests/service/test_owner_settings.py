@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,6 +19,7 @@ from wakeful.testing import ManualClock
 from .world import waking
 
 BERLIN = "Europe/Berlin"
+APRIL = datetime(2031, 4, 3, 9, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -42,6 +43,24 @@ async def test_a_zone_counts_for_every_alarm_that_names_none(ada: Wakeful) -> No
     assert (await ada.for_owner("bob").set("every day at 9am", "x")).timezone == "America/New_York"
     assert (await ada.set_owner_settings(timezone="")).own == []
     assert (await ada.set("every day at 9am", "x")).timezone == "America/New_York"
+
+
+async def test_a_date_order_counts_wherever_a_date_is_read(ada: Wakeful) -> None:
+    date = "03/04/2031 at 9am"
+    with pytest.raises(InvalidRequest, match="4 March 2031 or 3 April 2031"):
+        await ada.set(date, "x")
+    await ada.set_owner_settings(date_order="dmy")
+    alarm = await ada.set(date, "x", timezone="UTC", key="k")
+    assert alarm.next_fire_at == APRIL
+    assert (await ada.set(date, "x", timezone="UTC", key="k")).id == alarm.id
+    [made] = await ada.create_many([wakeful.CreateRequest(wake_message="x", when=date, timezone="UTC")])
+    assert made.alarm.next_fire_at == APRIL
+    assert (await ada.parse(date, timezone="UTC")).fire_at == APRIL
+    assert (await ada.update(made.alarm.id, when="02/04/2031 at 9am")).next_fire_at == APRIL - timedelta(days=1)
+    assert (await ada.snooze(made.alarm.id, until=date)).next_fire_at == APRIL
+    assert any("dmy" in note or "day first" in note for note in await ada.notes(alarm, wakeful.EditRequest(when=date)))
+    with pytest.raises(InvalidRequest, match="4 March 2031 or 3 April 2031"):
+        await ada.for_owner("bob").set(date, "x")
 
 
 async def test_notes_say_whose_zone_was_assumed(ada: Wakeful) -> None:

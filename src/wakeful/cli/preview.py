@@ -68,7 +68,7 @@ def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Unders
     if not tz and own.timezone:
         zone = ShellZone(own.timezone, OWN_ZONE)
     usual = effective(own, of_server(settings))
-    said, skips_holidays = as_said(text, usual)
+    said, skips_holidays = as_said(text, usual, settings)
     found = parse(said or "", timezone=zone.name, now=SystemClock().now(), date_order=usual.date_order)
     if skips_holidays:
         Calendars(settings.calendars)

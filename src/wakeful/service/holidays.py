@@ -41,12 +41,18 @@ def _readable(name: str, field: str) -> str:
     return name
 
 
-def as_said(when: str | None, own: OwnerSettings) -> tuple[str | None, bool]:
-    """A `when` with the owner's working days named, and whether it leaves holidays out."""
+def as_said(when: str | None, own: OwnerSettings, settings: Settings) -> tuple[str | None, bool]:
+    """A `when` with the owner's working days named, and whether it leaves holidays out.
+
+    Where there is no calendar at all, working days are days of the week, and a note says so.
+    """
     if not when:
         return when, False
     said = with_working_days(when, own.working_days)
-    return said, without_holidays(said)[1]
+    rest, skips = without_holidays(said)
+    if skips and not settings.calendars and not without_holidays(when)[1]:
+        return rest, False
+    return said, skips
 
 
 def with_holidays(policy: Policy, *, said: bool, own: OwnerSettings, settings: Settings) -> Policy:
@@ -80,7 +86,7 @@ async def wanted_edit(alarms: ChangeVerbs, id: str, asked: EditRequest) -> Wante
     """What an edit changes, with the holidays that it says something of; they may depend on what the alarm has."""
     service = alarms.service
     own = await service.owner_settings.of(alarms.caller.owner)
-    when, skips_holidays = as_said(asked.when, own)
+    when, skips_holidays = as_said(asked.when, own, service.settings)
     said = asked if when == asked.when else replace(asked, when=when)
     wanted = wanted_change(said, service.defaults.policy, own.date_order)
     if not skips_holidays and not any(name in wanted.policy for name in FIELDS):

@@ -37,7 +37,7 @@ class LookVerbs(ReportVerbs):
         '0 9 * * 1-5'
         """
         usual = await self.service.owner_settings.of(self.caller.owner)
-        said, skips_holidays = as_said(when, usual)
+        said, skips_holidays = as_said(when, usual, self.service.settings)
         name = given_zone(timezone) if timezone else usual.timezone
         found = parse(said or "", timezone=name, now=await self.service.now(), date_order=usual.date_order)
         if not timezone:

@@ -20,6 +20,7 @@ from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.errors import InvalidSchedule, StoreUnavailable
 from wakeful.schedule import describe, parse, zone
 from wakeful.schedule.descriptions import moment as in_words
+from wakeful.schedule.holiday_phrases import with_working_days
 from wakeful.schedule.names import listed
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.time_of_day import time_of_day
@@ -131,8 +132,11 @@ def _holiday_notes(alarm: Alarm, asked: EditRequest | None) -> list[str]:
 
 
 def _whose_holidays(alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    if asked is None or not keeps_holidays(alarm):
+    if asked is None:
         return []
+    if not keeps_holidays(alarm):
+        named = with_working_days(asked.when or "") != (asked.when or "")
+        return ["No calendar of holidays is set: it fires on public holidays too."] if named else []
     how = _ON_HOLIDAY[alarm.policy.on_holiday or "skip"]
     return [f"What falls on a holiday of the calendar {alarm.policy.calendar!r} {how}."]
 

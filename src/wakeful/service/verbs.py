@@ -213,7 +213,7 @@ class Alarms(FetchVerbs):
         if self.caller.wake is not None:  # whatever the caller says
             asked = replace(asked, parent_fire=self.caller.wake.fire_id)
         own = await self.service.owner_settings.of(self.caller.owner)
-        when, skips_holidays = as_said(asked.when, own)
+        when, skips_holidays = as_said(asked.when, own, self.service.settings)
         asked = asked if when == asked.when else replace(asked, when=when)
         try:
             wanted = wanted_alarm(asked, defaults_for(self.service.defaults, own))
