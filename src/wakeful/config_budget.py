@@ -30,6 +30,8 @@ class OwnerLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     chain_cost_per_day: float | None = None
     rewakes_per_hour: int | None = None
     rewakes_per_day: int | None = None
+    agent_wakes_per_hour: int | None = None
+    agent_wakes_per_day: int | None = None
 
 
 class BudgetLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,6 +52,10 @@ class BudgetLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         int, _about("How often one alarm may wake again in an hour: snoozed, or tried again after it had arrived.")
     ] = 60
     rewakes_per_day: Annotated[int, _about("The same in a day.")] = 300
+    agent_wakes_per_hour: Annotated[
+        int, _about("Wakes in an hour of all one-shots that one owner's agents have set over MCP, outside of chains.")
+    ] = 300
+    agent_wakes_per_day: Annotated[int, _about("The same in a day.")] = 1500
 
 
 class BudgetSettings(BudgetLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):

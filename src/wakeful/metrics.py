@@ -31,7 +31,7 @@ _REASONS: Final = frozenset(
 )
 _DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_BUDGET_SCOPES: Final = ("owner", "alarm", "chain", "rewake")
+_BUDGET_SCOPES: Final = ("owner", "alarm", "chain", "rewake", "agent")
 _BUDGET_ACTIONS: Final = ("deferred", "skipped")
 
 # name → its labels and what it says; docs/metrics.md has the same list.

@@ -51,6 +51,16 @@ def test_what_was_set_out_of_a_wake_shares_the_limit_of_its_chain() -> None:
     assert {met.id for met in USUAL.allowances(chained, None)} == {"a0"}
 
 
+def test_one_shots_of_an_owners_agents_outside_of_chains_share_a_limit() -> None:
+    by_agent = replace(once(), created_via="mcp", owner_did="ada")
+    assert scopes(by_agent) == [("agent", "hour", 300), ("agent", "day", 1500)]
+    assert {met.id for met in USUAL.allowances(by_agent, None)} == {"ada"}
+    assert [scope for scope, _, _ in scopes(replace(by_agent, root_id="a0", generation=1))] == ["chain", "chain"]
+    assert scopes(replace(alarm(cron_expr="* * * * *"), created_via="mcp")) == []
+    for via in ("http", "python", "cli"):
+        assert scopes(replace(by_agent, created_via=via)) == []
+
+
 def test_a_copy_that_was_fired_by_hand_is_not_a_chain() -> None:
     assert scopes(replace(once(), root_id="a0", generation=0)) == []
 

@@ -1,6 +1,6 @@
 """Runaways against a real `wakeful serve` with the limits it comes with: each is stopped, on record, and said once.
 
-Only snoozes have a lower limit in the short form: one alarm wakes once a second at most.
+In the short form snoozes, and agents outside of chains, have a lower limit: they take their time to get there.
 
 The agent is outside: a webhook's receiver, a reader of the inbox, a client of MCP. Time is the machine's, so a test may
 see the end of an hour: then there are two hours, each of which has its limit.
@@ -25,8 +25,8 @@ from tests.databases import database_of
 from tests.doors.mcp_world import Agent
 from tests.remote.world import serving_process, until
 
-CHAIN, REWAKES = 120, 60  # an hour, by default
-TOO_MANY = 300  # wakes: where nothing stops the agent, the test does
+CHAIN, REWAKES, AGENTS = 120, 60, 300  # an hour, by default
+TOO_MANY = 400  # wakes: where nothing stops the agent, the test does
 SOON = 0.02  # seconds
 Wake = dict[str, Any]
 
@@ -162,6 +162,37 @@ async def test_an_agent_that_sets_alarms_out_of_its_wakes_over_mcp_is_stopped(ru
         told = (await agent("alarm_history", status="pending", limit=5))["history"]
         assert [line["reason"] for line in told] == ["budget"]
     assert (use["id"], use["wakes"]) == (root, CHAIN)
+    await runaway.check_told_once()
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [("[budget]\nagent_wakes_per_hour = 20\n", 20), pytest.param("", AGENTS, marks=pytest.mark.long)],
+    ids=["short", "as it comes"],
+)
+async def test_an_agent_that_does_not_say_which_wake_made_it_is_stopped_too(runaway: Runaway, limit: int) -> None:
+    wakes = 0
+    async with Client(f"{runaway.url}/mcp") as client:
+        agent = Agent(client)
+        again = {"when": "in 0.02 s", "wake_message": "look"}
+        await agent("alarm_set", **again)
+        done: dict[str, str] = {}
+        is_stopped = False
+        while wakes < TOO_MANY and not is_stopped:
+            found: Any = (await client.call_tool("alarm_inbox", {"wait": 0.2, "done": done})).structured_content
+            is_stopped = not found["wakes"] and bool(await runaway.used_up("agent"))
+            done = {wake["fire_id"]: "looked" for wake in found["wakes"]}
+            for _ in done:
+                wakes += 1
+                assert not (
+                    await client.call_tool("alarm_set", {"when": "in 0.02 s", "wake_message": "again"})
+                ).is_error
+        use = await runaway.stopped("agent")
+        assert (use["id"], use["wakes"], use["wakes_allowed"]) == ("local", limit, limit)
+        await runaway.check_limit(wakes, limit)
+        [waiting] = await runaway.history("budget")
+        why = (await agent("alarm_get", id=waiting["id"]))["why"]
+        assert f"the budget of all that agents set for its owner is used up: {limit} wakes in one hour" in why
     await runaway.check_told_once()
 
 

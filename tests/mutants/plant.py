@@ -286,6 +286,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "an owner's settings are read once and for all": Source(
         "wakeful.service.owner_settings", "known is not None and now - known[0] < GOOD_FOR:", "known is not None:"
     ),
+    "an agent outside of chains has no budget": Source(
+        "wakeful.alarm.budget", "is_plain and alarm.created_via != _BY_AGENTS", "is_plain"
+    ),
     "one wake more than the budget": Source(
         "wakeful.alarm.budget", "by_wakes = 0 < self.wakes <= used.wakes", "by_wakes = 0 < self.wakes < used.wakes"
     ),

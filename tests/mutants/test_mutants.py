@@ -214,6 +214,9 @@ CAUGHT_BY: dict[str, list[str]] = {
     "an owner's settings are read once and for all": [
         "tests/service/test_owner_settings.py::test_another_process_sees_a_change_within_seconds[sqlite]"
     ],
+    "an agent outside of chains has no budget": [
+        BUDGET + "test_one_shots_of_an_owners_agents_outside_of_chains_share_a_limit"
+    ],
     "one wake more than the budget": [BUDGET + "test_the_limit_is_let_through_and_not_one_more_until_the_hour_is_over"],
     "a cost has no limit": [RUNAWAYS + "test_cost_that_is_reported_stops_wakes_until_the_next_day[sqlite]"],
     "a chain has no budget": [RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"],

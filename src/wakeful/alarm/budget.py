@@ -24,7 +24,7 @@ from wakeful.schedule import is_interval, is_rule, schedule, zone
 from wakeful.schedule.frequency import fires_per_day, fires_within_day, per_day
 from wakeful.schedule.zones import by_zone_rules
 
-Scope = Literal["owner", "alarm", "chain", "rewake"]
+Scope = Literal["owner", "alarm", "chain", "rewake", "agent"]
 Period = Literal["hour", "day"]
 Key = tuple[str, str, str, datetime]  # of a count: scope, id, period, and when that one began
 
@@ -33,6 +33,7 @@ BUDGET_REACHED: Final = "budget_reached"  # what the owner is told, once for eac
 MILLIONTHS: Final = 1_000_000  # cost is counted in these: sums stay exact
 _LENGTHS: Final[Mapping[str, timedelta]] = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 _MS: Final = timedelta(milliseconds=1)
+_BY_AGENTS: Final = "mcp"  # through what they set alarms
 
 
 class BudgetCount(Struct, frozen=True, kw_only=True):
@@ -70,9 +71,11 @@ class Allowance(Struct, frozen=True):
 
     def words(self, used: BudgetCount) -> str:
         """Why a wake has to wait or is skipped."""
-        whose = {"owner": "its owner", "chain": f"the chain that began with alarm {self.id}"}.get(
-            self.scope, "this alarm"
-        )
+        whose = {
+            "owner": "its owner",
+            "agent": "all that agents set for its owner",
+            "chain": f"the chain that began with alarm {self.id}",
+        }.get(self.scope, "this alarm")
         what = "snoozed or repeated wake" if self.scope == "rewake" else "wake"
         limit = (
             f"{self.wakes} {what}{'s' if self.wakes > 1 else ''}"
@@ -119,25 +122,31 @@ class Budget:
         limits = self._owners.get(alarm.owner_did)
         if limits is None:
             is_plain = fire is None and alarm.generation == 0 and alarm.occurrence_at == alarm.fire_at
+            is_plain = is_plain and alarm.created_via != _BY_AGENTS
             if is_plain and not self._spares_nobody and not _has_own(alarm.policy):
                 return ()  # nearly always, and found without a further look
             limits = self._everyone
         if is_paid_for(alarm, fire):
             return ()
         met = [*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits)]
-        return (*met, *_of_rewake(alarm, fire, limits))
+        return (*met, *_of_rewake(alarm, fire, limits), *_of_agents(alarm, limits))
 
     def limits_on(self, alarm: Alarm) -> tuple[Allowance, ...]:
         """All limits that wakes of an alarm may meet, whichever of them the next one does."""
         limits = self.limits_of(alarm.owner_did)
         met = (*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
-        return (*met, *_allowed("rewake", alarm.id, limits.rewakes_per_hour, limits.rewakes_per_day))
+        rewakes = _allowed("rewake", alarm.id, limits.rewakes_per_hour, limits.rewakes_per_day)
+        return (*met, *rewakes, *_of_agents(alarm, limits))
 
     def limits_on_owner(self, owner: str) -> tuple[Allowance, ...]:
         """An owner's own limits; the day is there without one too, for what it cost."""
         found = _of_owner(owner, self.limits_of(owner))
         has_day = any(one.period == "day" for one in found)
         return found if has_day else (*found, Allowance("owner", owner, "day"))
+
+    def limits_on_agents(self, owner: str) -> tuple[Allowance, ...]:
+        limits = self.limits_of(owner)
+        return _allowed("agent", owner, limits.agent_wakes_per_hour, limits.agent_wakes_per_day)
 
 
 def _has_own(policy: Policy) -> bool:
@@ -172,6 +181,16 @@ def _of_rewake(alarm: Alarm, fire: Fire | None, limits: BudgetLimits) -> tuple[A
     if not (limits.rewakes_per_hour or limits.rewakes_per_day) or not is_rewake(alarm, fire):
         return ()
     return _allowed("rewake", alarm.id, limits.rewakes_per_hour, limits.rewakes_per_day)
+
+
+def _of_agents(alarm: Alarm, limits: BudgetLimits) -> tuple[Allowance, ...]:
+    """One-shots that agents have set without a word of the wake that made them: so they can wake themselves for ever.
+
+    Not series: how often one wakes was said when it was set.
+    """
+    if alarm.kind != "once" or alarm.created_via != _BY_AGENTS or is_chained(alarm):
+        return ()
+    return _allowed("agent", alarm.owner_did, limits.agent_wakes_per_hour, limits.agent_wakes_per_day)
 
 
 def _allowed(scope: Scope, id: str, hour: int, day: int, cost: float = 0.0) -> tuple[Allowance, ...]:

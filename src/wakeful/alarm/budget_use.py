@@ -17,7 +17,8 @@ _SCOPES: Final = get_args(Scope)
 class BudgetUse(Struct, frozen=True, kw_only=True):
     """What was used of one limit in the hour or day that is now. 0 allowed: not limited.
 
-    `id`: of the owner, of the alarm, or of the alarm that the chain began with. `until`: when the hour or day is over.
+    `id`: of the owner (also for `agent`), of the alarm, or of the alarm that the chain began with. `until`: when the
+    hour or day is over.
     """
 
     scope: Scope

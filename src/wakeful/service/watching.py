@@ -82,7 +82,7 @@ class WatchVerbs(SettingsVerbs):
             met = limits.limits_on(await self.get(id))
             return uses(met, await store.budget.used(Charge(met, now)), now, always=met)
         own = limits.limits_on_owner(self.caller.owner) if self.caller.owner else ()
-        met = (*own, *await self._limits_on_pending())
+        met = (*own, *limits.limits_on_agents(self.caller.owner), *await self._limits_on_pending())
         return uses(dict.fromkeys(met), await store.budget.used(Charge(met, now)), now, always=own)
 
     async def _limits_on_pending(self) -> list[Allowance]:
