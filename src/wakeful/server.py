@@ -14,6 +14,7 @@ import ipaddress
 import logging
 import math
 import os
+import pkgutil
 import signal
 import socket
 import sys
@@ -27,7 +28,7 @@ import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from wakeful import __version__, systemd
+from wakeful import __version__, schedule, systemd
 from wakeful.client import Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
@@ -54,7 +55,7 @@ ACCEPTED_AT_ONCE: Final = 32  # connections before those who are connected are c
 SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
 LATER: Final = (
     "encodings.idna",
-    *(f"wakeful.schedule.{name}" for name in ("descriptions", "once", "recurring", "words")),
+    *(f"wakeful.schedule.{module.name}" for module in pkgutil.iter_modules(schedule.__path__)),
 )
 FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a database that is away at the start
 

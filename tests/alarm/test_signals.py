@@ -122,7 +122,9 @@ def test_the_wake_says_which_signal_it_comes_for_and_the_next_one_does_not() -> 
     assert b'"signal"' not in Wake(world.alarm).body
     assert hear(world, 30)
     wake = Wake(world.alarm)
-    assert wake.signal == HeardSignal(name="reply", occurrence_at=at(8, 30), payload_json='{"from": "bo"}')
+    assert wake.signal == HeardSignal(
+        name="reply", occurrence_at=at(8, 30), payload_json='{"from": "bo"}', resumes_at=at(9)
+    )
     assert wake.signal.payload == {"from": "bo"}
     assert b'"signal":{"name":"reply","payload":{"from": "bo"}}' in wake.body
     world.attempt(DONE)

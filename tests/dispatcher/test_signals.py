@@ -169,3 +169,19 @@ async def test_after_a_clock_was_set_back_a_signal_is_a_wake_of_its_own(world: W
     await world.run_due(1)
     assert len(world.desk.wakes) == 3
     assert len({wake.fire_id for wake in world.desk.wakes}) == len(await world.fires(alarm)) == 3
+
+
+async def test_what_was_skipped_before_a_signal_does_not_come_after_it(world: World, ada: Alarms) -> None:
+    alarm = await world.set(cron="0 * * * *", policy={"or_when": "go"})
+    await ada.skip(alarm.id)
+    await world.run_due(60)
+    assert ids(await ada.signal("go"))[1] == [alarm.id]
+    assert ids(await ada.signal("go"))[1] == [alarm.id]
+    await world.run_due()
+    assert (await world.read(alarm)).next_fire_at.hour == 2
+    await world.run_due(2 * HOUR)
+    assert [wake.scheduled_for.hour for wake in world.desk.wakes] == [0, 2]
+    assert [fire.status for fire in await world.fires(alarm)].count("skipped") == 1
+    assert ids(await ada.signal("go"))[1] == [alarm.id]
+    edited = await ada.update(alarm.id, when="every minute")
+    assert (edited.next_fire_at - world.clock.now()).total_seconds() <= 60

@@ -273,3 +273,23 @@ async def test_a_row_that_cannot_be_planned_keeps_no_other_waiting(world: World,
     with process_on(after):
         await world.another().run_due()
     assert (await world.read(yearly)).next_fire_at == JULY + 8 * HOUR
+
+
+async def test_data_that_cannot_be_read_just_now_stops_nobody(
+    world: World, before: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unread(_: str) -> ZoneRules:
+        raise OSError(24, "Too many open files")
+
+    with process_on(before):
+        await world.set(1)
+        process = world.another()
+        with monkeypatch.context() as patch:
+            patch.setattr("wakeful.dispatcher.zone_planning.rules_here", unread)
+            await world.clock.advance(1)
+            for _ in range(3):
+                await process.run_due()
+            assert (len(world.desk.wakes), await world.store.zones.editions()) == (1, [])
+        await process.run_due()
+        assert len(await world.store.zones.editions()) == 1
+    assert caplog.text.count("the time zone data cannot be read, trying again") == 1

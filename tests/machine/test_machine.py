@@ -285,13 +285,14 @@ class Alarms(Acting):
     @precondition(lambda self: self.known)
     @rule(nr=which)
     def signal_sent(self, nr: int) -> None:
-        fires = self.rows()[1]
+        known, fires = self.pick(nr), self.rows()[1]
 
         def fired(alarm: Alarm, fire: Fire | None, now: datetime) -> Change | None:
             waiting = replace(alarm, policy=replace(alarm.policy, or_when="go"))
             return signalled(waiting, fire, Signal(name="go"), now=now, fired_at=fires.get(alarm.id, ()))
 
-        self.owned(self.pick(nr), fired)
+        change = self.planned_anew if known.alarm.kind == "once" else self.owned
+        change(known, fired)
 
     @precondition(lambda self: self.known)
     @rule(nr=which)

@@ -66,13 +66,10 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.alarm.edit", "if timing.kind == alarm.kind or said.kind or not said.when:", "if True:"
     ),
     "an edited policy drops what it does not name": Source(
-        "wakeful.alarm.edit", "replace(alarm.policy, **wanted.policy)", "replace(Policy(), **wanted.policy)"
+        "wakeful.alarm.edit", "after = replace(policy, **said)", "after = replace(Policy(), **said)"
     ),
     "many are set over a key that is taken": Source(
-        "wakeful.service.creating", 'if not key or on_conflict in ("return", "replace"):', "if True:"
-    ),
-    "a hint drops a part of what was said": Source(
-        "wakeful.schedule.phrases", "elif PARTLY in error.message:", "elif False:"
+        "wakeful.service.creating", "if not key or (is_accepted and caller.wake is None):", "if True:"
     ),
     "the end of the last token opens the server": Source(
         "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
@@ -193,7 +190,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.dispatcher", "now=now, refused=refused)", "now=now)"
     ),
     "a task may name any chat": Source("wakeful.alarm.task", "self.users.check_chat(owner, chat, via=TASKS)", "pass"),
-    "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm) else", "if False else"),
+    "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
     ),
@@ -247,6 +244,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "after a clock was set back a signal is an old wake": Source("wakeful.alarm.signalling", " or at in fired_at", ""),
     "nobody looks for fires of a clock that was set back": Source(
         "wakeful.service.signalling", "for fire in await self.service.store.fires(query)", "for fire in ()"
+    ),
+    "what was skipped comes after a signal": Source(
+        "wakeful.alarm.plan", "return max(moment, heard.resumes_at - _TICK)", "return moment"
     ),
     "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
     "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),
@@ -345,10 +345,12 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"
     ),
     "postgres: a cost without its report": Source(
-        "wakeful.store.postgres.writes", "[change for change in changes if change.after.id in applied]", "changes"
+        "wakeful.store.postgres.writes",
+        "add_costs(connection, [change for change in changes if change.after.id in applied])",
+        "add_costs(connection, changes)",
     ),
     "sqlite: a cost without its report": Source(
-        "wakeful.store.sqlite", "[change for change in costly if change.after.id in applied]", "costly"
+        "wakeful.store.sqlite", "self.budget.add_costs(db, written_too)", "self.budget.add_costs(db, more)"
     ),
     "counts are kept for ever": Source(
         "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""

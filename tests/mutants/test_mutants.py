@@ -77,9 +77,6 @@ CAUGHT_BY: dict[str, list[str]] = {
     "many are set over a key that is taken": [
         "tests/service/test_many.py::test_a_key_that_is_taken_refuses_all_of_them[sqlite]"
     ],
-    "a hint drops a part of what was said": [
-        "tests/schedule/test_repairs.py::test_a_suggestion_that_drops_a_part_is_not_made"
-    ],
     "a page takes wakes out of the inbox": [
         "tests/doors/test_http_look.py::test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server[sqlite]"
     ],
@@ -194,6 +191,9 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a signal is a wake that was already": [SIGNALS + "test_two_signals_in_one_millisecond_are_two_fires"],
     "after a clock was set back a signal is an old wake": [SET_BACK],
     "nobody looks for fires of a clock that was set back": [SET_BACK],
+    "what was skipped comes after a signal": [
+        "tests/dispatcher/test_signals.py::test_what_was_skipped_before_a_signal_does_not_come_after_it[sqlite]"
+    ],
     "everybody hears a signal, sqlite": [HEARD.format("sqlite")],
     "everybody hears a signal, postgres": [HEARD.format("postgres")],
     "holidays are not kept": [HOLIDAYS + "test_what_falls_on_a_holiday_is_skipped_on_record"],

@@ -285,7 +285,7 @@ def _replan(
         check_policy(policy)
         after = timed(replace(after, policy=policy), timing)
         anchor = None if at is None or anchor is None else _moved_anchor(alarm, anchor, at, timing.timezone)
-    after = replace(after, policy=replace(after.policy, anchor=anchor))
+    after = replace(after, policy=replace(after.policy, anchor=anchor, heard=None))
     after = planned(_taken_back(after, now), now=now, field=field)
     return _change(alarm, after, "updated", by, ", ".join(named), *_left_behind(alarm, fire, "superseded", now))
 

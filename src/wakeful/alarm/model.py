@@ -59,6 +59,7 @@ class HeardSignal(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     occurrence_at: datetime
     payload_json: str = "null"  # byte for byte as given
+    resumes_at: datetime | None = None  # where its series goes on: what was before that is over, or was skipped
 
     @property
     def payload(self) -> Any:

@@ -47,6 +47,7 @@ def following(alarm: Alarm, moment: datetime) -> datetime | None:
         return None
     if policy.starts_at is not None:
         moment = max(moment, policy.starts_at - _TICK)
+    moment = _past_signal(alarm, moment)
     changed_at = rules_changed_at()
     if changed_at is not None and alarm.occurrence_at <= changed_at:
         # Planned before the rules of its zone changed: what clocks showed then is not fired a second time.
@@ -55,6 +56,14 @@ def following(alarm: Alarm, moment: datetime) -> datetime | None:
     if found is None or (policy.ends_at is not None and found > policy.ends_at):
         return None
     return whole_ms(found)
+
+
+def _past_signal(alarm: Alarm, moment: datetime) -> datetime:
+    """A signal fires a series once more, which then goes on where it was: nothing before that comes again."""
+    heard = alarm.policy.heard
+    if heard is None or heard.resumes_at is None or alarm.occurrence_at >= heard.resumes_at:
+        return moment
+    return max(moment, heard.resumes_at - _TICK)
 
 
 def alike(alarm: Alarm, moment: datetime) -> datetime:

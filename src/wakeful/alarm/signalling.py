@@ -50,7 +50,13 @@ def _at_once(alarm: Alarm, signal: Signal, at: datetime, *, now: datetime, by: s
     The retries that a fire has used up stay used up.
     """
     occurrence = min(alarm.occurrence_at, at)
-    heard = HeardSignal(name=signal.name, occurrence_at=occurrence, payload_json=signal.payload_json)
+    before = alarm.policy.heard
+    resumes_at = before.resumes_at if before is not None else None
+    if alarm.kind == "cron" and occurrence < alarm.occurrence_at:
+        resumes_at = alarm.occurrence_at
+    heard = HeardSignal(
+        name=signal.name, occurrence_at=occurrence, payload_json=signal.payload_json, resumes_at=resumes_at
+    )
     after = replace(
         alarm,
         occurrence_at=occurrence,

@@ -58,16 +58,26 @@ class ZonePlanning:
         self._upgrade = ""  # another one that was seen there since
         self._former = ""  # the edition before, as it was remembered
         self._told = ""  # the edition that was told to be newer than the machine's
+        self._unread = ""  # why the machine's data could not be read, as it was told
 
     async def step(self, *, anew: bool = False) -> bool:
         """Look whether rules have changed, or plan some alarms again; return whether alarms may be claimed."""
         if self._round is None and (anew or self._clock.monotonic() >= self._look_from):
             self._look_from = self._clock.monotonic() + self._every
-            await self._look()
+            await self._try_to_look()
         if self._round is None:
             return True
         await self._batch(self._round)
         return False  # also after the last one: there may be a newer edition to go on with
+
+    async def _try_to_look(self) -> None:
+        try:
+            await self._look()
+            self._unread = ""
+        except OSError as error:  # no descriptor is left, or files are being replaced: it goes by what it knows
+            if self._unread != (said := str(error)):
+                self._unread = said
+                log.warning("the time zone data cannot be read, trying again: %s", said)
 
     async def _look(self) -> None:
         refresh_calendars()  # they are a law of their own, and come to count as they are found

@@ -32,7 +32,6 @@ _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[
 _PASSED_AT_MOST: Final = 1_000  # holidays in a row: a calendar may have every day of all years
 _TICK = timedelta(microseconds=1)
 DATE_ORDERS = ("", "dmy", "mdy")
-PARTLY = "leave it out"
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
     "or cron with 5 or 6 fields."
@@ -148,13 +147,12 @@ def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime) -> 
         return _understand(said, name, at, time(9))
 
     found = repairs.repair(text, timezone, now, understand)
-    if found:
-        error.repair = found
-        meant = understand(found["when"], timezone, now)
-        if meant.kind == "cron":
-            error.meant, error.fix = (found["when"],), repairs.in_words(found, _moment_of(meant, timezone))
-    elif PARTLY in error.message:
-        error.meant, error.fix = (), RHYTHMS  # without what is to be left out it is another rhythm
+    if not found:
+        return
+    error.repair = found
+    meant = understand(found["when"], timezone, now)
+    if meant.kind == "cron":
+        error.meant, error.fix = (found["when"],), repairs.in_words(found, _moment_of(meant, timezone))
 
 
 def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_order: str) -> Understood:

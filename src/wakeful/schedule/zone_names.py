@@ -120,9 +120,17 @@ def _city(said: str) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
-@cache
 def _names() -> dict[str, str]:
-    """Every zone by its name in small letters. Read when first needed: it is a walk through files."""
+    """Every zone by its name in small letters; none where they cannot be read, and whoever asks next tries again."""
+    try:
+        return _read_names()
+    except OSError:  # no descriptor is left to open them with
+        return {}
+
+
+@cache
+def _read_names() -> dict[str, str]:
+    """Read when first needed: it is a walk through files."""
     return {name.lower(): name for name in available_timezones()}
 
 
