@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote
@@ -163,9 +163,10 @@ async def house(*, guarded: bool = True, **settings: Any) -> AsyncIterator[House
 
 
 def _path(template: str, at: int, home: House, odd: str) -> str:
-    known = {"{id}": home.ids, "{fire_id}": home.fires}
+    known: dict[str, Sequence[str]] = {"{id}": home.ids, "{fire_id}": home.fires, "{name}": (), "{token_id}": ()}
+    strange = quote(odd.encode("utf-8", "replace"), safe="")
     for name, values in known.items():
-        template = template.replace(name, values[at] if at < len(values) else quote(odd, safe=""))
+        template = template.replace(name, values[at] if at < len(values) else strange)
     return template
 
 
