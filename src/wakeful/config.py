@@ -31,6 +31,7 @@ from wakeful.config_sources import (
 )
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration, zone
+from wakeful.schedule.names import DATE_ORDERS
 
 FILE: Final = "wakeful.toml"
 
@@ -257,7 +258,7 @@ WORDS: Final = {
     "log_format": ("text", "json"),
     "catch_up": ("one", "skip"),
     "overlap": ("skip", "allow"),
-    "date_order": ("", "dmy", "mdy"),  # as schedule.phrases.DATE_ORDERS
+    "date_order": DATE_ORDERS,
 }
 HINTS: Final = get_type_hints(Settings, include_extras=True)
 

@@ -14,9 +14,9 @@ from wakeful.alarm.request import about
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import given_zone
+from wakeful.schedule.names import DATE_ORDERS
 from wakeful.schedule.working_days import days_text
 
-DATE_ORDERS: Final = ("dmy", "mdy")
 SETTINGS_FIELDS: Final = ("timezone", "date_order", "working_days", "calendar")
 
 

@@ -18,3 +18,6 @@ def ordinal(n: int) -> str:
 def listed(words: list[str]) -> str:
     """A, B and C."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+DATE_ORDERS = ("", "dmy", "mdy")  # how 03/04 is read; without one, it is refused with both readings

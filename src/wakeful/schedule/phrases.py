@@ -14,7 +14,7 @@ from wakeful.schedule.days_off import calendar_named
 from wakeful.schedule.descriptions import describe, moment
 from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
 from wakeful.schedule.holiday_phrases import EXCEPT_HOLIDAYS, with_working_days, without_holidays
-from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
+from wakeful.schedule.names import DATE_ORDERS, MONTH_NAMES, WEEKDAY_NAMES
 from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
@@ -31,7 +31,6 @@ _REGIONS = ("Africa/", "America/", "Asia/", "Atlantic/", "Australia/", "Europe/"
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 _PASSED_AT_MOST: Final = 1_000  # holidays in a row: a calendar may have every day of all years
 _TICK = timedelta(microseconds=1)
-DATE_ORDERS = ("", "dmy", "mdy")
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
     "or cron with 5 or 6 fields."
