@@ -199,3 +199,9 @@ def test_a_profile_is_kept_where_only_its_user_reads_it(tmp_path: Path) -> None:
         assert command(["logout", "home"], home, **environ)[0] == 0
         assert secret[0] not in file.read_text()
         assert command(["ls", "--profile", "home"], home, **environ)[0] == 2
+
+
+def test_it_waits_for_an_alarm_at_a_server(serving: ServeProcess, tmp_path: Path) -> None:
+    code, said, error = command(("at", "in 0.2 s", "now", "--wait"), tmp_path, WAKEFUL_URL=serving.url)
+    assert (code, "waiting until it fires" in error) == (0, True), error
+    assert "waiting in the inbox" in said

@@ -13,6 +13,7 @@ from wakeful.alarm import Alarm, Fire
 from wakeful.app import Wakeful
 from wakeful.cli.context import asked
 from wakeful.cli.output import clean
+from wakeful.clock import SystemClock
 
 EVERY: Final = 0.1  # seconds between two looks
 GOOD: Final = ("waiting", "delivered", "completed", "working")
@@ -32,7 +33,7 @@ async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
                 return fires[0]
             if now.status not in _PENDING:
                 return None
-            await clock.service.clock.sleep(EVERY)
+            await SystemClock().sleep(EVERY)
 
 
 @contextlib.asynccontextmanager
