@@ -140,6 +140,7 @@ async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -
         place = await _dashboard(clock, app.state.sign_in_link)
         server = HttpServer(_config(clock, app))
         tune_interpreter(clock)
+        await clock.dispatcher.announce()
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
         def stop() -> None:

@@ -294,10 +294,13 @@ def scrubbed(text: str, *also: tuple[str, str]) -> str:
         text = text.replace(said, word)
     if text.startswith("ok    config"):  # where a line of `doctor` breaks depends on the folder's name
         text = re.sub(r"\n {18}(?!→)", "", text)
-    seen: dict[str, int] = {}
+    seen: list[str] = []  # whole, or the part that a list has room for: two of one millisecond begin alike
 
     def known(found: re.Match[str]) -> str:
-        number = seen.setdefault(found[0][:13], len(seen) + 1)
+        number = next((at for at, one in enumerate(seen, 1) if one.startswith(found[0]) or found[0].startswith(one)), 0)
+        if not number:
+            seen.append(found[0])
+            number = len(seen)
         return f"{number:08x}-0000-7000-8000-000000000000"[: len(found[0])]
 
     text = ID.sub(known, text)

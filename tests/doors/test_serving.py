@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.doors.world import serving
@@ -99,6 +100,17 @@ async def test_a_stop_waits_for_no_tick(tmp_path: Path, monkeypatch: pytest.Monk
         await asyncio.wait((visit.running,), timeout=60)
         assert visit.running.done()
     assert sum(looks) < http_server.LAST_LOOK  # an idle connection is closed at once: the next look sees it gone
+
+
+async def test_a_server_has_said_whom_it_serves_before_it_answers(tmp_path: Path) -> None:
+    def at_the_door(_: str) -> None:
+        told.append(apsw.Connection(str(tmp_path / "w.db")).execute("select handlers, targets from workers").get)
+        clock.dispatcher.stop()
+
+    told: list[Any] = []
+    async with a_clock(tmp_path) as clock, asyncio.timeout(10):
+        await serve(clock, ready=at_the_door)
+    assert "inbox" in str(told[0])  # else its first answers would note that nobody serves the inbox
 
 
 async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:

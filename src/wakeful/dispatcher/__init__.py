@@ -104,6 +104,11 @@ class Dispatcher:
         self._upkeep = Upkeep(store, self._flights, self._settings, self._clock, worker, self._metrics)
         self._settler = Settler(store, self._clock, self._landed, self._metrics, self._upkeep.tasks)
 
+    async def announce(self) -> None:
+        """Say which targets are served here, before anybody is answered who would be told that no one serves them."""
+        with suppress(StoreUnavailable):  # the first beat will say it
+            await self._upkeep.beat(await self._store.now())
+
     async def run(self) -> None:
         """Dispatch until cancelled or told to stop; then finish or release the deliveries in flight."""
         self._event_loop = asyncio.get_running_loop()
