@@ -35,6 +35,7 @@ from wakeful.alarm import (
     sweep,
     update,
 )
+from wakeful.alarm.settle import settle_at_length
 
 MONDAY = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -103,7 +104,10 @@ class World:
         return True
 
     def settle(self, outcome: Outcome, started: datetime, ended: datetime) -> None:
-        assert self.write(settle(self.alarm, self.fire, outcome, Try(started, ended)))
+        change = settle(self.alarm, self.fire, outcome, Try(started, ended))
+        at_length = settle_at_length(self.alarm, self.fire, outcome, Try(started, ended))
+        assert replace(change, at_once=False) == at_length, "the short way decides as the long one"
+        assert self.write(change)
 
     def note(self, held: Alarm, outcome: Outcome, started: datetime, ended: datetime) -> None:
         """A worker comes back with an alarm that is no longer its own."""

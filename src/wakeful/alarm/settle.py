@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
+from wakeful.alarm.first_try import completed_at_once
 from wakeful.alarm.holidays import end_of_day, holiday_at, holidays_unknown, unfired
 from wakeful.alarm.lineage import announced
 from wakeful.alarm.model import (
@@ -163,6 +164,13 @@ def skip(alarm: Alarm, reason: SkipReason, *, now: datetime, tolerance: float = 
 
 def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> Change:
     """Decide what follows one delivery attempt."""
+    if fire is None and type(outcome) is Completed and (change := completed_at_once(alarm, outcome, attempt)):
+        return change
+    return settle_at_length(alarm, fire, outcome, attempt)
+
+
+def settle_at_length(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> Change:
+    """Decide what follows one delivery attempt, whichever it was."""
     known = taken_up(alarm, fire, attempt.started)
     outcome = _outweighed(known, outcome)
     end = _Ending(alarm, logged(known, outcome, attempt), whole_ms(attempt.ended), attempt.started)

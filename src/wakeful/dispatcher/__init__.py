@@ -61,6 +61,7 @@ log = logging.getLogger("wakeful.dispatcher")
 
 LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: it is back for longer than that
 SHORTEST_PAUSE: Final = 0.001
+ROOM_WITHIN: Final = 0.02  # seconds that a claim waits for room for many: other targets wait no longer than that for it
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -88,6 +89,7 @@ class Dispatcher:
         self._looked = 0.0  # when the loop last got through, by the stopwatch
         self._napping = False
         self._awake_at = 0.0  # when the loop is to go on, by the clock that nobody sets
+        self._room_by = 0.0  # until when a claim waits to be a large one, by the same clock
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
         self._pace = Pace(self._settings.fires_per_minute)
         self._turns = Turns()
@@ -221,8 +223,11 @@ class Dispatcher:
             return 0.0
         await self._upkeep.catch_up()
         await self._after_a_stall()
+        if self._flights.making_room and (rest := self._room_by - self._clock.monotonic()) > 0:
+            return rest  # or until something is written
         slots = self._flights.slots(self._now())
         claimed = await self._claim(slots) if slots else []
+        self._room_by = self._clock.monotonic() + ROOM_WITHIN
         self._flights.fed(slots, Counter(alarm.target for alarm in claimed))
         if any(target in self._flights.hungry for target in self._flights.slots(self._now())):
             return 0.0  # there may be more where that came from, and room for it
@@ -303,6 +308,8 @@ class Dispatcher:
 
     def _held(self, flight: Flight) -> Change | None:
         """Put an alarm back while its target answers its owner with errors, so that nobody waits behind it."""
+        if not self._flights.holds:
+            return None  # nearly always, and without asking the time
         wait = self._flights.holds.wait(flight, now=self._now())
         return None if wait is None else release(flight.alarm, now=self._now(), wait=wait)
 
@@ -394,14 +401,15 @@ class Dispatcher:
             # A target's own bug is a failed attempt like any other, not the end of the dispatcher.
             observability.broke("the target broke", alarm, error)
             outcome = Failed(f"the target broke: {type(error).__name__}: {error}")
-        self._flights.judge(flight, outcome, now=self._now())
-        self._settle(flight, outcome, started)
+        ended = self._now()
+        self._flights.judge(flight, outcome, now=ended)
+        self._settle(flight, outcome, Try(started, ended))
 
-    def _settle(self, flight: Flight, outcome: Outcome, started: datetime) -> None:
-        flight.outcome, flight.attempt = outcome, Try(started, self._now())
-        self._teller.attempted(flight, outcome, flight.attempt)
+    def _settle(self, flight: Flight, outcome: Outcome, attempt: Try) -> None:
+        flight.outcome, flight.attempt = outcome, attempt
+        self._teller.attempted(flight, outcome, attempt)
         try:
-            flight.change = settle(flight.alarm, flight.fire, outcome, flight.attempt)
+            flight.change = settle(flight.alarm, flight.fire, outcome, attempt)
         except Exception as error:  # as above
             flight.change = self._set_aside(flight, "what follows its delivery cannot be planned", error)
         self._came_back(flight)
@@ -434,7 +442,9 @@ class Dispatcher:
         if flight.given_back:
             self._hand_back(flight)
         else:
-            self._settle(flight, Failed("the target cancelled its own delivery"), flight.started or self._now())
+            ended = self._now()
+            failed = Failed("the target cancelled its own delivery")
+            self._settle(flight, failed, Try(flight.started or ended, ended))
 
     def _hand_back(self, flight: Flight) -> None:
         """Undelivered, as far as this process goes."""

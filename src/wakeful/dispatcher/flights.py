@@ -20,6 +20,7 @@ from wakeful.dispatcher.holds import Holds
 from wakeful.targets import Target
 
 RESERVED: Final = 4
+FIRST_REACH: Final = 100  # alarms that a claim asks for at first; twice as many after each that brought all of them
 
 
 class ServedTarget(Struct, frozen=True):
@@ -61,7 +62,8 @@ class Flights:
         self.paused: frozenset[str] = frozenset()
         self.breakers: dict[str, Breaker] = {}
         self.holds = Holds()
-        self.hungry: set[str] = set()
+        self.hungry: set[str] = set()  # targets that may have more due than was claimed
+        self._reach: dict[str, int] = {}  # of these: how many the next claim asks for
         self._total = total
         self._batch = batch
         self._flying: dict[tuple[str, datetime], Flight] = {}  # by alarm and occurrence: one flight a fire
@@ -100,12 +102,16 @@ class Flights:
             self._unsettled[flight.alarm.target] -= 1
 
     def slots(self, now: datetime) -> dict[str, int]:
-        """How many alarms each target can start at once, at most a batch each.
+        """How many alarms each target can start at once, at most a batch each: of several workers none takes all.
 
         Where there is not room for all of them, targets that had little to do lately get little; the rest share evenly.
         A few places are each target's own, whatever the others hold: hanging targets cannot crowd out the rest.
         """
-        room = {name: min(free, self._batch) for name in self.served if (free := self._room(name, now)) > 0}
+        room = {
+            name: min(free, self._batch, self._reach.get(name, FIRST_REACH))
+            for name in self.served
+            if (free := self._room(name, now)) > 0
+        }
         left = 0 if self._crowded else self._total - self._delivering
         if sum(room.values()) <= left:
             return room
@@ -123,7 +129,12 @@ class Flights:
     def fed(self, slots: Mapping[str, int], claimed: Counter[str]) -> None:
         """Remember who took all it was offered: there may be more where that came from."""
         for name, offered in slots.items():
-            (self.hungry.add if claimed[name] >= offered else self.hungry.discard)(name)
+            if claimed[name] >= offered:
+                self.hungry.add(name)
+                self._reach[name] = min(self._batch, max(FIRST_REACH, 2 * offered))
+            else:
+                self.hungry.discard(name)
+                self._reach.pop(name, None)
 
     def open_targets(self, now: datetime) -> list[str]:
         """The targets with room for at least one more."""
@@ -146,6 +157,19 @@ class Flights:
         free = max(0, min(places - flying, 2 * places - self._unsettled[name]))
         breaker = self.breakers.get(name)
         return free if breaker is None else breaker.room(free, flying, now=now)
+
+    @property
+    def making_room(self) -> bool:
+        """Whether a target with more due has room for little only because much of what came back is being written.
+
+        It has room for much in a moment, and one large claim costs less than many small ones.
+        """
+        return any(self._is_making_room(name) for name in self.hungry if name in self.served)
+
+    def _is_making_room(self, name: str) -> bool:
+        places = self.served[name].concurrency
+        free = places - self._by_target[name]
+        return 2 * places - self._unsettled[name] < min(free, self._reach[name] // 4)
 
     def judge(self, flight: Flight, outcome: Outcome, *, now: datetime) -> None:
         """Whom an outcome speaks of: a bad answer of its owner there, no answer at all of the target."""

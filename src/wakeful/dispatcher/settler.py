@@ -1,4 +1,7 @@
-"""Writes the results of attempts in batches: while one batch is being written the next one collects."""
+"""Writes the results of attempts in batches: while one batch is being written the next one collects.
+
+Where a whole batch has collected by then, it is written beside the first.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ from wakeful.store import Settled, Store
 log = logging.getLogger("wakeful.dispatcher")
 
 BATCH: Final = 500
+SIDE_BY_SIDE: Final = 2
+WORTH_IT: Final = 250  # flights that are written beside others, instead of after them together with more
 ENOUGH: Final = 3  # times that the store settled, but not this one, before it is set aside
 _LAST_RESORT: Final = 2
 FIRST_WAIT: Final = 0.05
@@ -44,6 +49,7 @@ class Settler:
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._writing: set[asyncio.Task[None]] = set()  # one for each batch
         self._aside: set[asyncio.Task[None]] = set()  # one for each flight that the store does not take
         self._working = False
         self._moved = 0.0  # when something was last settled, or first waited to be, by the stopwatch
@@ -72,15 +78,25 @@ class Settler:
             while True:
                 await self._woken.wait()
                 self._woken.clear()
-                while self._waiting:
+                for task in [task for task in self._writing if task.done()]:
+                    self._writing.discard(task)
+                    task.result()  # what ends one ends the settler: silence would be worse
+                while self._waiting and self._has_room():
                     batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-                    await self._write(batch)
-                self._working = False
-                self._rest()
+                    task = asyncio.create_task(self._write(batch), name="wakeful settler, batch")
+                    task.add_done_callback(lambda _: self._woken.set())
+                    self._writing.add(task)
+                if not self._writing:
+                    self._working = False
+                    self._rest()
         finally:
-            for task in self._aside:
+            tasks = [*self._writing, *self._aside]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._aside, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _has_room(self) -> bool:
+        return not self._writing or (len(self._writing) < SIDE_BY_SIDE and len(self._waiting) >= WORTH_IT)
 
     def _rest(self) -> None:
         if not self._working and not self._aside:

@@ -85,7 +85,8 @@ class GroupCommit(Generic[Item, Answer]):
     """One lane of writes.
 
     A call is written as a whole; or, where `apart` is given, item by item: then a call's items succeed and fail on
-    their own, and two that `apart` gives the same key never share a batch.
+    their own, and two that `apart` gives the same key never share a batch. `lanes`: how many batches are written at a
+    time; another is begun only if half of what a batch holds has come together.
     """
 
     def __init__(
@@ -95,13 +96,15 @@ class GroupCommit(Generic[Item, Answer]):
         room: Elbowroom,
         apart: Callable[[Item], Hashable] | None = None,
         limit: int = BATCH,
+        lanes: int = 1,
     ) -> None:
         self._write = write
         self._apart = apart
         self._room = room
         self._limit = limit
         self._waiting: deque[_Unit[Item, Answer]] = deque()
-        self._lane: asyncio.Task[None] | None = None
+        self._most_lanes = lanes
+        self._lanes: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -116,7 +119,7 @@ class GroupCommit(Generic[Item, Answer]):
     async def close(self) -> None:
         """Finish what was accepted."""
         self._closed = True
-        while tasks := [task for task in (self._lane, *self._aside) if task is not None and not task.done()]:
+        while tasks := [task for task in (*self._lanes, *self._aside) if not task.done()]:
             await asyncio.wait(tasks)
 
     async def _turn(self, items: Sequence[Item]) -> list[Answer]:
@@ -126,8 +129,9 @@ class GroupCommit(Generic[Item, Answer]):
         call: _Call[Answer] = _Call(len(parts))
         units = [_Unit(part, call) for part in parts]
         self._waiting.extend(units)
-        if self._lane is None or self._lane.done():
-            self._lane = asyncio.create_task(self._run())
+        self._lanes = [lane for lane in self._lanes if not lane.done()]
+        if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._limit // 2):
+            self._lanes.append(asyncio.create_task(self._run()))
         await call.done
         return [answer for unit in units for answer in unit.answers]
 

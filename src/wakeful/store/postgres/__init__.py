@@ -138,6 +138,7 @@ class PostgresStore:
         self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
+        self._settling_completed = GroupCommit(self._settle_completed, apart=_changed_id, room=room, lanes=2)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
 
     async def migrate(self) -> list[str]:
@@ -150,7 +151,7 @@ class PostgresStore:
             return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
-        for lane in (self._adding, self._settling, self._settling_slowly):
+        for lane in (self._adding, self._settling, self._settling_completed, self._settling_slowly):
             await lane.close()
         await self.budget.close()
         await self._hints.close()
@@ -206,24 +207,31 @@ class PostgresStore:
         return await self._claims.claim(slots, lease=lease, suspects=suspects, turns=turns)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
-        slow = [
+        lanes = [self._lane(change) for change in changes]
+        groups = {id(lane): lane for lane in lanes}
+        if len(groups) == 1:
+            return await lanes[0].put(changes)
+        answered = await asyncio.gather(
+            *(
+                lane.put([change for change, its in zip(changes, lanes, strict=True) if its is lane])
+                for lane in groups.values()
+            )
+        )
+        answers = {key: iter(some) for key, some in zip(groups, answered, strict=True)}
+        return [next(answers[id(lane)]) for lane in lanes]
+
+    def _lane(self, change: Change) -> GroupCommit[Change, Settled]:
+        """What brings more than its own rows takes a transaction; what is quickly said is written quickly."""
+        if (
             change.edited
             or change.row is not None
             or change.after.created_via == TASKS
             or change.cost > 0
             or change.seen is not None
-            for change in changes
-        ]
-        if not any(slow):
-            return await self._settling.put(changes)
-        if all(slow):
-            return await self._settling_slowly.put(changes)
-        plainly, slowly = await asyncio.gather(
-            self._settling.put([change for change, is_slow in zip(changes, slow, strict=True) if not is_slow]),
-            self._settling_slowly.put([change for change, is_slow in zip(changes, slow, strict=True) if is_slow]),
-        )
-        answers = {True: iter(slowly), False: iter(plainly)}
-        return [next(answers[is_slow]) for is_slow in slow]
+        ):
+            return self._settling_slowly
+        is_short = change.at_once and len(change.fires) == 1 and not change.events
+        return self._settling_completed if is_short else self._settling
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         ours = [claim for claim in claims if uuid_of(claim.id)]
@@ -434,6 +442,12 @@ class PostgresStore:
     async def _settle(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
         async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
             return await self._writes.settle(connection, items, now=self._moment(), alone=alone, again=again)
+
+        return await self._write_or_refuse(work, alone=alone)
+
+    async def _settle_completed(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
+        async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
+            return await self._writes.settle_completed(connection, items, now=self._moment(), alone=alone, again=again)
 
         return await self._write_or_refuse(work, alone=alone)
 

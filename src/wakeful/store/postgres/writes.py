@@ -18,6 +18,7 @@ from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.rows import (
     alarm_columns,
     alarm_of,
+    completed_columns,
     dispatch_columns,
     event_columns,
     fire_columns,
@@ -112,6 +113,18 @@ class Writes:
         settled, soon, _ = await self._settled(connection, changes, now=now, alone=alone, again=again)
         return settled, soon
 
+    async def settle_completed(
+        self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
+    ) -> tuple[list[Settled], bool]:
+        """First attempts that completed. One that the database does not take is written at length, cleaned."""
+        if alone:
+            return await self.settle(connection, changes, now=now, alone=alone, again=again)
+        ordered = sorted(changes, key=lambda change: change.after.id)
+        columns = completed_columns(ordered)
+        rows = await connection.fetch(self._sql["settle_completed"], now, lock_wait(alone), self._tick, *columns)
+        settled, soon, _ = await self._answered(connection, changes, rows, again=again)
+        return settled, soon
+
     async def _settled(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
     ) -> tuple[list[Settled], bool, Set[str]]:
@@ -130,6 +143,11 @@ class Writes:
             *fire_columns(ordered),
             *event_columns(event for _, event in events),
         )
+        return await self._answered(connection, changes, rows, again=again)
+
+    async def _answered(
+        self, connection: Connection, changes: Sequence[Change], rows: Sequence[Record], *, again: bool
+    ) -> tuple[list[Settled], bool, Set[str]]:
         soon = any(row["soon"] for row in rows)
         done = Settled("applied")
         applied = {str(row["id"]) for row in rows}

@@ -326,6 +326,58 @@ select id,
        soon
   from applied;
 
+-- name: settle_completed
+-- First attempts that completed (alarm/first_try.py): what `settle` would write of them, from a few columns. A one-shot
+-- stays at its moment, so it names none. Nothing is on record of such a fire unless a clock was set back.
+with moment as materialized (
+    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
+           set_config('lock_timeout', $2, true),
+           set_config('synchronous_commit', 'on', true)),
+applied as (
+    update {t}alarms as alarm
+       set next_fire_at = coalesce(change.next_fire_at, alarm.next_fire_at),
+           status = change.status,
+           failure_count = 0,
+           last_error = '',
+           claimed_at = null,
+           updated_at = change.ended,
+           last_fired_at = change.ended,
+           occurrence_at = coalesce(change.occurrence_at, alarm.occurrence_at),
+           claim = alarm.claim + 1,
+           unsettled = 0,
+           awaiting = null,
+           fire_count = alarm.fire_count + 1,
+           failed_in_a_row = 0
+      from moment
+     cross join unnest(
+        $4::uuid[], $5::integer[], $6::integer[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
+        $11::timestamptz[], $12::timestamptz[], $13::bigint[], $14::text[], $15::json[])
+        as change (id, held_claim, held_version, status, next_fire_at, occurrence_at, scheduled_for,
+                   started, ended, ms, result, log)
+     where alarm.id = change.id
+       and alarm.claim = change.held_claim
+       and alarm.version = change.held_version
+    returning alarm.id,
+              alarm.owner_did,
+              alarm.target,
+              coalesce(change.scheduled_for, alarm.occurrence_at) as scheduled_for,
+              change.started,
+              change.ended,
+              change.ms,
+              change.result,
+              change.log,
+              alarm.status = 'active' and alarm.next_fire_at <= moment.now + $3::interval as soon),
+put_fires as (
+    insert into {t}fires ({fire columns})
+    select id, scheduled_for, owner_did, target, 'completed', '', 1, 0, started, ended, null, ended, ms, result, '', log,
+           null, 1, ended
+      from applied
+        on conflict (alarm_id, scheduled_for) do update
+       set {fire columns but alarm_id, scheduled_for from excluded})
+select id,
+       soon
+  from applied;
+
 -- name: settle_edited
 -- The owner's own columns, just before `settle` writes the others: everything but whose it is, its
 -- key, and when it was created.

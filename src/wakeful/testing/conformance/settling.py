@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Fire, Policy, Row, skip_next
+from wakeful.alarm import Attempt, Completed, Failed, Fire, Policy, Row, Try, settle, skip_next
 from wakeful.moments import stamp
 from wakeful.store import FireQuery, Store
 from wakeful.testing.clock import ManualClock
@@ -39,6 +39,39 @@ class TestSettling:
         assert await store.get(leased.id) == settlement.after
         assert await store.fires(FireQuery(alarm_id=leased.id)) == list(settlement.fires)
         assert [event for _, event in await store.events()] == list(settlement.events)
+
+    @pytest.mark.parametrize("cron_expr", ["", "@hourly"])
+    @pytest.mark.parametrize("result", ["", "three grants"])
+    async def test_a_first_attempt_that_completed_is_written_as_it_was_decided(
+        self, store: Store, clock: ManualClock, cron_expr: str, result: str
+    ) -> None:
+        kind = "cron" if cron_expr else "once"
+        alarm = an_alarm(clock, kind=kind, cron_expr=cron_expr, fire_count=3, failed_in_a_row=2, last_error="HTTP 503")
+        await added(store, alarm)
+        leased = await one_claimed(store)
+        attempt = Try(clock.now(), clock.now() + timedelta(milliseconds=1500))
+        settlement = settle(leased, None, Completed(result), attempt)
+        assert settlement.at_once
+        assert await settled(store, settlement) == ["applied"]
+        assert await store.get(leased.id) == settlement.after
+        assert await store.fires(FireQuery(alarm_id=leased.id)) == list(settlement.fires)
+        assert await settled(store, settlement) == ["lost"]
+
+    async def test_first_attempts_and_others_in_one_call_each_get_their_own_answer(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await added(store, *(an_alarm(clock) for _ in range(6)))
+        now = clock.now()
+        held = await claimed(store)
+        plain = [settle(alarm, None, Completed("ok"), Try(now, now)) for alarm in held[:3]]
+        failed = [settle(alarm, None, Failed("no"), Try(now, now)) for alarm in held[3:]]
+        stale = replace(plain[1], version=plain[1].version + 1)
+        mixed = [plain[0], failed[0], stale, failed[1], plain[2], failed[2]]
+        assert await settled(store, *mixed) == ["applied", "applied", "edited", "applied", "applied", "applied"]
+        assert await stored(store, held[1]) == held[1]
+        for one in (*plain[::2], *failed):
+            assert await store.get(one.after.id) == one.after
+            assert await store.fires(FireQuery(alarm_id=one.after.id)) == list(one.fires)
 
     async def test_settling_nothing_is_fine(self, store: Store) -> None:
         assert await store.settle([]) == []
