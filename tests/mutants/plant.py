@@ -38,6 +38,7 @@ class Source(Struct, frozen=True):
 
 Fault = Sql | Source
 _SETTLING = ("settle", "settle_edited")
+_COMPLETED = ("settle_completed",)
 _CLAIMING = ("claim", "due", "suspect", "in_turn", "claim_in_turn")
 
 FAULTS: Final[dict[str, Fault]] = {
@@ -97,7 +98,7 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "sqlite: a lease from the future holds": Sql("sqlite", _CLAIMING, " or claimed_at > :now + :lease"),
     "sqlite: all suspects at once": Sql("sqlite", _CLAIMING, "and (unsettled = 0 or rowid = :suspect)"),
-    "sqlite: claim without the due check": Sql("sqlite", _CLAIMING, "and next_fire_at <= :now"),
+    "sqlite: claim without the due check": Sql("sqlite", ("due",), "and next_fire_at <= :due"),
     "sqlite: finished when it is claimed": Sql(
         "sqlite", ("claim",), "set claimed_at", "set status = 'fired', claimed_at"
     ),
@@ -118,7 +119,29 @@ FAULTS: Final[dict[str, Fault]] = {
     "postgres: all suspects at once": Sql(
         "postgres", _CLAIMING, "and (unsettled = 0 or id = (select id from suspect))"
     ),
-    "postgres: claim without the due check": Sql("postgres", _CLAIMING, "and next_fire_at <= (select now from moment)"),
+    "postgres: claim without the due check": Sql(
+        "postgres", ("claim", "claim_in_turn"), "and next_fire_at <= (select now from moment) + slot.early"
+    ),
+    "postgres: a first attempt settled without the claim check": Sql(
+        "postgres", _COMPLETED, "and alarm.claim = change.held_claim"
+    ),
+    "postgres: a first attempt settled without the version check": Sql(
+        "postgres", _COMPLETED, "and alarm.version = change.held_version"
+    ),
+    "what is claimed early is delivered early": Source(
+        "wakeful.dispatcher", "if alarm.next_fire_at > now:", "if False:"
+    ),
+    "a worker's own clock makes it early": Source(
+        "wakeful.dispatcher",
+        "            while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:\n",
+        "            if (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:\n",
+    ),
+    "an attempt nobody came back from is not the first": Source(
+        "wakeful.alarm.first_try", "if alarm.unsettled > 1 or alarm.failure_count", "if alarm.failure_count"
+    ),
+    "a run that was passed over is not on record": Source(
+        "wakeful.alarm.first_try", " or passed_over(alarm, started=attempt.started, now=ended):", ":"
+    ),
     "postgres: claim without skip locked": Sql("postgres", _CLAIMING, "for update skip locked", "for update"),
     "postgres: finished when it is claimed": Sql(
         "postgres", ("claim",), "set claimed_at", "set status = 'fired', claimed_at"
@@ -158,8 +181,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "what is in flight is sent again": Source(
         "wakeful.dispatcher",
         "        if (held := self._flights.holding(alarm)) is not None:\n"
-        "            self._adopt(held, alarm)\n            return\n        self._flights.take_off(flight)\n        try",
-        "        self._flights.take_off(flight)\n        try",
+        "            self._adopt(held, alarm)\n            return\n"
+        "        self._flights.take_off(flight)\n        if alarm",
+        "        self._flights.take_off(flight)\n        if alarm",
     ),
     "a call is aborted when its alarm is changed": Source(
         "wakeful.dispatcher.upkeep",

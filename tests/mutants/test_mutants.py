@@ -25,6 +25,8 @@ LEASED = CONFORMANCE + "TestLeases::test_a_leased_alarm_is_left_alone_until_its_
 EARLY = CONFORMANCE + "TestClaiming::test_nothing_fires_early[{}]"
 ONE_BY_ONE = CONFORMANCE + ("TestSuspects::test_one_of_them_is_claimed_at_a_time_and_none_where_none_is_wanted[{}]")
 AHEAD = CONFORMANCE + "TestSuspects::test_a_lease_from_a_clock_that_was_set_back_is_none[{}]"
+FIRST = CONFORMANCE + "TestSettling::test_a_first_attempt_{}_is_not_written[{}]"
+IN_TIME = "tests/dispatcher/test_early.py::"
 STOPPING = "tests/dispatcher/test_stopping.py::"
 LAW = "tests/dispatcher/test_zone_planning.py::"
 STANDING = "tests/seeds/test_standing.py::"
@@ -103,6 +105,20 @@ CAUGHT_BY: dict[str, list[str]] = {
     "postgres: settle without the version check": [MOVED.format("postgres")],
     "postgres: claim without the lease check": [LEASED.format("postgres")],
     "postgres: claim without the due check": [EARLY.format("postgres")],
+    "postgres: a first attempt settled without the claim check": [FIRST.format("settled_twice", "postgres")],
+    "postgres: a first attempt settled without the version check": [FIRST.format("edited_meanwhile", "postgres")],
+    "what is claimed early is delivered early": [
+        IN_TIME + "test_it_is_claimed_before_it_is_due_and_delivered_when_it_is[sqlite]"
+    ],
+    "a worker's own clock makes it early": [
+        IN_TIME + "test_a_clock_set_back_in_that_moment_makes_nothing_early[sqlite]"
+    ],
+    "an attempt nobody came back from is not the first": [
+        "tests/alarm/test_settle.py::test_an_attempt_nobody_came_back_from_counts_and_is_on_record"
+    ],
+    "a run that was passed over is not on record": [
+        "tests/alarm/test_first_try.py::test_what_was_passed_over_meanwhile_is_on_record"
+    ],
     "postgres: claim without skip locked": [
         "tests/store/test_postgres.py::test_a_row_locked_by_someone_else_is_not_waited_for_by_a_claim"
     ],

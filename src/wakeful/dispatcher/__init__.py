@@ -53,7 +53,7 @@ from wakeful.dispatcher.zone_planning import ZonePlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.moments import unix_ms
-from wakeful.store import Claimed, Store, Worker
+from wakeful.store import NOT_EARLY, Claimed, Store, Worker
 
 __all__ = ["Dispatcher", "DispatcherHealth", "ServedTarget"]
 
@@ -61,6 +61,7 @@ log = logging.getLogger("wakeful.dispatcher")
 
 LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: it is back for longer than that
 SHORTEST_PAUSE: Final = 0.001
+LEAD: Final = timedelta(milliseconds=20)  # before an alarm is due it is claimed, with what is due soon after it
 ROOM_WITHIN: Final = 0.02  # seconds that a claim waits for room for many: other targets wait no longer than that for it
 _MS: Final = timedelta(milliseconds=1)
 
@@ -88,6 +89,8 @@ class Dispatcher:
         self.on_busy: Callable[[bool], None] | None = None  # told when deliveries begin, and when all is quiet again
         self._looked = 0.0  # when the loop last got through, by the stopwatch
         self._napping = False
+        # A clock that is moved by hand stands still at each moment: there is nothing to be early for.
+        self._lead = timedelta(0) if isinstance(self._clock, SteppedClock) else LEAD
         self._awake_at = 0.0  # when the loop is to go on, by the clock that nobody sets
         self._room_by = 0.0  # until when a claim waits to be a large one, by the same clock
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
@@ -226,7 +229,7 @@ class Dispatcher:
         if self._flights.making_room and (rest := self._room_by - self._clock.monotonic()) > 0:
             return rest  # or until something is written
         slots = self._flights.slots(self._now())
-        claimed = await self._claim(slots) if slots else []
+        claimed = await self._claim(slots, self._flights.early(slots) if self._lead else NOT_EARLY) if slots else []
         self._room_by = self._clock.monotonic() + ROOM_WITHIN
         self._flights.fed(slots, Counter(alarm.target for alarm in claimed))
         if any(target in self._flights.hungry for target in self._flights.slots(self._now())):
@@ -238,7 +241,7 @@ class Dispatcher:
         if open_targets := self._flights.open_targets(now):
             due = await self._store.next_due(open_targets)
             if due is not None:
-                moments.append(due)
+                moments.append(due - self._lead)
         # Nothing could be taken though something is due (another worker is at it just now): do not spin.
         least = 0.0 if claimed else SHORTEST_PAUSE
         return max(least, self._store_clock.until(min(moments)))
@@ -257,7 +260,9 @@ class Dispatcher:
 
     # One alarm
 
-    async def _claim(self, slots: Mapping[str, int] | None = None) -> list[Alarm]:
+    async def _claim(
+        self, slots: Mapping[str, int] | None = None, early: Mapping[str, timedelta] = NOT_EARLY
+    ) -> list[Alarm]:
         await self._report_key.look()
         if slots is None:
             slots = self._flights.slots(self._now())
@@ -267,7 +272,9 @@ class Dispatcher:
         taken = self._clock.monotonic()
         self._store_clock.ask()
         turns = self._turns.wanted(slots, probes=self._flights.on_probe())
-        claimed = await self._store.claim(slots, lease=self._settings.lease, suspects=suspects, turns=turns)
+        claimed = await self._store.claim(
+            slots, lease=self._settings.lease, suspects=suspects, turns=turns, early=early
+        )
         self._turns.claimed(slots, claimed)
         self._store_clock.heard(claimed.now)
         self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms], ahead=claimed.ahead)
@@ -294,6 +301,25 @@ class Dispatcher:
             self._adopt(held, alarm)
             return
         self._flights.take_off(flight)
+        if alarm.next_fire_at > now:
+            flight.task = self._event_loop.create_task(self._deliver_in_time(flight))
+        elif self._is_to_be_delivered(flight, now):
+            flight.task = self._event_loop.create_task(self._deliver(flight))
+
+    async def _deliver_in_time(self, flight: Flight) -> None:
+        """Deliver an alarm that was claimed a moment before it is due, then: never early."""
+        try:
+            while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:
+                await self._clock.sleep(rest)
+        except asyncio.CancelledError:
+            self._hand_back(flight)  # the process is stopping
+            return
+        if self._is_to_be_delivered(flight, self._now()):
+            await self._deliver(flight)
+
+    def _is_to_be_delivered(self, flight: Flight, now: datetime) -> bool:
+        """Whether it is; else what follows instead goes to be written."""
+        alarm = flight.alarm
         try:
             refused = self._flights.served[alarm.target].users.refusal(alarm)
             flight.change = begin(alarm, flight.fire, now=now, refused=refused) or self._held(flight)
@@ -301,10 +327,10 @@ class Dispatcher:
             flight.change = self._set_aside(flight, "it cannot be planned", error)
         if flight.change is not None:
             self._came_back(flight)
-        else:
-            if alarm.is_suspect:
-                self._suspects.tries(flight)
-            flight.task = self._event_loop.create_task(self._deliver(flight))
+            return False
+        if alarm.is_suspect:
+            self._suspects.tries(flight)
+        return True
 
     def _held(self, flight: Flight) -> Change | None:
         """Put an alarm back while its target answers its owner with errors, so that nobody waits behind it."""
@@ -418,8 +444,9 @@ class Dispatcher:
         """Hand it on to be written, and look for the next: both then go into one transaction where they can."""
         flight.task = None
         self._settler.add(flight)
+        if self._flights.is_awaited(flight.alarm.target):
+            self._woken.set()
         self._flights.come_back(flight)
-        self._woken.set()
 
     def _set_aside(self, flight: Flight, what: str, error: Exception) -> Change:
         observability.broke(what, flight.alarm, error)
@@ -452,8 +479,9 @@ class Dispatcher:
         self._came_back(flight)
 
     def _landed(self, flight: Flight) -> None:
+        if self._flights.is_awaited(flight.alarm.target):
+            self._woken.set()
         self._flights.land(flight)
-        self._woken.set()
 
     # The end
 

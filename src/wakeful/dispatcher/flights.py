@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from wakeful.dispatcher.holds import Holds
 from wakeful.targets import Target
 
 RESERVED: Final = 4
+EARLY: Final = timedelta(milliseconds=40)
 FIRST_REACH: Final = 100  # alarms that a claim asks for at first; twice as many after each that brought all of them
 
 
@@ -126,6 +127,10 @@ class Flights:
                 shared[name] = most
         return shared
 
+    def early(self, slots: Mapping[str, int]) -> dict[str, timedelta]:
+        """How long before they are due alarms are claimed: not at all where more is due than was claimed."""
+        return {name: EARLY for name in slots if name not in self.hungry}
+
     def fed(self, slots: Mapping[str, int], claimed: Counter[str]) -> None:
         """Remember who took all it was offered: there may be more where that came from."""
         for name, offered in slots.items():
@@ -157,6 +162,10 @@ class Flights:
         free = max(0, min(places - flying, 2 * places - self._unsettled[name]))
         breaker = self.breakers.get(name)
         return free if breaker is None else breaker.room(free, flying, now=now)
+
+    def is_awaited(self, target: str) -> bool:
+        """Whether something that is due may wait for a place: else nobody needs to know that one is free."""
+        return target in self.hungry or self._crowded
 
     @property
     def making_room(self) -> bool:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, note, quarantine, release, settle
 from wakeful.alarm.checks import with_look
-from wakeful.clock import Clock, stopwatch
+from wakeful.clock import Clock, SystemClock, stopwatch
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.observability import DeliveryMetrics
@@ -28,6 +28,7 @@ log = logging.getLogger("wakeful.dispatcher")
 
 BATCH: Final = 500
 SIDE_BY_SIDE: Final = 2
+LINGER: Final = 0.005  # seconds that a few wait for more, where others were written a moment ago: not a lone one
 WORTH_IT: Final = 250  # flights that are written beside others, instead of after them together with more
 ENOUGH: Final = 3  # times that the store settled, but not this one, before it is set aside
 _LAST_RESORT: Final = 2
@@ -51,6 +52,7 @@ class Settler:
         self._idle.set()
         self._writing: set[asyncio.Task[None]] = set()  # one for each batch
         self._aside: set[asyncio.Task[None]] = set()  # one for each flight that the store does not take
+        self._wrote = 0.0  # when something was last settled, by the stopwatch
         self._working = False
         self._moved = 0.0  # when something was last settled, or first waited to be, by the stopwatch
 
@@ -81,6 +83,8 @@ class Settler:
                 for task in [task for task in self._writing if task.done()]:
                     self._writing.discard(task)
                     task.result()  # what ends one ends the settler: silence would be worse
+                if self._waiting and self._is_in_a_stream():
+                    await SystemClock().sleep(LINGER)
                 while self._waiting and self._has_room():
                     batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
                     task = asyncio.create_task(self._write(batch), name="wakeful settler, batch")
@@ -94,6 +98,10 @@ class Settler:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_in_a_stream(self) -> bool:
+        """Whether more is likely to come back at once: a write of a few costs nearly as much as one of many."""
+        return not self._writing and len(self._waiting) < WORTH_IT and stopwatch() - self._wrote < 4 * LINGER
 
     def _has_room(self) -> bool:
         return not self._writing or (len(self._writing) < SIDE_BY_SIDE and len(self._waiting) >= WORTH_IT)
@@ -133,7 +141,7 @@ class Settler:
             self._metrics.store_failed()
             log.warning("cannot settle %d fires yet, trying again: %s", len(batch), error)
             return error
-        self._moved = stopwatch()
+        self._moved = self._wrote = stopwatch()
         self._metrics.settled(self._moved - asked)
         self._teller.settled(
             [flight for flight, answer in zip(batch, answers, strict=True) if answer.what == "applied"]

@@ -64,6 +64,7 @@ class Turn(Struct, frozen=True):
 
 
 NO_TURNS: Final[Mapping[str, Turn]] = {}
+NOT_EARLY: Final[Mapping[str, timedelta]] = {}
 
 
 class Claimed(Struct, frozen=True):
@@ -266,6 +267,7 @@ class Store(Protocol):
         lease: timedelta,
         suspects: bool = True,
         turns: Mapping[str, Turn] = NO_TURNS,
+        early: Mapping[str, timedelta] = NOT_EARLY,
     ) -> Claimed:
         """Lease due alarms, at most `slots[target]` per target: raises `claim`, sets `claimed_at` and `unsettled`.
 
@@ -282,6 +284,9 @@ class Store(Protocol):
         to its owners in turn: those with something active there, in the order of their names from behind `after` on,
         until `share` of them had something to claim, OWNERS_A_CLAIM were looked at, or there are no more. Each gives
         its oldest, then each its second, up to `each`. What they leave of the share is claimed as the rest is.
+
+        `early`: how long before they are due alarms of a target are claimed too; no suspects, and nobody's turn. The
+        caller waits until they are.
 
         A call that fails may have leased alarms, unheard: the next one of the same store brings them too.
         """

@@ -23,6 +23,7 @@ from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
     NO_TURNS,
+    NOT_EARLY,
     Added,
     AlarmQuery,
     Claim,
@@ -202,9 +203,10 @@ class PostgresStore:
         lease: timedelta,
         suspects: bool = True,
         turns: Mapping[str, Turn] = NO_TURNS,
+        early: Mapping[str, timedelta] = NOT_EARLY,
     ) -> Claimed:
         self._hints.listen()
-        return await self._claims.claim(slots, lease=lease, suspects=suspects, turns=turns)
+        return await self._claims.claim(slots, lease=lease, suspects=suspects, turns=turns, early=early)
 
     async def settle(self, changes: Sequence[Change]) -> list[Settled]:
         lanes = [self._lane(change) for change in changes]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _REMEMBERED: Final = 60.0  # seconds: a server that was frozen may yet do what it was asked
 _NO_TURN: Final = Turn(0)
+_NO_TIME: Final = timedelta(0)
 
 
 class _Note(Struct, frozen=True):
@@ -56,9 +57,16 @@ class Claims:
         self._unheard: list[_Note] = []
 
     async def claim(
-        self, slots: Mapping[str, int], *, lease: timedelta, suspects: bool, turns: Mapping[str, Turn]
+        self,
+        slots: Mapping[str, int],
+        *,
+        lease: timedelta,
+        suspects: bool,
+        turns: Mapping[str, Turn],
+        early: Mapping[str, timedelta],
     ) -> Claimed:
         free = {target: count for target, count in slots.items() if count > 0}
+        ahead = [early.get(target, _NO_TIME) for target in free]
         note = _Note(self._claimer, uuid4(), stopwatch())
         self._unheard = [one for one in self._unheard if note.asked - one.asked < _REMEMBERED]
 
@@ -66,7 +74,7 @@ class Claims:
             asked = [*self._unheard, note] if again else self._unheard
             if asked and (back := await self._taken_back(connection, asked)) is not None:
                 return back
-            values = (self._moment(), lease, list(free), list(free.values()), suspects, note.claimer, note.token)
+            values = (self._moment(), lease, list(free), list(free.values()), suspects, note.claimer, note.token, ahead)
             if not turns:
                 return _answer(await connection.fetch(self._sql["claim"], *values))
             theirs = [turns.get(target, _NO_TURN) for target in free]

@@ -52,7 +52,16 @@ _SETTINGS: Final = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
-_ARRAYS: Final = ("bigint", "boolean", "integer", "json", "text", "timestamptz", "uuid")  # of these we send arrays
+_ARRAYS: Final = (
+    "bigint",
+    "boolean",
+    "integer",
+    "interval",
+    "json",
+    "text",
+    "timestamptz",
+    "uuid",
+)  # of these we send arrays
 # Cardinality, data, constraints, checks of a view, limits (such as a value too long for its index), somebody's trigger.
 _CONTENT: Final = {"21", "22", "23", "44", "54", "P0"}
 _BUSY: Final = {"55P03", "40P01", "40001", "57014"}  # lock timeout, deadlock, serialization, cancelled

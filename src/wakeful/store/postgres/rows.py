@@ -145,7 +145,7 @@ def completed_columns(changes: Iterable[Change]) -> Columns:
 
 def _completed_values(change: Change, after: Alarm, fire: Fire) -> tuple[Any, ...]:
     held = (after.id, change.claim, change.version, after.status)
-    moments = (None, None, None)
+    moments: tuple[datetime | None, ...] = (None, None, None)
     if after.kind == "cron":
         moments = (after.next_fire_at, after.occurrence_at, fire.scheduled_for)
     log = _json.encode(fire.log).decode()

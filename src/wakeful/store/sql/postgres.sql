@@ -68,8 +68,9 @@ with moment as materialized (
            set_config('synchronous_commit', 'off', true)),
 slot as materialized (
     select target,
-           free
-      from unnest($3::text[], $4::integer[]) as slot (target, free)),
+           free,
+           early
+      from unnest($3::text[], $4::integer[], $8::interval[]) as slot (target, free, early)),
 suspect as materialized (
     select due.id,
            due.claimed_at > (select now from moment) as is_ahead
@@ -103,7 +104,7 @@ leased as (
               from {t}alarms
              where status = 'active'
                and target = slot.target
-               and next_fire_at <= (select now from moment)
+               and next_fire_at <= (select now from moment) + slot.early
                and {unleased}
                and (unsettled = 0 or id = (select id from suspect))
              order by next_fire_at
@@ -120,7 +121,7 @@ select moment.now,
 
 -- name: claim_in_turn
 -- As `claim`, where some targets' owners are taken in turn. `walk`: such a target's owners one after the other, from
--- behind `after` on, until as many have something due as there are places (`share`) or enough were looked at ($11), each
+-- behind `after` on, until as many have something due as there are places (`share`) or enough were looked at ($12), each
 -- with its oldest. `stood`: the last one looked at, nobody where the walk has come to the end. `in_front`: the suspect,
 -- and the oldest of each owner, then the second oldest of each, and so on; the rest is claimed in the order it is due.
 with recursive moment as materialized (
@@ -128,8 +129,8 @@ with recursive moment as materialized (
            set_config('synchronous_commit', 'off', true)),
 slot as materialized (
     select *
-      from unnest($3::text[], $4::integer[], $8::integer[], $9::integer[], $10::text[])
-        as slot (target, free, share, each, after)),
+      from unnest($3::text[], $4::integer[], $8::interval[], $9::integer[], $10::integer[], $11::text[])
+        as slot (target, free, early, share, each, after)),
 suspect as materialized (
     select due.id,
            slot.target,
@@ -188,7 +189,7 @@ walk (target, share, each, step, owner, due, served) as (
            and owner_did > walk.owner
          order by owner_did
          limit 1) as next
-     where walk.step < $11::integer
+     where walk.step < $12::integer
        and walk.served + (cardinality(walk.due) > 0)::integer < walk.share),
 stood as materialized (
     select last.target,
@@ -253,7 +254,7 @@ leased as (
               from {t}alarms
              where status = 'active'
                and target = slot.target
-               and next_fire_at <= (select now from moment)
+               and next_fire_at <= (select now from moment) + slot.early
                and {unleased}
                and unsettled = 0
                and id <> all(array(select id from in_front))

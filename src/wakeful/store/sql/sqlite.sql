@@ -60,7 +60,7 @@ select json_group_array(rowid)
       from {t}alarms indexed by {p}alarms_due_idx
      where status = 'active'
        and target = :target
-       and next_fire_at <= :now
+       and next_fire_at <= :due
        and {unleased}
        and (unsettled = 0 or rowid = :suspect)
      order by next_fire_at

@@ -25,6 +25,7 @@ from wakeful.store import (
     AHEAD,
     BACKLOG_LIMIT,
     NO_TURNS,
+    NOT_EARLY,
     Added,
     AlarmQuery,
     Claim,
@@ -82,6 +83,7 @@ from wakeful.store.sqlite.zones import SqliteZones
 
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
+_NO_TIME: Final = timedelta(0)
 _LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
 _WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", "wake_message", "idempotency_key"))
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
@@ -180,6 +182,7 @@ class SqliteStore(SqliteTokens):
         lease: timedelta,
         suspects: bool = True,
         turns: Mapping[str, Turn] = NO_TURNS,
+        early: Mapping[str, timedelta] = NOT_EARLY,
     ) -> Claimed:
         free = {target: count for target, count in slots.items() if count > 0}
 
@@ -187,7 +190,8 @@ class SqliteStore(SqliteTokens):
             now = unix_ms(self._clock.now())
             times = {"now": now, "lease": length_ms(lease)}
             suspect, ahead = writes.suspect(db, self._sql, free, times) if suspects else (None, False)
-            return *writes.claim(db, self._sql, free, times | {"suspect": suspect}, turns), ahead, now
+            due = {target: now + length_ms(early.get(target, _NO_TIME)) for target in free}
+            return *writes.claim(db, self._sql, free, times | {"suspect": suspect}, turns, due), ahead, now
 
         # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
         text, stood, ahead, now = await self._writer.submit(work, lax=True)

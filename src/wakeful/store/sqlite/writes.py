@@ -98,13 +98,17 @@ def claim(
     slots: Mapping[str, int],
     times: Mapping[str, int | None],
     turns: Mapping[str, Turn],
+    until: Mapping[str, int],
 ) -> tuple[str, dict[str, str]]:
-    """The alarms that are now leased, as one JSON text; and where the walk along each target's owners stood."""
+    """The alarms that are now leased, as one JSON text; and where the walk along each target's owners stood.
+
+    `until`: per target, what counts as due.
+    """
     stood: dict[str, str] = {}
     due = []
     for target, free in slots.items():
         values = {"target": target, "slots": free, **times}
-        text = db.execute(sql["due"], values).get
+        text = db.execute(sql["due"], values | {"due": until[target]}).get
         if target in turns:
             first, stood[target] = _in_turn(db, sql, turns[target], values)
             text = _in_front(first, text, free, times["suspect"])

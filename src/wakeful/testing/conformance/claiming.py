@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.store import Claim, Store
+from wakeful.store import Claim, Store, Turn
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
     DESK,
@@ -49,6 +49,25 @@ class TestClaiming:
         assert await claimed(store) == []
         await clock.advance(timedelta(microseconds=1))
         assert len(await claimed(store)) == 1
+
+    @pytest.mark.parametrize("turns", [{}, {DESK: Turn(2), "else": Turn(2)}])
+    async def test_what_is_due_soon_is_claimed_early_where_that_is_asked_for(
+        self, store: Store, clock: ManualClock, turns: dict[str, Turn]
+    ) -> None:
+        await added(store, *(an_alarm(clock, due=due, target=at) for at in (DESK, "else") for due in (0.04, 0.041)))
+        early = {DESK: timedelta(milliseconds=40), "unknown": LEASE}
+        answer = await store.claim({DESK: 9, "else": 9}, lease=LEASE, turns=turns, early=early)
+        assert [(alarm.target, alarm.next_fire_at - clock.now()) for alarm in answer.alarms] == [(DESK, early[DESK])]
+        assert (answer.now, answer.alarms[0].claimed_at) == (clock.now(), clock.now())
+        await clock.advance(1)
+        assert len((await store.claim({DESK: 9, "else": 9}, lease=LEASE)).alarms) == 3
+
+    async def test_a_suspect_is_not_claimed_early(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock, due=1, unsettled=1))
+        early = {DESK: timedelta(seconds=5)}
+        assert (await store.claim({DESK: 9}, lease=LEASE, early=early)).alarms == []
+        await clock.advance(1)
+        assert len((await store.claim({DESK: 9}, lease=LEASE, early=early)).alarms) == 1
 
     async def test_the_oldest_come_first(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock, due=due) for due in (3, 1, 5, 2, 4)]

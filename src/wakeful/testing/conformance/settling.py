@@ -57,6 +57,24 @@ class TestSettling:
         assert await store.fires(FireQuery(alarm_id=leased.id)) == list(settlement.fires)
         assert await settled(store, settlement) == ["lost"]
 
+    async def test_a_first_attempt_settled_twice_is_not_written(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock, kind="cron", cron_expr="@hourly"))
+        first = settle(await one_claimed(store), None, Completed("ok"), Try(clock.now(), clock.now()))
+        assert await settled(store, first) == ["applied"]
+        assert await settled(store, replace(first, fires=(replace(first.fires[0], result="again"),))) == ["lost"]
+        assert await stored(store, first.after) == first.after
+        assert await store.fires(FireQuery(alarm_id=first.after.id)) == list(first.fires)
+
+    async def test_a_first_attempt_edited_meanwhile_is_not_written(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        leased = await one_claimed(store)
+        edited = replace(change(leased), after=replace(leased, version=leased.version + 1, label="new"), edited=True)
+        assert await settled(store, edited) == ["applied"]
+        late = settle(leased, None, Completed("ok"), Try(clock.now(), clock.now()))
+        assert await settled(store, late) == ["edited"]
+        assert await stored(store, leased) == edited.after
+        assert await store.fires(FireQuery(alarm_id=leased.id)) == []
+
     async def test_first_attempts_and_others_in_one_call_each_get_their_own_answer(
         self, store: Store, clock: ManualClock
     ) -> None:
