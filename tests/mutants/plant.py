@@ -122,6 +122,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "postgres: claim without the due check": Sql(
         "postgres", ("claim", "claim_in_turn"), "and next_fire_at <= (select now from moment) + slot.early"
     ),
+    "sqlite: a first attempt settled without the claim check": Sql(
+        "sqlite", _COMPLETED, "and alarm.claim = change.held_claim"
+    ),
+    "sqlite: a first attempt settled without the version check": Sql(
+        "sqlite", _COMPLETED, "and alarm.version = change.held_version"
+    ),
     "postgres: a first attempt settled without the claim check": Sql(
         "postgres", _COMPLETED, "and alarm.claim = change.held_claim"
     ),

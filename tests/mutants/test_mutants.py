@@ -105,6 +105,8 @@ CAUGHT_BY: dict[str, list[str]] = {
     "postgres: settle without the version check": [MOVED.format("postgres")],
     "postgres: claim without the lease check": [LEASED.format("postgres")],
     "postgres: claim without the due check": [EARLY.format("postgres")],
+    "sqlite: a first attempt settled without the claim check": [FIRST.format("settled_twice", "sqlite")],
+    "sqlite: a first attempt settled without the version check": [FIRST.format("edited_meanwhile", "sqlite")],
     "postgres: a first attempt settled without the claim check": [FIRST.format("settled_twice", "postgres")],
     "postgres: a first attempt settled without the version check": [FIRST.format("edited_meanwhile", "postgres")],
     "what is claimed early is delivered early": [
@@ -114,7 +116,7 @@ CAUGHT_BY: dict[str, list[str]] = {
         IN_TIME + "test_a_clock_set_back_in_that_moment_makes_nothing_early[sqlite]"
     ],
     "an attempt nobody came back from is not the first": [
-        "tests/alarm/test_settle.py::test_an_attempt_nobody_came_back_from_counts_and_is_on_record"
+        "tests/alarm/test_first_try.py::test_what_has_more_to_it_is_decided_at_length[more0]"
     ],
     "a run that was passed over is not on record": [
         "tests/alarm/test_first_try.py::test_what_was_passed_over_meanwhile_is_on_record"

@@ -6,7 +6,7 @@ Where it brings all it could, there may be more: half of the next one goes to th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -42,9 +42,9 @@ class Turns:
 
     def claimed(self, slots: Mapping[str, int], answer: Claimed) -> None:
         """A claim of so many slots brought this."""
-        owners: dict[str, Counter[str]] = {target: Counter() for target in slots}
+        owners: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for alarm in answer.alarms:
-            owners.setdefault(alarm.target, Counter())[alarm.owner_did] += 1
+            owners[alarm.target][alarm.owner_did] += 1
         for target, offered in slots.items():
             _put(target, self._behind, owners[target].total() >= offered)
             self._passed[target] += 1

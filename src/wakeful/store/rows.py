@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
-from wakeful.moments import EPOCH, MS
+from wakeful.moments import EPOCH, MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, places
 
@@ -110,6 +110,13 @@ def from_change(change: Change) -> list[Any]:
         if (moment := values[at]) is not None:
             values[at] = (moment - EPOCH) // MS
     return values
+
+
+def from_completed(change: Change) -> list[Any]:
+    """The parameters of `settle_completed`. A one-shot stays at its moment."""
+    after = change.after
+    moments = [unix_ms(after.next_fire_at), unix_ms(after.occurrence_at)] if after.kind == "cron" else [None, None]
+    return [after.id, change.claim, change.version, after.status, *moments, unix_ms(after.updated_at)]
 
 
 def to_fire(row: Row) -> Fire:

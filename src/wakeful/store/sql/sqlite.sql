@@ -146,6 +146,28 @@ update {t}alarms as alarm
    and alarm.claim = change.held_claim
    and alarm.version = change.held_version;
 
+-- name: settle_completed
+-- First attempts that completed (alarm/first_try.py): what `settle` would write of them, from a few columns.
+with change (id, held_claim, held_version, status, next_fire_at, occurrence_at, ended) as (values {rows})
+update {t}alarms as alarm
+   set next_fire_at = coalesce(change.next_fire_at, alarm.next_fire_at),
+       status = change.status,
+       failure_count = 0,
+       last_error = '',
+       claimed_at = null,
+       updated_at = change.ended,
+       last_fired_at = change.ended,
+       occurrence_at = coalesce(change.occurrence_at, alarm.occurrence_at),
+       claim = alarm.claim + 1,
+       unsettled = 0,
+       awaiting = null,
+       fire_count = alarm.fire_count + 1,
+       failed_in_a_row = 0
+  from change
+ where alarm.id = change.id
+   and alarm.claim = change.held_claim
+   and alarm.version = change.held_version;
+
 -- name: settle_edited
 -- Everything but whose it is, its key, and when it was created.
 with change (held_claim, held_version, {alarm columns}) as (values {rows})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import apsw
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Change
 from wakeful.alarm import Row as TableRow
 from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
-from wakeful.store.rows import Row, from_change, from_event, from_fire
+from wakeful.store.rows import Row, from_change, from_completed, from_event, from_fire
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
 _PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
@@ -136,12 +136,15 @@ def _in_front(first: list[int], due: str, free: int, suspect: int | None) -> str
     return str(list(dict.fromkeys(order))[:free])
 
 
+Statement = Literal["settle", "settle_edited", "settle_completed"]
+
+
 class Written(Struct, frozen=True):
     """A change as the rows it writes."""
 
     id: str
     claim: int
-    edited: bool
+    statement: Statement
     alarm: list[Any]
     fires: list[list[Any]]
     events: list[list[Any]]
@@ -149,11 +152,13 @@ class Written(Struct, frozen=True):
 
 
 def written(change: Change) -> Written:
+    statement: Statement = "settle_edited" if change.edited else "settle"
+    is_short = change.at_once and not change.edited
     return Written(
         change.after.id,
         change.claim,
-        change.edited,
-        from_change(change),
+        "settle_completed" if is_short else statement,
+        from_completed(change) if is_short else from_change(change),
         [from_fire(fire) for fire in change.fires],
         [from_event(event) for event in change.events],
         change.row,
@@ -183,9 +188,10 @@ def _settle_alone(db: apsw.Connection, sql: Sql, change: Written, stamp: str) ->
 
 
 def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written], stamp: str) -> list[Settled]:
-    plain = [change.alarm for change in changes if not change.edited]
-    edited = [change.alarm for change in changes if change.edited]
-    held = write_rows(db, sql["settle"], plain) + write_rows(db, sql["settle_edited"], edited)
+    statements: dict[Statement, list[list[Any]]] = {}
+    for change in changes:
+        statements.setdefault(change.statement, []).append(change.alarm)
+    held = sum(write_rows(db, sql[statement], rows) for statement, rows in statements.items())
     if held < len(changes):
         if len(changes) > 1:
             raise NotAllOurs
