@@ -1,4 +1,4 @@
-"""Huey on SQLite (WAL, fsync): its consumer with one thread in this process."""
+"""Huey on SQLite (WAL, fsync): its consumer in this process, four threads, which was its best."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Peer:
             self.huey.add_schedule(self.noop.s(number, eta=past + timedelta(milliseconds=number)))
         self.huey.storage.conn.execute("pragma wal_checkpoint(truncate)")
         consumer = Consumer(
-            self.huey, workers=1, periodic=False, initial_delay=0.001, max_delay=0.05, scheduler_interval=1
+            self.huey, workers=4, periodic=False, initial_delay=0.001, max_delay=0.05, scheduler_interval=1
         )
         started = time.perf_counter()
         consumer.start()
