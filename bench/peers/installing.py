@@ -55,7 +55,7 @@ def _run(command: list[str], place: Path) -> None:
 
 
 def _from_pip(peer: Contestant, place: Path) -> list[list[str]]:
-    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries", "1"]
+    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile", "--retries", "1"]
     return [[sys.executable, "-m", "venv", str(place)], [*pip, "--require-hashes", "-r", str(pins(peer))]]
 
 

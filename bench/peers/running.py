@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,20 @@ class Failed(Exception):
 
 def installed_peers(peers: tuple[Contestant, ...], say: Say) -> tuple[dict[str, Path], dict[str, str]]:
     """The environment of each peer; and of those that cannot be had, why."""
-    there: dict[str, Path] = {}
-    missing: dict[str, str] = {}
-    for peer in peers:
-        try:
-            there[peer.name] = installed(peer)
-        except NotInstalled as error:
-            missing[peer.name] = f"not installed: {error}"
-            say(f"{peer.name}: {missing[peer.name]}")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # most of it is waiting for what is fetched
+        found = dict(zip(peers, pool.map(_installed, peers), strict=True))
+    there = {peer.name: place for peer, place in found.items() if isinstance(place, Path)}
+    missing = {peer.name: f"not installed: {why}" for peer, why in found.items() if isinstance(why, NotInstalled)}
+    for name, why in missing.items():
+        say(f"{name}: {why}")
     return there, missing
+
+
+def _installed(peer: Contestant) -> Path | NotInstalled:
+    try:
+        return installed(peer)
+    except NotInstalled as error:
+        return error
 
 
 def run_all(
@@ -44,19 +50,27 @@ def run_all(
     """What was found, and what failed: a driver that fails is a finding too, and the others go on."""
     runs: list[Run] = []
     failures: list[str] = []
+    for number, measure, contestant in _turns(measures, rounds):
+        where = f"round {number}, {measure.name}, {measure.store}, {contestant.name}"
+        try:
+            answer = run_one(measure, contestant, places, environments.get(contestant.name))
+        except Failed as error:
+            failures.append(f"{where}: {error}")
+            say(failures[-1])
+        except (KeyboardInterrupt, SystemExit):  # what was found so far is not lost
+            failures.append(f"stopped at {where}")
+            break
+        else:
+            runs.append(Run(number, measure.name, measure.store, contestant.name, answer))
+            say(f"{where}: {short(answer[measure.figures[0]])}")
+    return runs, failures
+
+
+def _turns(measures: list[Measure], rounds: int) -> Iterator[tuple[int, Measure, Contestant]]:
     for number in range(1, rounds + 1):
         for measure in measures:
             for contestant in measure.who:
-                where = f"round {number}, {measure.name}, {measure.store}, {contestant.name}"
-                try:
-                    answer = run_one(measure, contestant, places, environments.get(contestant.name))
-                except Failed as error:
-                    failures.append(f"{where}: {error}")
-                    say(failures[-1])
-                    continue
-                runs.append(Run(number, measure.name, measure.store, contestant.name, answer))
-                say(f"{where}: {short(answer[measure.figures[0]])}")
-    return runs, failures
+                yield number, measure, contestant
 
 
 def run_one(measure: Measure, contestant: Contestant, places: Places, environment: Path | None) -> dict[str, Any]:
