@@ -53,16 +53,31 @@ def main(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench peers", description=__doc__)
-    names = {measure.name for measure in plan(SHORT)}
+    families = sorted({measure.family for measure in plan(SHORT)})
     parser.add_argument("peer", nargs="*", choices=[*BY_NAME, WAKEFUL.name, []], default=[])
     parser.add_argument("--short", action="store_true", help="tiny counts, one round: whether it works, not how fast")
-    parser.add_argument("--rounds", type=int, help="how often each is run; default 3, short 1")
-    parser.add_argument("--jobs", type=int, default=100_000, help="how many are drained")
-    parser.add_argument("--pending", type=int, default=1_000_000, help="how many wait beside them")
-    parser.add_argument("--only", nargs="+", choices=sorted(names), metavar="MEASURE", help=", ".join(sorted(names)))
-    parser.add_argument("--json", type=Path, help="keep everything that was found in this file")
+    parser.add_argument("--rounds", type=_positive, help="how often each is run; default 3, short 1")
+    parser.add_argument("--jobs", type=_positive, default=100_000, help="how many are drained")
+    parser.add_argument("--pending", type=_positive, default=1_000_000, help="how many wait beside them")
+    parser.add_argument("--only", nargs="+", choices=families, metavar="MEASURE", help=", ".join(families))
+    parser.add_argument("--json", type=_writable, help="keep everything that was found in this file")
     parser.add_argument("--show", type=Path, help="measure nothing; print the tables of a file kept by --json")
     return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _writable(text: str) -> Path:
+    """Found out now, not after an hour of measuring."""
+    try:
+        Path(text).open("ab").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {error.strerror}") from None
+    return Path(text)
 
 
 def measured(args: argparse.Namespace) -> Report:
@@ -71,7 +86,7 @@ def measured(args: argparse.Namespace) -> Report:
     rounds = args.rounds or (1 if args.short else 3)
     environments, missing = installed_peers(wanted, _say)
     there = tuple(peer for peer in wanted if peer.name in environments)
-    measures = [one for one in plan(sizes, there) if not args.only or one.name in args.only]
+    measures = [one for one in plan(sizes, there) if not args.only or one.family in args.only]
     taken = datetime.now(UTC).isoformat(timespec="seconds")
     with places() as all_places:
         machine = _machine() | {"postgres": all_places.settings()}
@@ -93,6 +108,7 @@ def told(report: Report) -> str:
     measures = [one for one in plan(report.sizes) if (one.name, one.store) in measured]
     tables = [_table(figures, one, figure) for one in measures if len(one.who) > 1 for figure in one.figures]
     alone = [_alone(figures, one, figure) for one in measures if len(one.who) == 1 for figure in one.figures]
+    unlogged = sorted({f"{run.contestant}: {name}" for run in report.runs for name in run.answer.get("unlogged", ())})
     left_out = [f"{name}: {why}" for name, why in report.missing.items()] + report.failures
     return "\n\n".join(
         [
@@ -101,6 +117,7 @@ def told(report: Report) -> str:
             *(["wakeful alone\n\n" + markdown(["", "store", "median", "least to most"], alone)] if alone else []),
             "Goals" + " (counts as small as these show that it works, not how fast it is)" * (report.sizes == SHORT),
             markdown(["measure", "reached", "goal", ""], _goals(report, figures)),
+            *(["Unlogged tables, which a crash of the server empties: " + "; ".join(unlogged)] if unlogged else []),
             *(["Left out or failed:\n\n" + "\n".join(f"- {line}" for line in left_out)] if left_out else []),
         ]
     )

@@ -53,6 +53,11 @@ class Measure(Struct, frozen=True):
     figures: tuple[str, ...] = ("per_s",)
     share: str = ""  # the contestant's own part of the jobs
 
+    @property
+    def family(self) -> str:
+        """What `--only` names: `workers` for any number of them."""
+        return self.name.partition(" ")[0]
+
     def task(self, contestant: Contestant) -> dict[str, Any]:
         part = getattr(contestant, self.share) if self.share else 1
         return {**self.asked, "store": self.store, "jobs": max(20, round(part * self.asked["jobs"]))}

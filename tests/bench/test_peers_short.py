@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from bench.peers.command import Report
+from bench.peers.command import Report, main, told
 from bench.peers.contestants import BY_NAME, PEERS, Contestant
 from bench.peers.drivers import measuring
 from bench.peers.drivers.wakeful import each_woken_once
@@ -21,6 +21,16 @@ from bench.peers.plan import SHORT, Measure
 from bench.peers.running import run_all
 
 ROOT = Path(__file__).parents[2]
+MACHINE = {
+    "cores": 2,
+    "cpu": "",
+    "python": "",
+    "sqlite": {"wakeful": "", "peers": ""},
+    "node": "",
+    "load_before": 0,
+    "load_after": 0,
+    "postgres": {"fsync": "on", "synchronous_commit": "on", "server_version": ""},
+}
 
 
 def test_a_short_run_measures_wakeful_and_the_bare_loop_on_both_stores(tmp_path: Path) -> None:
@@ -50,6 +60,34 @@ def test_a_short_run_measures_wakeful_and_the_bare_loop_on_both_stores(tmp_path:
         check=True,
     )
     assert shown.stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["--rounds", "0"], ["--jobs", "-1"], ["--json", "/no/such/folder/found.json"], ["--only", "nothing"], ["x"]],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_measured(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(given)
+    assert refused.value.code == 2
+    assert given[-1] in capsys.readouterr().err
+
+
+def test_unlogged_tables_and_peers_that_are_missing_are_named() -> None:
+    answer = {"version": "1", "per_s": 5.0, "unlogged": ["leases"]}
+    report = Report(
+        taken="2026-11-16",
+        machine=MACHINE,
+        sizes=SHORT,
+        rounds=1,
+        missing={"pg-boss": "not installed: no node"},
+        failures=[],
+        runs=[Run(1, "drain", "postgres", "wakeful", answer)],
+    )
+    assert "Unlogged tables, which a crash of the server empties: wakeful: leases" in told(report)
+    assert "pg-boss: not installed: no node" in told(report)
 
 
 def run(measure: str, store: str, contestant: str, **answer: float) -> Run:
