@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from bench.peers.command import Report, main, told
 from bench.peers.contestants import BY_NAME, PEERS, Contestant
@@ -60,6 +61,23 @@ def test_a_short_run_measures_wakeful_and_the_bare_loop_on_both_stores(tmp_path:
         check=True,
     )
     assert shown.stdout == done.stdout
+
+
+def test_a_run_that_is_stopped_tells_what_it_found_and_leaves_no_process_behind() -> None:
+    command = [sys.executable, "-m", "bench", "peers", "wakeful", "--short", "--rounds", "100", "--only", "drain"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("round 1, drain, postgres, wakeful"):
+            break
+    started = psutil.Process(process.pid).children(recursive=True)  # the driver of the second run
+    process.terminate()
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "stopped at round 1, drain, postgres, bare loop" in said
+    assert "| wakeful" in said
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert not alive
 
 
 @pytest.mark.parametrize(
