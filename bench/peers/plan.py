@@ -16,7 +16,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     creates: int = 30_000
     bulk: int = 100_000
     pending: int = 1_000_000
-    spread: int = 100  # alarms for an idle worker
+    spread: int = 300  # alarms for an idle worker
     spread_over: float = 10.0  # seconds
     busy_per_s: int = 5_000
     busy_for: float = 10.0

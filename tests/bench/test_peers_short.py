@@ -160,6 +160,11 @@ def test_workers_that_woke_one_twice_have_no_figure(fires: tuple[list[str], list
         each_woken_once([Handled(one, [], 0, 0) for one in fires], 3)
 
 
+def test_of_a_hundred_the_latest_is_not_the_99th() -> None:
+    late = measuring.lateness([float(n) for n in range(100, 0, -1)])
+    assert late == {"jobs": 100, "p50_ms": 50.0, "p95_ms": 95.0, "p99_ms": 99.0, "max_ms": 100.0}
+
+
 def test_nobody_may_be_early() -> None:
     with pytest.raises(SystemExit, match="early"):
         measuring.lateness([2.0, -5.0])

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import version
+from math import ceil
 from typing import Any
 
 CALLERS = 64
@@ -51,7 +52,7 @@ def lateness(late: list[float]) -> dict[str, Any]:
     ordered = sorted(late)
     if ordered[0] < -1:  # clocks are read in whole milliseconds here and there
         raise SystemExit(f"a job ran {-ordered[0]:.1f} ms early")
-    points = {f"p{p}_ms": round(ordered[min(len(ordered) - 1, len(ordered) * p // 100)], 3) for p in (50, 95, 99)}
+    points = {f"p{p}_ms": round(ordered[ceil(len(ordered) * p / 100) - 1], 3) for p in (50, 95, 99)}
     return {"jobs": len(late), **points, "max_ms": round(ordered[-1], 3)}
 
 
