@@ -50,19 +50,20 @@ def run_all(
     """What was found, and what failed: a driver that fails is a finding too, and the others go on."""
     runs: list[Run] = []
     failures: list[str] = []
-    for number, measure, contestant in _turns(measures, rounds):
-        where = f"round {number}, {measure.name}, {measure.store}, {contestant.name}"
-        try:
-            answer = run_one(measure, contestant, places, environments.get(contestant.name))
-        except Failed as error:
-            failures.append(f"{where}: {error}")
-            say(failures[-1])
-        except (KeyboardInterrupt, SystemExit):  # what was found so far is not lost
-            failures.append(f"stopped at {where}")
-            break
-        else:
-            runs.append(Run(number, measure.name, measure.store, contestant.name, answer))
-            say(f"{where}: {short(answer[measure.figures[0]])}")
+    number = 1
+    try:
+        for number, measure, contestant in _turns(measures, rounds):
+            where = f"round {number}, {measure.name}, {measure.store}, {contestant.name}"
+            try:
+                answer = run_one(measure, contestant, places, environments.get(contestant.name))
+            except Failed as error:
+                failures.append(f"{where}: {error}")
+                say(failures[-1])
+            else:
+                runs.append(Run(number, measure.name, measure.store, contestant.name, answer))
+                say(f"{where}: {short(answer[measure.figures[0]])}")
+    except (KeyboardInterrupt, SystemExit):  # what was found so far is not lost
+        failures.append(f"stopped in round {number} of {rounds}")
     return runs, failures
 
 

@@ -74,7 +74,7 @@ def test_a_run_that_is_stopped_tells_what_it_found_and_leaves_no_process_behind(
     process.terminate()
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "stopped at round 1, drain, postgres, bare loop" in said
+    assert "stopped in round 1 of 100" in said
     assert "| wakeful" in said
     _, alive = psutil.wait_procs(started, timeout=20)
     assert not alive

@@ -1,4 +1,4 @@
-// graphile-worker: 24 jobs at once, 500 fetched ahead, completions in batches, which was its best. It deletes a finished job.
+// graphile-worker: 24 jobs at once, 500 fetched ahead, completions in batches. It deletes a finished job.
 const { run, makeWorkerUtils, Logger } = require('graphile-worker')
 const { Pool } = require('pg')
 const { task, far, numbers, sleep, sql, count, eachRanOnce, agree, timed, byCallers, inBulk, main } = require('./measuring.cjs')

@@ -1,4 +1,4 @@
-"""Huey on SQLite (WAL, fsync): its consumer in this process, four threads, which was its best."""
+"""Huey on SQLite (WAL, fsync): its consumer in this process, four threads, which were faster than one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// pg-boss: two loops of fetch and complete, 1,000 jobs each, which was its best: work() waits half a second between batches.
+// pg-boss: two loops of fetch and complete, 1,000 jobs each: work() waits half a second between batches.
 const PgBoss = require('pg-boss')
 const { task, far, numbers, sql, count, eachRanOnce, agree, timed, byCallers, inBulk, main } = require('./measuring.cjs')
 

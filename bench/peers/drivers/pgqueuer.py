@@ -1,4 +1,4 @@
-"""pgqueuer on asyncpg and uvloop: its own drain mode, 1,000 to a batch, which was its best."""
+"""pgqueuer on asyncpg and uvloop: its own drain mode, 1,000 to a batch."""
 
 from __future__ import annotations
 

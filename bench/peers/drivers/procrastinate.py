@@ -1,4 +1,4 @@
-"""procrastinate on psycopg: 20 jobs at once, which was its best."""
+"""procrastinate on psycopg: 20 jobs at once, which was faster than 1 and 5."""
 
 from __future__ import annotations
 
