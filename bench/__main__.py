@@ -1,5 +1,6 @@
 """python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [dashboard]
                 [--store sqlite|postgres] [--alarms 100000]
+python -m bench peers …   beside other schedulers; bench/peers/command.py says how
 
 Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,10 @@ from bench.worlds import World, worlds
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["peers"]:
+        from bench.peers.command import main as beside_peers
+
+        raise SystemExit(beside_peers(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when", "dashboard"]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])

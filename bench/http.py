@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import msgspec
+import psutil
 import uvicorn
 from msgspec import Raw, Struct
 from starlette.applications import Starlette
@@ -66,6 +67,10 @@ class _Server:
         self.url: str = self._told.recv()
         return self
 
+    def cpu_s(self) -> float:
+        used = psutil.Process(self._process.pid).cpu_times()
+        return float(used.user + used.system)
+
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.join()
@@ -108,17 +113,17 @@ def _serve_bare(ready: Connection, _: dict[str, Any]) -> None:
     asyncio.run(run())
 
 
-def _ask(url: str) -> tuple[float, float]:
+def _ask(url: str, *, warm_up: int = WARM_UP, requests: int = REQUESTS) -> tuple[float, float]:
     """Requests per second, and the time that 99 of 100 stayed below; measured in another process."""
     told, other = _SPAWN.Pipe()
-    client = _SPAWN.Process(target=_client, args=(other, url))
+    client = _SPAWN.Process(target=_client, args=(other, url, warm_up, requests))
     client.start()
     per_s, p99 = told.recv()
     client.join()
     return per_s, p99
 
 
-def _client(told: Connection, url: str) -> None:
+def _client(told: Connection, url: str, warm_up: int, requests: int) -> None:
     host, _, port = url.removeprefix("http://").partition(":")
     head = f"POST /v1/alarms HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
     request = f"{head}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
@@ -141,7 +146,17 @@ def _client(told: Connection, url: str) -> None:
         await asyncio.gather(*(connection(left, took) for _ in range(CONNECTIONS)))
         return took
 
-    asyncio.run(many(WARM_UP))
+    asyncio.run(many(warm_up))
     started = time.perf_counter()
-    took = asyncio.run(many(REQUESTS))
-    told.send((REQUESTS / (time.perf_counter() - started), statistics.quantiles(took, n=100)[98]))
+    took = asyncio.run(many(requests))
+    told.send((requests / (time.perf_counter() - started), statistics.quantiles(took, n=100)[98]))
+
+
+def cpu_per_create(place: dict[str, Any], *, requests: int) -> dict[str, Any]:
+    """What one durable create costs the server's process, user and system; the client is another process."""
+    with _Server(_serve_wakeful, place) as ours:
+        _ask(ours.url, warm_up=0, requests=max(1, requests // 10))
+        before = ours.cpu_s()
+        per_s, _ = _ask(ours.url, warm_up=0, requests=requests)
+        used = ours.cpu_s() - before
+    return {"jobs": requests, "per_s": round(per_s, 1), "cpu_us": round(1e6 * used / requests, 1)}
