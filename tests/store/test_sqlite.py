@@ -232,6 +232,25 @@ class TestGroupCommit:
         await asyncio.gather(held, *calls)
         assert file._writer.commits - before <= 2
 
+    async def test_one_that_has_the_whole_transaction_taken_back_fails_alone(
+        self, file: SqliteStore, clock: ManualClock
+    ) -> None:
+        bad, before, after = (an_alarm(clock, label=label) for label in ("bad", "before", "after"))
+        await file._writer.submit(
+            lambda db: db.execute("""create trigger broken before insert on alarms when new.label = 'bad'
+                begin select raise(rollback, 'broken'); end""")
+        )
+        hold = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        held = file._writer.submit(lambda db: asyncio.run_coroutine_threadsafe(hold.wait(), loop).result())
+        calls = [asyncio.ensure_future(file.add([alarm])) for alarm in (before, bad, after)]
+        await asyncio.wait(calls[:1], timeout=0)
+        hold.set()
+        await held
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(answer, StoreUnavailable) for answer in answers] == [False, True, False]
+        assert [await file.get(alarm.id) for alarm in (before, bad, after)] == [before, None, after]
+
     async def test_five_hundred_settlements_are_a_few_dozen_statements(
         self, file: SqliteStore, clock: ManualClock
     ) -> None:
@@ -331,7 +350,7 @@ class FullDisk(apsw.VFS):
 class TestPlans:
     @pytest.mark.parametrize("name", ["due", "suspect", "next_due"])
     async def test_the_due_index_is_used(self, file: SqliteStore, path: str, name: str) -> None:
-        values = {"now": 1, "target": "x", "lease": 1, "slots": 1, "suspect": None}
+        values = {"now": 1, "due": 1, "target": "x", "lease": 1, "slots": 1, "suspect": None}
         with other_program(path) as db:
             plan = db.execute(f"explain query plan {queries('sqlite', Naming())[name]}", values).fetchall()
         told = " / ".join(str(step[3]) for step in plan)

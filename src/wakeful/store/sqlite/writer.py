@@ -203,7 +203,7 @@ class Writer:
         self._tell([answer])
 
     def _run_together(self, first: QueuedWork[Any]) -> None:
-        """One transaction for whatever waits. What breaks the transaction itself fails all of it."""
+        """One transaction for whatever waits. Where one of them has SQLite take it all back, each has its own."""
         answers: list[Answer] = []
         taken = [first]  # from the queue, and not answered yet
         try:
@@ -227,8 +227,30 @@ class Writer:
             waited = [answer[0] for answer in answers] + taken
             if isinstance(error, apsw.BusyError):
                 waited += self._everyone()  # they waited as well: not five more seconds for each
+            elif len(waited) > 1 and not isinstance(error, StoreUnavailable):
+                return self._run_one_by_one(waited)
             answers = [(failed, None, error) for failed in waited]
         self._tell(answers)
+        return None
+
+    def _run_one_by_one(self, operations: list[QueuedWork[Any]]) -> None:
+        """A transaction for each: one of them broke the one they shared, and the others are not to blame."""
+        stuck: Exception | None = None
+        for operation in operations:
+            try:
+                if stuck is not None:
+                    raise stuck
+                db = self._connection()
+                db.execute("begin immediate")
+                answer = self._attempt(db, operation)
+                db.execute("commit")
+                self.commits += 1
+                self._look()
+            except Exception as error:
+                self._give_up(error)
+                answer = (operation, None, error)
+                stuck = error if isinstance(error, apsw.BusyError | StoreUnavailable) else None
+            self._tell([answer])
 
     def _grouped(self, first: QueuedWork[Any]) -> tuple[int, list[QueuedWork[Any]]]:
         """How many operations can be done in one go, and all that were taken: the last may be one that cannot."""
