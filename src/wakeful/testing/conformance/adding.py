@@ -31,6 +31,27 @@ class TestAdding:
         alarms = [an_alarm(clock, due=n % 7) for n in range(100)]
         assert [answer.alarm.id for answer in await store.add(alarms)] == [alarm.id for alarm in alarms]
 
+    @pytest.mark.parametrize("first", ["plain", "bare", "rich"])
+    async def test_a_batch_keeps_what_its_alarms_have_alike_and_what_differs(
+        self, store: Store, clock: ManualClock, first: str
+    ) -> None:
+        later, now = clock.now() + timedelta(hours=1), clock.now()
+        kinds = {
+            "plain": {},
+            "bare": {"kind": "cron", "fire_at": None, "cron_expr": "0 9 * * *", "payload_json": "[1,  2]"},
+            "rich": {
+                **{"next_fire_at": later, "claimed_at": now, "awaiting": later, "last_fired_at": now},
+                **{"policy": Policy(max_fires=3), "isolated": True, "fire_count": 2, "label": "x"},
+            },
+        }
+        others = [name for name in kinds if name != first]
+        for names in ([first] * 3, [first, *others], [first, first, others[0]], [first, others[1], first]):
+            alike = [an_alarm(clock, **kinds[name]) for name in names]  # due at the same moment, or each at its own
+            apart = [an_alarm(clock, due=n, **kinds[name]) for n, name in enumerate(names, 1)]
+            for alarms in (alike, apart):
+                await store.add(alarms)
+                assert [await store.get(alarm.id) for alarm in alarms] == alarms
+
     async def test_thousands_at_once_are_all_there(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(2300)]
         assert [answer.alarm.id for answer in await store.add(alarms)] == [alarm.id for alarm in alarms]
