@@ -69,7 +69,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.alarm.edit", "after = replace(policy, **said)", "after = replace(Policy(), **said)"
     ),
     "many are set over a key that is taken": Source(
-        "wakeful.service.creating", "if not key or (is_accepted and caller.wake is None):", "if True:"
+        "wakeful.service.creating", "return bool(one.alarm.idempotency_key) and (", "return False and ("
     ),
     "the end of the last token opens the server": Source(
         "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
@@ -397,10 +397,10 @@ FAULTS: Final[dict[str, Fault]] = {
         "return like",
     ),
     "the token of a wake takes any key": Source(
-        "wakeful.service.verbs", "        check_holder(self.caller, added.alarm, on_conflict)\n", ""
+        "wakeful.service.verbs", "        check_holder(self.caller, known, on_conflict)\n", ""
     ),
     "many take any key with the token of a wake": Source(
-        "wakeful.service.creating", "        check_holder(caller, one, on_conflict)\n", ""
+        "wakeful.service.creating", "        check_holder(caller, known, on_conflict)\n", ""
     ),
     "the token of a wake replaces its owner's alarm": Source(
         "wakeful.service.caller", "(self.wake is None or bool(alarm.parent_fire))", "True"

@@ -156,7 +156,7 @@ def _unfolded(wanted: Sequence[Column], alias: str, first: int) -> str:
 
 
 def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[Sequence[Any]]:
-    """The columns of a batch with nothing sent twice: one value where all rows have the same, as `unfolded` reads it."""
+    """The columns of a batch, nothing sent twice, as `unfolded` reads them: one value where all rows have the same."""
     found = [column[:1] if column.count(column[0]) == len(column) else column for column in columns]
     occurrence = found[names.index("occurrence_at")]
     for at in map(names.index, AS_OCCURRENCE):

@@ -247,6 +247,9 @@ class PostgresStore:
         rows = await self._database.fetch(self._sql["get"], uuid, owner)
         return alarm_of(rows[0]) if rows else None
 
+    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+        return list(map(alarm_of, await self._database.fetch(self._sql["same_key"], [owner] * len(keys), keys)))
+
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         key = key if key.isprintable() else ""  # no alarm has a key that no column can hold
         rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)

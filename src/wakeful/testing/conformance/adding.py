@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -36,14 +37,10 @@ class TestAdding:
         self, store: Store, clock: ManualClock, first: str
     ) -> None:
         later, now = clock.now() + timedelta(hours=1), clock.now()
-        kinds = {
-            "plain": {},
-            "bare": {"kind": "cron", "fire_at": None, "cron_expr": "0 9 * * *", "payload_json": "[1,  2]"},
-            "rich": {
-                **{"next_fire_at": later, "claimed_at": now, "awaiting": later, "last_fired_at": now},
-                **{"policy": Policy(max_fires=3), "isolated": True, "fire_count": 2, "label": "x"},
-            },
-        }
+        series = {"kind": "cron", "fire_at": None, "cron_expr": "0 9 * * *", "payload_json": "[1,  2]"}
+        moments = {"next_fire_at": later, "claimed_at": now, "awaiting": later, "last_fired_at": now}
+        rich = {"policy": Policy(max_fires=3), "isolated": True, "fire_count": 2, "label": "x", **moments}
+        kinds: dict[str, dict[str, Any]] = {"plain": {}, "bare": series, "rich": rich}
         others = [name for name in kinds if name != first]
         for names in ([first] * 3, [first, *others], [first, first, others[0]], [first, others[1], first]):
             alike = [an_alarm(clock, **kinds[name]) for name in names]  # due at the same moment, or each at its own
@@ -51,6 +48,14 @@ class TestAdding:
             for alarms in (alike, apart):
                 await store.add(alarms)
                 assert [await store.get(alarm.id) for alarm in alarms] == alarms
+
+    async def test_who_has_which_keys_is_found_together(self, store: Store, clock: ManualClock) -> None:
+        mine = [an_alarm(clock, idempotency_key=key) for key in ("a", "b", "ü \u200b")]
+        others = [an_alarm(clock), an_alarm(clock, idempotency_key="a", owner_did="bob")]
+        await store.add([*mine, *others])
+        found = await store.keyed("ada", ["ü \u200b", "a", "nobody's", ""])
+        assert sorted(found, key=lambda alarm: alarm.id) == [mine[0], mine[2]]
+        assert await store.keyed("ada", []) == []
 
     async def test_thousands_at_once_are_all_there(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(2300)]
