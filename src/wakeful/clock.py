@@ -58,7 +58,6 @@ class LoopShare:
     def __init__(self) -> None:
         self._until = stopwatch() + _STRETCH
 
-    @property
     def is_used_up(self) -> bool:
         return stopwatch() >= self._until
 

@@ -117,8 +117,8 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
         created_via=origin.created_via,
         root_id=origin.root_id,
         generation=origin.generation,
-        next_fire_at=now,
-        occurrence_at=now,
+        next_fire_at=timing.fire_at or now,
+        occurrence_at=timing.fire_at or now,
         created_at=now,
         updated_at=now,
         kind=timing.kind,
@@ -130,6 +130,8 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     if timing.bounds != NO_BOUNDS:
         alarm = replace(alarm, policy=_bounded(alarm.policy, timing))
     check(alarm)
+    if timing.fire_at is not None and not alarm.policy.jitter:
+        return alarm  # it waits for its occurrence as it is
     return planned(alarm, now=now, field="when" if wanted.time.when else "cron_expr")
 
 
@@ -306,7 +308,7 @@ def _future(moment: datetime, field: str, now: datetime) -> datetime:
 
 def _up_to_ms(moment: datetime) -> datetime:
     """Round up to whole milliseconds: an alarm is never early."""
-    return whole_ms(moment + _ALMOST_MS)
+    return whole_ms(moment + _ALMOST_MS if moment.microsecond % 1000 else moment)
 
 
 def check(alarm: Alarm) -> None:
@@ -355,7 +357,7 @@ def check_payload(payload: str) -> None:
         msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"it is not JSON ({error})", field="payload", fix="Send any JSON value.") from None
-    if _ESCAPED_NUL.search(payload):
+    if "\\u0000" in payload and _ESCAPED_NUL.search(payload):
         raise InvalidRequest("it holds an escaped NUL character", field="payload", fix="Remove it.")
 
 

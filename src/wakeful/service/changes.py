@@ -150,8 +150,7 @@ class ChangeVerbs:
         except InvalidRequest as error:
             raise await self._repaired(error, asked) from None
         said = wanted.fields
-        if self.caller.remote:  # even if no token is needed
-            check_said_backoff(asked.policy, replace(self.service.defaults.policy, **wanted.policy))
+        check_said_backoff(self.caller, asked.policy, replace(self.service.defaults.policy, **wanted.policy))
         if "target" in said or "conversation_id" in said:
             before = await self.get(id)
             await self.service.targets.admit(replace(before, **said), via=before.created_via)

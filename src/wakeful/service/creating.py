@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from wakeful.alarm.relative_moments import bound_meant
 from wakeful.alarm.request import CreateRequest, OnConflict, wanted_alarm
 from wakeful.clock import LoopShare
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.moments import whole_ms
 from wakeful.service.caller import Caller
 from wakeful.service.holidays import as_said, with_holidays
 from wakeful.service.limits import chained, check_said_backoff
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wakeful.service import Service
 
 
+_ON_CONFLICT: Final = (None, *get_args(OnConflict))
 KEYS_AT_ONCE: Final = 100  # looked up at once: what has them may be large
 
 
@@ -52,19 +54,19 @@ class Creation:
         self._origin = Origin(owner_did=caller.owner, created_by=by or caller.owner, created_via=via or caller.via)
         self._chains: dict[str, Origin] = {}  # by the wake that led to an alarm
         self._admitted: set[tuple[str, str]] = set()  # targets with their conversations
-        self.now = now
+        self.now = whole_ms(now)
 
     @classmethod
     async def begin(cls, service: Service, caller: Caller, origin: tuple[str, str] = ("", "")) -> Creation:
         return cls(service, caller, await service.owner_settings.of(caller.owner), await service.now(), origin)
 
-    async def draw(self, asked: CreateRequest) -> DrawnAlarm:
+    async def draw(self, asked: CreateRequest, id: str = "") -> DrawnAlarm:
         """The alarm that is asked for. Nothing is written."""
         service, now = self._service, self.now
         wanted = self._wanted(asked)
         parent_fire = wanted.fields.get("parent_fire")
         origin = await self._chained(parent_fire) if parent_fire else self._origin
-        alarm = create(wanted, origin, id=service.ids.new(now), now=now)
+        alarm = create(wanted, origin, id=id or service.ids.new(now), now=now)
         if self._caller.wake is not None:
             alarm = with_end(alarm, service.settings.chain_series_lasts, now=now)
         check_gate(alarm, service.settings.checks)
@@ -74,17 +76,31 @@ class Creation:
         return DrawnAlarm(asked, wanted, alarm)
 
     async def draw_all(self, asked: Sequence[CreateRequest]) -> list[DrawnAlarm]:
-        """The same for many, with an error that names the request it is about: `alarms[3].when`."""
-        found: list[DrawnAlarm] = []
+        """The same for many. Raises the first error, which names the request it is about: `alarms[3].when`."""
+        drawn: list[DrawnAlarm] = []
         share = LoopShare()
         try:
-            for one in asked:
-                found.append(await self.draw(one))
-                if share.is_used_up:
+            for one, id in zip(asked, self._service.ids.many(self.now, len(asked)), strict=True):
+                drawn.append(await self.draw(one, id))
+                if share.is_used_up():
                     await share.give_way()
         except WakefulError as error:
-            raise numbered(error, len(found), of=len(asked)) from None
-        return found
+            raise numbered(error, len(drawn), of=len(asked)) from None
+        return drawn
+
+    async def draw_each(self, asked: Sequence[CreateRequest]) -> list[DrawnAlarm | WakefulError]:
+        """The same for many, each on its own: an error stands in the place of its alarm."""
+        drawn: list[DrawnAlarm | WakefulError] = []
+        share = LoopShare()
+        for one, id in zip(asked, self._service.ids.many(self.now, len(asked)), strict=True):
+            try:
+                check_on_conflict(one.on_conflict)
+                drawn.append(await self.draw(one, id))
+            except WakefulError as error:
+                drawn.append(error)
+            if share.is_used_up():
+                await share.give_way()
+        return drawn
 
     def _wanted(self, asked: CreateRequest) -> Wanted:
         caller, settings = self._caller, self._service.settings
@@ -101,8 +117,7 @@ class Creation:
         said = wanted.fields["policy"]
         policy = with_holidays(said, said=skips_holidays, own=self._own, settings=settings)
         wanted = wanted if policy is said else replace(wanted, fields={**wanted.fields, "policy": policy})
-        if caller.remote:
-            check_said_backoff(asked.policy, policy)
+        check_said_backoff(caller, asked.policy, policy)
         return wanted
 
     async def _chained(self, parent_fire: str) -> Origin:
@@ -120,6 +135,8 @@ def numbered(error: WakefulError, at: int, *, of: int) -> WakefulError:
 
 async def check_taken(store: Store, caller: Caller, drawn: Sequence[DrawnAlarm]) -> None:
     """Refuse keys that other alarms have, also others of the same call. They are looked up together."""
+    if not any(one.alarm.idempotency_key for one in drawn):
+        return
     earlier: dict[str, Alarm] = {}
     for start in range(0, len(drawn), KEYS_AT_ONCE):
         some = drawn[start : start + KEYS_AT_ONCE]
@@ -146,6 +163,11 @@ def _check_known(caller: Caller, one: DrawnAlarm, known: Alarm, *, at: int, of: 
             check_key(one.wanted, one.alarm, known, on_conflict)
     except WakefulError as error:
         raise numbered(error, at, of=of) from None
+
+
+def check_on_conflict(given: str | None) -> None:
+    if given not in _ON_CONFLICT:
+        raise InvalidRequest(f"{given!r} is not accepted", field="on_conflict", fix="Give return, replace or error.")
 
 
 def check_holder(caller: Caller, known: Alarm, on_conflict: OnConflict | None) -> None:

@@ -22,6 +22,7 @@ from wakeful.alarm.request import PolicyRequest
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.schedule import is_interval, is_rule
+from wakeful.service.caller import Caller
 from wakeful.store import Store
 
 MINUTE: Final = timedelta(minutes=1)
@@ -75,9 +76,9 @@ def check_backoff(policy: Policy, names: Iterable[str] = BACKOFFS) -> None:
             )
 
 
-def check_said_backoff(said: PolicyRequest | Policy | None, meant: Policy) -> None:
-    """The same for what a request says of them, and no more: what the operator has set stands."""
-    if said is not None:
+def check_said_backoff(caller: Caller, said: PolicyRequest | Policy | None, meant: Policy) -> None:
+    """The same for what a request from the network says of them, even if no token is needed."""
+    if caller.remote and said is not None:
         check_backoff(meant, [name for name in BACKOFFS if getattr(said, name) not in (None, UNSET)])
 
 

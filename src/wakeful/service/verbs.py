@@ -6,10 +6,11 @@ which limits apply, so no verb takes these as arguments and no interface has rul
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -24,13 +25,12 @@ from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
-from wakeful.service.creating import Creation, DrawnAlarm, check_holder, check_key, check_taken
+from wakeful.service.creating import Creation, DrawnAlarm, check_holder, check_key, check_on_conflict, check_taken
 from wakeful.service.fetching import FetchVerbs
 from wakeful.service.notes import due_notes, notes_on
 from wakeful.store import Added
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
-_ON_CONFLICT: Final = (None, *get_args(OnConflict))
 
 
 class Created(Added, frozen=True):
@@ -124,12 +124,8 @@ class Alarms(FetchVerbs):
 
         `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
         """
-        on_conflict = asked.on_conflict
-        if on_conflict not in _ON_CONFLICT:
-            raise InvalidRequest(
-                f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
-            )
-        if connection is not None and on_conflict == "replace":
+        check_on_conflict(asked.on_conflict)
+        if connection is not None and asked.on_conflict == "replace":
             raise InvalidRequest(
                 "replace would read and write outside your transaction",
                 field="on_conflict",
@@ -181,6 +177,70 @@ class Alarms(FetchVerbs):
             created = await self._replaced(one, added.alarm) if is_replaced else Created(added.alarm, added.deduped)
             self._just_created(created.alarm, one.asked)
             made.append(created)
+        return made
+
+    async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+        """Set many alarms, each on its own: in the place of one that is refused stands its error.
+
+        >>> asked = [wakeful.CreateRequest(wake_message="Read page 1", when=when) for when in ("in 1 hour", "soonish")]
+        >>> [isinstance(one, wakeful.Created) for one in await clock.create_each(asked)]
+        [True, False]
+        """
+        creation = await Creation.begin(self.service, self.caller)
+        each = await creation.draw_each(asked)
+        if self.caller.limited:
+            each = [await self._admitted(one, creation.now) for one in each]
+        drawn = [one for one in each if isinstance(one, DrawnAlarm)]
+        answers = await self._added_each([one.alarm for one in drawn])
+        new = sum(isinstance(answer, Added) and not answer.deduped for answer in answers)
+        self.service.metrics.created(self.caller.via, new)
+        made = iter(await self._made_each(drawn, answers))
+        return [next(made) if isinstance(one, DrawnAlarm) else one for one in each]
+
+    async def _admitted(self, one: DrawnAlarm | WakefulError, now: datetime) -> DrawnAlarm | WakefulError:
+        try:
+            if isinstance(one, DrawnAlarm):
+                await self.service.limits.admit([one.alarm], now=now)
+        except WakefulError as error:
+            return error
+        return one
+
+    async def _added_each(self, alarms: Sequence[Alarm]) -> list[Added | WakefulError]:
+        """Write them together; where the store refuses that, each on its own, to see which it does not take."""
+
+        async def alone(alarm: Alarm) -> Added | WakefulError:
+            try:
+                [added] = await self.service.store.add([alarm])
+            except WakefulError as error:
+                return error
+            return added
+
+        try:
+            return [*await self.service.store.add(alarms)]
+        except StoreUnavailable:  # with the same ids: what was written all the same is found, not written twice
+            return await asyncio.gather(*map(alone, alarms))
+
+    async def _made_each(
+        self, drawn: Sequence[DrawnAlarm], answers: Sequence[Added | WakefulError]
+    ) -> list[Created | WakefulError]:
+        async def known(one: DrawnAlarm, alarm: Alarm) -> Created | WakefulError:
+            try:
+                return await self._known(one, alarm)
+            except WakefulError as error:
+                return error
+
+        pairs = list(zip(drawn, answers, strict=True))
+        deduped = [(one, added) for one, added in pairs if isinstance(added, Added) and added.deduped]
+        settled = iter(await asyncio.gather(*(known(one, added.alarm) for one, added in deduped)))
+        made: list[Created | WakefulError] = []
+        for one, added in pairs:
+            if isinstance(added, Added):
+                outcome = next(settled) if added.deduped else Created(added.alarm)
+                if isinstance(outcome, Created):
+                    self._just_created(outcome.alarm, one.asked)
+                made.append(outcome)
+            else:
+                made.append(added)
         return made
 
     def _just_created(self, alarm: Alarm, asked: CreateRequest) -> None:
