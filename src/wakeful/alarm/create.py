@@ -19,6 +19,7 @@ from wakeful.alarm.signals import check_signals
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import (
+    Understood,
     anchor_now,
     counts_from_start,
     is_rule,
@@ -28,6 +29,7 @@ from wakeful.schedule import (
     zone,
     zone_in_its_case,
 )
+from wakeful.schedule.zones import by_zone_rules
 
 MESSAGE_LIMIT: Final = 32 * 1024
 PAYLOAD_LIMIT: Final = 128 * 1024
@@ -258,7 +260,7 @@ def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay_seconds and cron_expr.")
     if time.when:
-        understood = parse(time.when, timezone=time.timezone, now=now, date_order=date_order)
+        understood = _phrase_at(time.when, time.timezone, now, date_order)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing(
             "cron" if at is None else "once",
@@ -275,6 +277,12 @@ def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
             return Timing("cron", None, expr, zone(name).key)
         return Timing("cron", None, zone_in_its_case(time.cron_expr), time.timezone)
     return Timing("once", _moment(time, now), "", time.timezone)
+
+
+@by_zone_rules(maxsize=256)
+def _phrase_at(text: str, timezone: str, now: datetime, date_order: str) -> Understood:
+    """What a text means at a moment: the alarms of one call are set at one, and many of them say the same."""
+    return parse(text, timezone=timezone, now=now, date_order=date_order)
 
 
 def _moment(time: GivenTime, now: datetime) -> datetime:
