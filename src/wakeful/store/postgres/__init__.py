@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -42,7 +43,7 @@ from wakeful.store import (
     Worker,
     door_of,
 )
-from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
+from wakeful.store.batching import BATCH, Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
@@ -137,6 +138,7 @@ class PostgresStore:
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
         self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
+        self._adding_beside = GroupCommit(self._add, room=room)  # every second batch of a large call
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
 
@@ -150,7 +152,7 @@ class PostgresStore:
             return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
-        for lane in (self._adding, self._settling, self._settling_slowly):
+        for lane in (self._adding, self._adding_beside, self._settling, self._settling_slowly):
             await lane.close()
         await self.budget.close()
         await self._hints.close()
@@ -187,7 +189,26 @@ class PostgresStore:
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
-        return await self._adding.put(alarms) if alarms else []
+        if len(alarms) <= BATCH or any(alarm.idempotency_key for alarm in alarms):
+            return await self._adding.put(alarms) if alarms else []
+        return await self._add_side_by_side(alarms)
+
+    async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:
+        """Batches in turn on two connections: while one is written the next is made ready.
+
+        Not of alarms with keys: which of two that have the same comes first is their order.
+        """
+        batches = [alarms[at : at + BATCH] for at in range(0, len(alarms), BATCH)]
+
+        async def every_second(lane: GroupCommit[Alarm, Added], first: int) -> list[list[Added]]:
+            return [await lane.put(batch) for batch in batches[first::2]]
+
+        lanes = (self._adding, self._adding_beside)
+        told = await asyncio.gather(*map(every_second, lanes, (0, 1)), return_exceptions=True)
+        for one in told:
+            if isinstance(one, BaseException):
+                raise one
+        return [added for answers in zip_longest(*told, fillvalue=()) for batch in answers for added in batch]
 
     async def within(self, connection: Any) -> Store:
         from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection

@@ -62,6 +62,24 @@ class TestAdding:
         assert [answer.alarm.id for answer in await store.add(alarms)] == [alarm.id for alarm in alarms]
         assert (await store.stats()).total == 2300
 
+    async def test_of_thousands_one_that_the_database_refuses_is_not_passed_over(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        for at in (0, 700, 1100):
+            alarms = [an_alarm(clock) for _ in range(1200)]
+            alarms[at] = replace(alarms[at], kind="never")
+            with pytest.raises(StoreUnavailable):
+                await store.add(alarms)
+            assert await store.get(alarms[at].id) is None
+
+    async def test_of_two_with_one_key_in_a_large_call_the_first_has_it(self, store: Store, clock: ManualClock) -> None:
+        # The last of one batch and the first of the next have the same.
+        alarms = [an_alarm(clock, idempotency_key=f"k{n - 100 if 500 <= n < 600 else n}") for n in range(1200)]
+        answers = await store.add(alarms)
+        first = [alarms[n - 100 if 500 <= n < 600 else n].id for n in range(1200)]
+        assert [answer.alarm.id for answer in answers] == first
+        assert [n for n, answer in enumerate(answers) if answer.deduped] == list(range(500, 600))
+
     async def test_repeating_a_call_with_the_same_ids_changes_nothing(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock), an_alarm(clock, idempotency_key="k")]
         await store.add(alarms)
