@@ -356,7 +356,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
     ),
     "the token of a wake names any parent": Source(
-        "wakeful.service.verbs", "parent_fire=self.caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
+        "wakeful.service.creating", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
     ),
     "the token of a wake opens everything": Source(
         "wakeful.http.security.auth", "            if for_wakes:\n", "            if True:\n"
@@ -425,8 +425,8 @@ FAULTS: Final[dict[str, Fault]] = {
         "if False and not reports_under(",
     ),
     "a series that a wake sets never ends": Source(
-        "wakeful.service.verbs",
-        "        if caller.wake is not None:\n            alarm = with_end",
+        "wakeful.service.creating",
+        "        if self._caller.wake is not None:\n            alarm = with_end",
         "        if False:\n            alarm = with_end",
     ),
     "a series that a wake sets ends when it likes": Source(
