@@ -69,15 +69,12 @@ async def _bulk(place: dict[str, Any], bare_place: dict[str, Any]) -> dict[str, 
         tune_interpreter(clock)
         moment = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
         at = [(moment + timedelta(milliseconds=n)).isoformat() for n in range(BULK)]
-        kinds = {
+        kinds: dict[str, list[dict[str, Any]]] = {
             "fire_at": [{"fire_at": when} for when in at],
             "delay_seconds": [{"delay_seconds": 3600 + n} for n in range(BULK)],
             "a phrase": [{"when": "in 2 hours"}] * BULK,
         }
-        asked = {
-            name: [CreateRequest(wake_message="wake up", payload=Raw(b'{"n": %d}' % n), **said) for n, said in each]
-            for name, each in ((name, enumerate(times)) for name, times in kinds.items())
-        }
+        asked = {name: [_request(n, said) for n, said in enumerate(times)] for name, times in kinds.items()}
         ours = {name: partial(clock.create_many, requests) for name, requests in asked.items()}
         async with bare.bulks(bare_place, BULK) as bares:
             calls: dict[str, Callable[[], Awaitable[Any]]] = {**ours, **bares}
@@ -93,6 +90,10 @@ async def _bulk(place: dict[str, Any], bare_place: dict[str, Any]) -> dict[str, 
 
 def _beside(ours: float, bare: float) -> dict[str, Any]:
     return {"per_s": round(ours), "bare_per_s": round(bare), "ratio": round(ours / bare, 2)}
+
+
+def _request(n: int, time_said: dict[str, Any]) -> CreateRequest:
+    return CreateRequest(wake_message="wake up", payload=Raw(b'{"n": %d}' % n), **time_said)
 
 
 async def _migrate(place: dict[str, Any]) -> None:

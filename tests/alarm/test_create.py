@@ -237,7 +237,9 @@ def test_a_phrase_is_read_once_for_each_moment_zone_and_order_of_dates(phrase: s
         timing = understand(
             GivenTime(when=phrase, timezone=given["timezone"]), now=given["now"], date_order=given["date_order"]
         )
-        return timing.fire_at or timing.bounds.ends_at, timing
+        moment = timing.fire_at or timing.bounds.ends_at
+        assert moment is not None
+        return moment, timing
 
     moment, timing = read()
     assert read()[0] is moment, "the very one: it was not read again"

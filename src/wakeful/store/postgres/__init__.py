@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -199,16 +198,17 @@ class PostgresStore:
         Not of alarms with keys: which of two that have the same comes first is their order.
         """
         batches = [alarms[at : at + BATCH] for at in range(0, len(alarms), BATCH)]
+        answers: list[list[Added]] = [[] for _ in batches]
 
-        async def every_second(lane: GroupCommit[Alarm, Added], first: int) -> list[list[Added]]:
-            return [await lane.put(batch) for batch in batches[first::2]]
+        async def every_second(lane: GroupCommit[Alarm, Added], first: int) -> None:
+            for at in range(first, len(batches), 2):
+                answers[at] = await lane.put(batches[at])
 
-        lanes = (self._adding, self._adding_beside)
-        told = await asyncio.gather(*map(every_second, lanes, (0, 1)), return_exceptions=True)
-        for one in told:
-            if isinstance(one, BaseException):
-                raise one
-        return [added for answers in zip_longest(*told, fillvalue=()) for batch in answers for added in batch]
+        lanes = every_second(self._adding, 0), every_second(self._adding_beside, 1)
+        for error in await asyncio.gather(*lanes, return_exceptions=True):  # once everything is decided
+            if error is not None:
+                raise error
+        return [added for answer in answers for added in answer]
 
     async def within(self, connection: Any) -> Store:
         from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection
