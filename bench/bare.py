@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import apsw
@@ -140,6 +143,44 @@ async def _pg_inserts(place: dict[str, Any], names: list[str], at_once: int) -> 
     seconds = time.perf_counter() - started
     await connection.close()
     return len(names) / seconds
+
+
+@asynccontextmanager
+async def bulks(place: dict[str, Any], n: int) -> AsyncIterator[dict[str, Callable[[], Awaitable[Any]]]]:
+    """Calls that each insert so many rows of their own, by name."""
+    ids, clock, far = Ids(), SystemClock(), SystemClock().now().replace(year=2040)
+    at = [far + timedelta(milliseconds=place) for place in range(n)]
+
+    def names() -> list[str]:
+        return ids.many(clock.now(), n)
+
+    if _is_lite(place):
+        db = _lite(place)
+
+        async def many() -> None:
+            with db:
+                db.executemany(LITE_INSERT, ((name, *[FAR_MS + n] * 5) for n, name in enumerate(names())))
+
+        yield {"bare executemany": many}
+        db.close()
+        return
+    connection = await asyncpg.connect(place["db"])
+    insert = await connection.prepare(PG_INSERT.format(s=place["schema"]))
+    columns = [name.strip() for name in COLUMNS.split(",")]
+
+    async def unnest() -> None:
+        await insert.fetch(names(), at)
+
+    async def copy() -> None:
+        same = ("wake up", '{"n": 1}')
+        rows = [
+            (name, "local", "local", "once", when, when, *same, far, far, "noop", when)
+            for name, when in zip(names(), at, strict=True)
+        ]
+        await connection.copy_records_to_table("alarms", schema_name=place["schema"], columns=columns, records=rows)
+
+    yield {"bare copy": copy, "bare unnest": unnest}
+    await connection.close()
 
 
 def fill(place: dict[str, Any], n: int, *, due: bool) -> None:

@@ -21,6 +21,7 @@ class Clock(Protocol):
 
 
 BUSY: Final = "busy"
+_STRETCH: Final = 0.001  # seconds
 
 
 @runtime_checkable
@@ -49,6 +50,20 @@ class SystemClock:
 async def turn() -> None:
     """Yield to the other tasks of this event loop."""
     await asyncio.sleep(0)
+
+
+class LoopShare:
+    """How long a stretch of work may keep the other tasks of this event loop waiting: a millisecond, then they come."""
+
+    def __init__(self) -> None:
+        self._until = stopwatch() + _STRETCH
+
+    def is_used_up(self) -> bool:
+        return stopwatch() >= self._until
+
+    async def give_way(self) -> None:
+        await turn()
+        self._until = stopwatch() + _STRETCH
 
 
 async def within(seconds: float, what: Coroutine[Any, Any, None]) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
 import threading
 from datetime import datetime
+from typing import Final
 
 from wakeful.moments import unix_ms
+
+_AT_ONCE: Final = 256  # ids' worth of random bytes: the system call costs as much as the rest of a create
+_VARIANT: Final = bytes(0x80 | byte & 0x3F for byte in range(256))
 
 
 class Ids:
@@ -16,26 +19,47 @@ class Ids:
 
     def __init__(self) -> None:
         self._last = 0
-        self._noise: list[int] = []
+        self._noise: list[str] = []
         self._lock = threading.Lock()
 
     def new(self, now: datetime) -> str:
         # 48 bits of milliseconds, then 12 bits that count within one.
         with self._lock:
             self._last = stamp = max(unix_ms(now) << 12, self._last + 1)
-            if not self._noise:
-                # Many at once: the system call costs as much as the rest of a create.
-                self._noise = list(struct.unpack("<256Q", os.urandom(2048)))
+            self._noise = self._noise or _noise()
             noise = self._noise.pop()
-        return _written(stamp, noise)
+        return _written(_head(stamp), stamp, noise)
+
+    def many(self, now: datetime, count: int) -> list[str]:
+        """So many ids for one moment, in order: each for a third of what it costs alone."""
+        with self._lock:
+            first = max(unix_ms(now) << 12, self._last + 1)
+            self._last = first + count - 1
+            while len(self._noise) < count:
+                self._noise += _noise()
+            noise, self._noise = self._noise[:count], self._noise[count:]
+        heads = {ms: _head(ms << 12) for ms in range(first >> 12, (first + count >> 12) + 1)}
+        return [_written(heads[stamp >> 12], stamp, rest) for stamp, rest in enumerate(noise, first)]
 
 
 def id_of(made_at: datetime, *what: bytes) -> str:
     """Return an id that is always the same for the same parts."""
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8) + part for part in what)).digest()
-    return _written(unix_ms(made_at) << 12 | int.from_bytes(digest[:2]) >> 4, int.from_bytes(digest[2:10]))
+    noise = 1 << 63 | int.from_bytes(digest[2:10]) >> 2
+    stamp = unix_ms(made_at) << 12 | int.from_bytes(digest[:2]) >> 4
+    return _written(_head(stamp), stamp, f"{noise:016x}")
 
 
-def _written(stamp: int, noise: int) -> str:
-    text = f"{stamp >> 12:012x}7{stamp & 0xFFF:03x}{1 << 63 | noise >> 2:016x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def _noise() -> list[str]:
+    """The second halves of so many ids, in hexadecimal: random, but for the two bits that say how to read them."""
+    found = bytearray(os.urandom(8 * _AT_ONCE))
+    found[::8] = found[::8].translate(_VARIANT)
+    return found.hex("-", 8).split("-")
+
+
+def _head(stamp: int) -> str:
+    return f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-7"
+
+
+def _written(head: str, stamp: int, noise: str) -> str:
+    return f"{head}{stamp & 0xFFF:03x}-{noise[:4]}-{noise[4:]}"

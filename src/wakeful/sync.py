@@ -102,6 +102,7 @@ class SyncWakeful:
     set = _waited(Wakeful.set)
     create = _waited(Wakeful.create)
     create_many = _waited(Wakeful.create_many)
+    create_each = _waited(Wakeful.create_each)
     similar = _waited(Wakeful.similar)
     notes = _waited(Wakeful.notes)
     due_notes = _waited(Wakeful.due_notes)

@@ -228,3 +228,23 @@ def test_now_is_cut_to_the_millisecond() -> None:
     now = MONDAY + timedelta(microseconds=1999)
     made = Draft(owner_did="ada", wake_message="x", delay=HOUR).alarm(id="a", now=now)
     assert made.created_at == MONDAY + timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("phrase", ["in 10 minutes", "tomorrow at 9am", "every day at 9am until friday"])
+def test_a_phrase_is_read_once_for_each_moment_zone_and_order_of_dates(phrase: str) -> None:
+    def read(**changed: Any) -> tuple[datetime, Any]:
+        given = {"now": MONDAY, "timezone": "UTC", "date_order": "", **changed}
+        timing = understand(
+            GivenTime(when=phrase, timezone=given["timezone"]), now=given["now"], date_order=given["date_order"]
+        )
+        moment = timing.fire_at or timing.bounds.ends_at
+        assert moment is not None
+        return moment, timing
+
+    moment, timing = read()
+    assert read()[0] is moment, "the very one: it was not read again"
+    assert read(date_order="dmy") == (moment, timing)
+    later, berlin = read(now=MONDAY + SECOND)[0], read(timezone="Europe/Berlin")
+    assert later - moment == (SECOND if phrase.startswith("in") else timedelta(0))
+    assert (berlin[0] == moment) == phrase.startswith("in")
+    assert berlin[1].timezone == "Europe/Berlin"

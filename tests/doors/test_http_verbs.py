@@ -73,6 +73,13 @@ async def test_a_batch_answers_for_each_item_and_a_bad_one_stops_no_other(visit:
     assert len((await visit("GET", "/v1/alarms")).json["alarms"]) == 2
 
 
+async def test_of_all_or_none_the_one_at_fault_is_named(visit: Visitor) -> None:
+    for bad, field in (({"when": "in 1 hour"}, "wake_message"), (GOOD | {"when": "yesterday"}, "when")):
+        answer = await visit("POST", "/v1/alarms/batch?all_or_none=true", {"alarms": [GOOD, GOOD, bad]})
+        assert (answer.status, answer.json["field"]) == (400, f"alarms[2].{field}")
+    assert (await visit("GET", "/v1/stats")).json["total"] == 0
+
+
 async def test_a_batch_holds_a_thousand_and_no_more(visit: Visitor) -> None:
     answer = await visit("POST", "/v1/alarms/batch", {"alarms": [GOOD] * 1000})
     assert (answer.status, answer.json["created"]) == (200, 1000)

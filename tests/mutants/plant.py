@@ -70,7 +70,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.alarm.edit", "after = replace(policy, **said)", "after = replace(Policy(), **said)"
     ),
     "many are set over a key that is taken": Source(
-        "wakeful.service.creating", "if not key or (is_accepted and caller.wake is None):", "if True:"
+        "wakeful.service.creating", "return bool(one.alarm.idempotency_key) and (", "return False and ("
     ),
     "the end of the last token opens the server": Source(
         "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
@@ -386,7 +386,7 @@ FAULTS: Final[dict[str, Fault]] = {
         "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
     ),
     "the token of a wake names any parent": Source(
-        "wakeful.service.verbs", "parent_fire=self.caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
+        "wakeful.service.creating", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
     ),
     "the token of a wake opens everything": Source(
         "wakeful.http.security.auth", "            if for_wakes:\n", "            if True:\n"
@@ -427,10 +427,10 @@ FAULTS: Final[dict[str, Fault]] = {
         "return like",
     ),
     "the token of a wake takes any key": Source(
-        "wakeful.service.verbs", "        check_holder(self.caller, added.alarm, on_conflict)\n", ""
+        "wakeful.service.verbs", "        check_holder(self.caller, known, on_conflict)\n", ""
     ),
     "many take any key with the token of a wake": Source(
-        "wakeful.service.creating", "        check_holder(caller, one, on_conflict)\n", ""
+        "wakeful.service.creating", "        check_holder(caller, known, on_conflict)\n", ""
     ),
     "the token of a wake replaces its owner's alarm": Source(
         "wakeful.service.caller", "(self.wake is None or bool(alarm.parent_fire))", "True"
@@ -455,8 +455,8 @@ FAULTS: Final[dict[str, Fault]] = {
         "if False and not reports_under(",
     ),
     "a series that a wake sets never ends": Source(
-        "wakeful.service.verbs",
-        "        if caller.wake is not None:\n            alarm = with_end",
+        "wakeful.service.creating",
+        "        if self._caller.wake is not None:\n            alarm = with_end",
         "        if False:\n            alarm = with_end",
     ),
     "a series that a wake sets ends when it likes": Source(

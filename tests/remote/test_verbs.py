@@ -131,6 +131,21 @@ async def test_many_are_kept_together_or_not_at_all(clock: Wakeful) -> None:
     assert await clock.create_many([]) == []
 
 
+async def test_many_are_kept_each_on_its_own(clock: Wakeful) -> None:
+    good = CreateRequest(wake_message="a", when="tomorrow at 9am", idempotency_key="a")
+    bad = CreateRequest(wake_message="b", when="yesterday")
+    first, refused, again = await clock.create_each([good, bad, good])
+    assert isinstance(first, wakeful.Created)
+    assert isinstance(again, wakeful.Created)
+    assert (first.deduped, again.deduped, again.alarm) == (False, True, first.alarm)
+    assert isinstance(refused, wakeful.InvalidSchedule)
+    with pytest.raises(wakeful.InvalidSchedule) as alone:
+        await clock.create(bad)
+    assert (refused.field, refused.fix, refused.message) == (alone.value.field, alone.value.fix, alone.value.message)
+    assert await clock.notes(first.alarm) != []
+    assert await clock.create_each([]) == []
+
+
 async def test_what_says_the_same_is_named(clock: Wakeful) -> None:
     asked = CreateRequest(wake_message="a", cron_expr="0 9 * * *")
     first = await clock.create(asked)

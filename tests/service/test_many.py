@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
+from wakeful.alarm import Alarm
 from wakeful.alarm.request import CreateRequest
 from wakeful.client import Wakeful
-from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound
-from wakeful.store import Store
+from wakeful.clock import SystemClock, turn
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
+from wakeful.service import Created
+from wakeful.service.creating import Creation, DrawnAlarm
+from wakeful.store import AlarmQuery, Matches, Store
 from wakeful.testing import ManualClock
 
 from .world import HOUR, waiting, waking
@@ -157,3 +165,107 @@ async def test_history_counts_back_from_now_and_tells_how_late(wake_me: Wakeful,
     assert (entry.message, entry.late_ms) == ("new", 30_000)
     with pytest.raises(InvalidRequest, match="how long ago"):
         await wake_me.history(since="a while")
+
+
+async def test_each_of_many_is_set_or_refused_in_its_own_place(wake_me: Wakeful) -> None:
+    first = (await wake_me.create(asked("one", "k"))).alarm
+    wishes = [
+        asked("new"),
+        CreateRequest(wake_message="x", when="soonish"),
+        asked("one", "k"),
+        asked("other", "k"),
+        asked("two", "twice"),
+        asked("two", "twice"),
+        asked("three", "twice"),
+        asked("four", "four", on_conflict="never"),
+        CreateRequest(wake_message="x", when="in 1 hour", target="nowhere"),
+    ]
+    made = await wake_me.create_each(wishes)
+    told = [one.deduped if isinstance(one, Created) else (type(one), one.field) for one in made]
+    assert told == [
+        False,
+        (InvalidSchedule, "when"),
+        True,
+        (Conflict, "idempotency_key"),
+        False,
+        True,
+        (Conflict, "idempotency_key"),
+        (InvalidRequest, "on_conflict"),
+        (UnknownTarget, "target"),
+    ]
+    assert {alarm.wake_message for alarm in await wake_me.find()} == {"one", "new", "two"}
+    [replaced] = await wake_me.create_each([asked("other", "k", on_conflict="replace")])
+    assert isinstance(replaced, Created)
+    assert (replaced.alarm.id, replaced.alarm.wake_message) == (first.id, "other")
+    assert await wake_me.create_each([]) == []
+
+
+async def test_what_the_database_does_not_take_fails_none_of_those_beside_it(
+    wake_me: Wakeful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = Creation.draw
+
+    async def spoiled(self: Creation, one: CreateRequest, id: str = "") -> DrawnAlarm:
+        drawn = await draw(self, one, id)
+        return replace(drawn, alarm=replace(drawn.alarm, kind="never")) if one.wake_message == "bad" else drawn
+
+    monkeypatch.setattr(Creation, "draw", spoiled)
+    good, bad, other = await wake_me.create_each([asked("good"), asked("bad"), asked("good too")])
+    assert (isinstance(good, Created), isinstance(other, Created)) == (True, True)
+    assert isinstance(bad, StoreUnavailable)
+    assert {alarm.wake_message for alarm in await wake_me.find()} == {"good", "good too"}
+
+
+async def test_the_alarms_of_one_call_have_one_moment(store: Store) -> None:
+    wake_me = waking(store, SystemClock())
+    wishes = [CreateRequest(wake_message="x", delay_seconds=3600) for _ in range(300)]
+    made = [*await wake_me.create_many(wishes), *await wake_me.create_many(wishes)]
+    assert len({one.alarm.fire_at for one in made[:300]}) == 1
+    assert [one.alarm.id for one in made] == sorted(one.alarm.id for one in made)
+
+
+async def test_who_has_the_keys_of_a_call_is_asked_together(store: Store, clock: ManualClock) -> None:
+    reads: list[int] = []
+
+    class Counted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+            reads.append(len(keys))
+            return await store.keyed(owner, keys)
+
+        async def find(self, query: AlarmQuery) -> Matches[Alarm]:
+            raise AssertionError("one by one")
+
+    wake_me = waking(cast(Store, Counted()), clock)
+    wishes = [asked("x", f"k{n}") for n in range(250)]
+    assert [one.deduped for one in await wake_me.create_many(wishes)] == [False] * 250
+    assert [one.deduped for one in await wake_me.create_many(wishes)] == [True] * 250
+    assert reads == [100, 100, 50] * 2
+    with pytest.raises(Conflict) as taken:
+        await wake_me.create_many([*wishes[:-1], asked("y", "k249")])
+    assert taken.value.field == "alarms[249].idempotency_key"
+    await wake_me.create_many([asked("y", "k1", on_conflict="return"), asked("z")])
+    assert len(reads) == 9, "nobody is asked for what is accepted anyway"
+
+
+async def test_others_have_their_turn_while_many_are_read(wake_me: Wakeful) -> None:
+    turns = 0
+
+    async def somebody_else() -> None:
+        nonlocal turns
+        while True:
+            await turn()
+            turns += 1
+
+    bad = [CreateRequest(wake_message="x", when=f"every frobnicate at 25:{n}") for n in range(500)]
+    other = asyncio.create_task(somebody_else())
+    for _ in range(3):  # that one begins
+        await turn()
+    creation = await Creation.begin(wake_me.service, wake_me.caller)
+    for draw in (creation.draw_each(bad), creation.draw_all([asked("x")] * 5_000)):
+        before = turns
+        await draw
+        assert turns - before > 5
+    other.cancel()

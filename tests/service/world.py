@@ -8,6 +8,7 @@ from typing import Any
 from tests.acting import acting
 from wakeful.alarm import Alarm
 from wakeful.client import Wakeful
+from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
 from wakeful.store import Store
@@ -17,7 +18,7 @@ from wakeful.testing import ManualClock
 HOUR = timedelta(hours=1)
 
 
-def waking(store: Store, clock: ManualClock, **settings: Any) -> Wakeful:
+def waking(store: Store, clock: Clock, **settings: Any) -> Wakeful:
     served = {"inbox": ServedTarget(Inbox(), 64)}
     return Wakeful(store, settings=Settings(**settings), targets=served, clock=clock)
 

@@ -390,3 +390,15 @@ async def test_a_policy_with_fields_of_a_newer_version_is_read_as_far_as_it_is_k
     await store.add([new_alarm(), new_alarm()])
     await world.sql(f"""update {world.alarms} set policy = '{{"colour": "red", "max_fires": 3}}'""")
     assert [alarm.policy.max_fires for alarm in await claim_all(store)] == [3, 3]
+
+
+async def test_a_large_call_in_a_callers_transaction_goes_over_its_one_connection(
+    world: World, store: PostgresStore
+) -> None:
+    caller = await world.connect()
+    alarms = [new_alarm() for _ in range(1100)]
+    async with caller.transaction():
+        added = await store.add(alarms, connection=caller)
+        assert [one.alarm.id for one in added] == [alarm.id for alarm in alarms]
+        assert (await store.stats()).total == 0
+    assert (await store.stats()).total == 1100

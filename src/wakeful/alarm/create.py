@@ -19,6 +19,7 @@ from wakeful.alarm.signals import check_signals
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import (
+    Understood,
     anchor_now,
     counts_from_start,
     is_rule,
@@ -28,6 +29,7 @@ from wakeful.schedule import (
     zone,
     zone_in_its_case,
 )
+from wakeful.schedule.zones import by_zone_rules
 
 MESSAGE_LIMIT: Final = 32 * 1024
 PAYLOAD_LIMIT: Final = 128 * 1024
@@ -117,8 +119,8 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
         created_via=origin.created_via,
         root_id=origin.root_id,
         generation=origin.generation,
-        next_fire_at=now,
-        occurrence_at=now,
+        next_fire_at=timing.fire_at or now,
+        occurrence_at=timing.fire_at or now,
         created_at=now,
         updated_at=now,
         kind=timing.kind,
@@ -130,6 +132,8 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     if timing.bounds != NO_BOUNDS:
         alarm = replace(alarm, policy=_bounded(alarm.policy, timing))
     check(alarm)
+    if timing.fire_at is not None and not alarm.policy.jitter:
+        return alarm  # it waits for its occurrence as it is
     return planned(alarm, now=now, field="when" if wanted.time.when else "cron_expr")
 
 
@@ -256,7 +260,7 @@ def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay_seconds and cron_expr.")
     if time.when:
-        understood = parse(time.when, timezone=time.timezone, now=now, date_order=date_order)
+        understood = _phrase_at(time.when, time.timezone, now, date_order)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing(
             "cron" if at is None else "once",
@@ -273,6 +277,12 @@ def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
             return Timing("cron", None, expr, zone(name).key)
         return Timing("cron", None, zone_in_its_case(time.cron_expr), time.timezone)
     return Timing("once", _moment(time, now), "", time.timezone)
+
+
+@by_zone_rules(maxsize=256)
+def _phrase_at(text: str, timezone: str, now: datetime, date_order: str) -> Understood:
+    """What a text means at a moment: the alarms of one call are set at one, and many of them say the same."""
+    return parse(text, timezone=timezone, now=now, date_order=date_order)
 
 
 def _moment(time: GivenTime, now: datetime) -> datetime:
@@ -306,7 +316,7 @@ def _future(moment: datetime, field: str, now: datetime) -> datetime:
 
 def _up_to_ms(moment: datetime) -> datetime:
     """Round up to whole milliseconds: an alarm is never early."""
-    return whole_ms(moment + _ALMOST_MS)
+    return whole_ms(moment + _ALMOST_MS if moment.microsecond % 1000 else moment)
 
 
 def check(alarm: Alarm) -> None:
@@ -355,7 +365,7 @@ def check_payload(payload: str) -> None:
         msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"it is not JSON ({error})", field="payload", fix="Send any JSON value.") from None
-    if _ESCAPED_NUL.search(payload):
+    if "\\u0000" in payload and _ESCAPED_NUL.search(payload):
         raise InvalidRequest("it holds an escaped NUL character", field="payload", fix="Remove it.")
 
 

@@ -331,11 +331,14 @@ def policy_changes(asked: PolicyRequest | Policy | None, default: Policy) -> dic
 # Values as people write them
 
 
+_NUMBERS: Final = (int, float)  # made once: every create asks
+
+
 def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(milliseconds=1)) -> timedelta:
     """Parse a length of time: seconds, "15m", or a timedelta."""
     if isinstance(value, timedelta):
         found = value
-    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e10:
+    elif isinstance(value, _NUMBERS) and not isinstance(value, bool) and abs(value) < 1e10:
         found = timedelta(seconds=value)
     else:
         try:
@@ -350,13 +353,13 @@ def span(value: Span | timedelta, field: str, *, least: timedelta = timedelta(mi
 def moment(value: Moment | datetime, field: str) -> datetime:
     """Parse a moment: RFC 3339 with an offset, unix seconds, or an aware datetime."""
     try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, _NUMBERS) and not isinstance(value, bool):
             found = datetime.fromtimestamp(value, UTC)
         else:
             found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
             if found.tzinfo is None:
                 raise InvalidRequest(f"{value} has no UTC offset", field=field, fix="Add one, or Z for UTC.")
-            found = found.astimezone(UTC)
+            found = found if found.tzinfo is UTC else found.astimezone(UTC)
         if not _FIRST <= found <= _LAST:
             raise ValueError(found)
         return found

@@ -28,7 +28,7 @@ from wakeful.alarm.signals import check_signal_name
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
-from wakeful.errors import InvalidRequest, NotFound
+from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.moments import cursor_text
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import Answered, ServerConnection
@@ -50,6 +50,7 @@ from wakeful.remote.decoding import (
     value,
 )
 from wakeful.remote.events import followed
+from wakeful.remote.problems import error_of
 from wakeful.remote.serving import InboxWorker
 from wakeful.schedule import Understood
 from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
@@ -164,12 +165,21 @@ class RemoteWakeful(Wakeful):
         return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"))
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
+        return [self._created(one) for one in await self._batch(asked, {"all_or_none": "true"})]
+
+    async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+        return [
+            self._created(one) if "alarm" in one else error_of(value(one, "status", int), bytes(one["problem"]))
+            for one in await self._batch(asked, {})
+        ]
+
+    async def _batch(self, asked: Sequence[CreateRequest], query: dict[str, str]) -> list[Answered]:
         if not asked:
             return []
         body = {"alarms": [body_of(one) for one in asked]}
         are_named = all(one.idempotency_key for one in asked)
-        told = await self._ask("POST", "/v1/alarms/batch", {"all_or_none": "true"}, body=body, repeatable=are_named)
-        return [self._created(one) for one in value(told, "results", list[Answered])]
+        told = await self._ask("POST", "/v1/alarms/batch", query, body=body, repeatable=are_named)
+        return value(told, "results", list[Answered])
 
     def _created(self, one: Answered) -> Created:
         """One of many that were set."""

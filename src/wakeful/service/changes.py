@@ -11,7 +11,6 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from wakeful.alarm import (
@@ -19,7 +18,6 @@ from wakeful.alarm import (
     Alarm,
     Change,
     Fire,
-    Policy,
     cancel,
     in_hand,
     parse_fire_id,
@@ -40,7 +38,7 @@ from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
 from wakeful.service.caller import Caller
 from wakeful.service.holidays import wanted_edit
-from wakeful.service.limits import check_backoff, check_edit
+from wakeful.service.limits import check_edit, check_said_backoff
 from wakeful.service.resolving import is_id, resolve
 from wakeful.store import FireQuery
 
@@ -152,7 +150,7 @@ class ChangeVerbs:
         except InvalidRequest as error:
             raise await self._repaired(error, asked) from None
         said = wanted.fields
-        self._check_pace(asked, replace(self.service.defaults.policy, **wanted.policy))
+        check_said_backoff(self.caller, asked.policy, replace(self.service.defaults.policy, **wanted.policy))
         if "target" in said or "conversation_id" in said:
             before = await self.get(id)
             await self.service.targets.admit(replace(before, **said), via=before.created_via)
@@ -179,13 +177,6 @@ class ChangeVerbs:
         timezone, now = asked.timezone or usual, await self.service.now()
         error.repair = error.repair or bound_meant(error, asked, timezone=timezone, now=now)
         return error
-
-    def _check_pace(self, asked: EditRequest, meant: Policy | None) -> None:
-        """Refuse retries without a pause in requests from the network, even if no token is needed."""
-        if self.caller.remote and asked.policy is not None and meant is not None:
-            names = ("backoff_base", "backoff_cap")
-            said = [name for name in names if getattr(asked.policy, name) not in (None, UNSET)]
-            check_backoff(meant, said)
 
     async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Pause an alarm until it is resumed.

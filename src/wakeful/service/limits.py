@@ -13,19 +13,22 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Origin, Policy, parse_fire_id
 from wakeful.alarm.plan import timetable
+from wakeful.alarm.request import PolicyRequest
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.schedule import is_interval, is_rule
+from wakeful.service.caller import Caller
 from wakeful.store import Store
 
 MINUTE: Final = timedelta(minutes=1)
 REFUSED_BY: Final = timedelta(seconds=1)  # how old a count may be by which somebody is refused
 OWNERS: Final = 4096  # remembered at once
+BACKOFFS: Final = ("backoff_base", "backoff_cap")
 SHORTEST_BACKOFF: Final = 1.0  # seconds
 FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats its pattern of gaps well within these
 
@@ -62,7 +65,7 @@ def check_edit(before: Alarm, after: Alarm, settings: Settings, *, now: datetime
         check_backoff(after.policy)
 
 
-def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backoff_cap")) -> None:
+def check_backoff(policy: Policy, names: Iterable[str] = BACKOFFS) -> None:
     """Refuse backoffs so short that a failing delivery would be retried without a pause."""
     for name in names:
         if getattr(policy, name) < SHORTEST_BACKOFF:
@@ -71,6 +74,12 @@ def check_backoff(policy: Policy, names: Iterable[str] = ("backoff_base", "backo
                 field=f"policy.{name}",
                 fix=f"Give {SHORTEST_BACKOFF:g} s or more.",
             )
+
+
+def check_said_backoff(caller: Caller, said: PolicyRequest | Policy | None, meant: Policy) -> None:
+    """The same for what a request from the network says of them, even if no token is needed."""
+    if caller.remote and said is not None:
+        check_backoff(meant, [name for name in BACKOFFS if getattr(said, name) not in (None, UNSET)])
 
 
 def _check_interval(alarm: Alarm, least: timedelta, now: datetime) -> None:

@@ -6,38 +6,31 @@ which limits apply, so no verb takes these as arguments and no interface has rul
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from wakeful.alarm import (
     Alarm,
-    Origin,
     Policy,
-    Wanted,
-    create,
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
-from wakeful.alarm.checks import check_gate
 from wakeful.alarm.json_text import json_of
-from wakeful.alarm.lineage import author_of, with_end
-from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of, wanted_alarm
+from wakeful.alarm.lineage import author_of
+from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.keywords import PolicyKeywords
-from wakeful.service.creating import check_holder, check_key, draw_all
+from wakeful.service.creating import Creation, DrawnAlarm, check_holder, check_key, check_on_conflict, check_taken
 from wakeful.service.fetching import FetchVerbs
-from wakeful.service.holidays import as_said, with_holidays
-from wakeful.service.limits import chained
 from wakeful.service.notes import due_notes, notes_on
-from wakeful.service.owner_settings import defaults_for
 from wakeful.store import Added
 
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
-_ON_CONFLICT: Final = (None, *get_args(OnConflict))
 
 
 class Created(Added, frozen=True):
@@ -131,36 +124,36 @@ class Alarms(FetchVerbs):
 
         `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
         """
-        on_conflict = asked.on_conflict
-        if on_conflict not in _ON_CONFLICT:
-            raise InvalidRequest(
-                f"{on_conflict!r} is not accepted", field="on_conflict", fix="Give return, replace or error."
-            )
-        if connection is not None and on_conflict == "replace":
+        check_on_conflict(asked.on_conflict)
+        if connection is not None and asked.on_conflict == "replace":
             raise InvalidRequest(
                 "replace would read and write outside your transaction",
                 field="on_conflict",
                 fix="Give return or error.",
             )
-        created = await self._create(asked, origin, connection)
-        self._just_asked(created.alarm.id, asked)
-        return created
-
-    async def _create(self, asked: CreateRequest, origin: tuple[str, str], connection: Any) -> Created:
-        on_conflict, wanted = asked.on_conflict, await self._wanted(asked)
-        alarm = await self._drawn(wanted, *origin)
+        creation = await Creation.begin(self.service, self.caller, origin)
+        drawn = await creation.draw(asked)
+        alarm = drawn.alarm
         if self.caller.limited:
             await self.service.limits.admit([alarm], now=alarm.created_at)
         [added] = await self.service.store.add([alarm], connection=connection)
         self.service.metrics.created(alarm.created_via, not added.deduped)
-        if not added.deduped:
-            return Created(added.alarm)
-        check_holder(self.caller, added.alarm, on_conflict)
+        created = await self._known(drawn, added.alarm) if added.deduped else Created(added.alarm)
+        self._just_created(created.alarm, asked)
+        return created
+
+    async def _known(self, drawn: DrawnAlarm, known: Alarm) -> Created:
+        """What becomes of an alarm whose key another one has."""
+        on_conflict = drawn.asked.on_conflict
+        check_holder(self.caller, known, on_conflict)
         if on_conflict == "replace":
-            replaced = await self._replace(added.alarm.id, alarm)
-            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
-        check_key(wanted, alarm, added.alarm, on_conflict)
-        return Created(added.alarm, deduped=True)
+            return await self._replaced(drawn, known)
+        check_key(drawn.wanted, drawn.alarm, known, on_conflict)
+        return Created(known, deduped=True)
+
+    async def _replaced(self, drawn: DrawnAlarm, known: Alarm) -> Created:
+        replaced = await self._replace(known.id, drawn.alarm)
+        return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
         """Set many alarms, or none if one request is invalid or has a key that is taken; `on_conflict` as in `set`.
@@ -170,26 +163,92 @@ class Alarms(FetchVerbs):
         2
         """
 
-        async def draw(one: CreateRequest) -> tuple[Wanted, Alarm]:
-            wanted = await self._wanted(one)
-            return wanted, await self._drawn(wanted)
-
-        alarms = await draw_all(self.service.store, self.caller, asked, draw)
+        creation = await Creation.begin(self.service, self.caller)
+        drawn = await creation.draw_all(asked)
+        await check_taken(self.service.store, self.caller, drawn)
+        alarms = [one.alarm for one in drawn]
         if self.caller.limited:
-            await self.service.limits.admit(alarms, now=await self.service.now())
+            await self.service.limits.admit(alarms, now=creation.now)
         answers = await self.service.store.add(alarms)
-        made = [await self._added(one, alarm, added) for one, alarm, added in zip(asked, alarms, answers, strict=True)]
-        for one, created in zip(asked, made, strict=True):
-            self._just_asked(created.alarm.id, one)
+        self.service.metrics.created(self.caller.via, sum(not added.deduped for added in answers))
+        made: list[Created] = []
+        for one, added in zip(drawn, answers, strict=True):
+            is_replaced = added.deduped and one.asked.on_conflict == "replace"
+            created = await self._replaced(one, added.alarm) if is_replaced else Created(added.alarm, added.deduped)
+            self._just_created(created.alarm, one.asked)
+            made.append(created)
         return made
 
-    async def _added(self, asked: CreateRequest, alarm: Alarm, added: Added) -> Created:
-        """What became of one of many: replaced, where that was asked for."""
-        self.service.metrics.created(alarm.created_via, not added.deduped)
-        if added.deduped and asked.on_conflict == "replace":
-            replaced = await self._replace(added.alarm.id, alarm)
-            return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
-        return Created(added.alarm, deduped=added.deduped)
+    async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+        """Set many alarms, each on its own: in the place of one that is refused stands its error.
+
+        >>> asked = [wakeful.CreateRequest(wake_message="Read page 1", when=when) for when in ("in 1 hour", "soonish")]
+        >>> [isinstance(one, wakeful.Created) for one in await clock.create_each(asked)]
+        [True, False]
+        """
+        creation = await Creation.begin(self.service, self.caller)
+        each = await creation.draw_each(asked)
+        if self.caller.limited:
+            each = [await self._admitted(one, creation.now) for one in each]
+        drawn = [one for one in each if isinstance(one, DrawnAlarm)]
+        answers = await self._added_each([one.alarm for one in drawn])
+        new = sum(isinstance(answer, Added) and not answer.deduped for answer in answers)
+        self.service.metrics.created(self.caller.via, new)
+        made = iter(await self._made_each(drawn, answers))
+        return [next(made) if isinstance(one, DrawnAlarm) else one for one in each]
+
+    async def _admitted(self, one: DrawnAlarm | WakefulError, now: datetime) -> DrawnAlarm | WakefulError:
+        try:
+            if isinstance(one, DrawnAlarm):
+                await self.service.limits.admit([one.alarm], now=now)
+        except WakefulError as error:
+            return error
+        return one
+
+    async def _added_each(self, alarms: Sequence[Alarm]) -> list[Added | WakefulError]:
+        """Write them together; where the store refuses that, each on its own, to see which it does not take."""
+
+        async def alone(alarm: Alarm) -> Added | WakefulError:
+            try:
+                [added] = await self.service.store.add([alarm])
+            except WakefulError as error:
+                return error
+            return added
+
+        try:
+            return [*await self.service.store.add(alarms)]
+        except StoreUnavailable:  # with the same ids: what was written all the same is found, not written twice
+            return await asyncio.gather(*map(alone, alarms))
+
+    async def _made_each(
+        self, drawn: Sequence[DrawnAlarm], answers: Sequence[Added | WakefulError]
+    ) -> list[Created | WakefulError]:
+        async def known(one: DrawnAlarm, alarm: Alarm) -> Created | WakefulError:
+            try:
+                return await self._known(one, alarm)
+            except WakefulError as error:
+                return error
+
+        pairs = list(zip(drawn, answers, strict=True))
+        deduped = [(one, added) for one, added in pairs if isinstance(added, Added) and added.deduped]
+        settled = iter(await asyncio.gather(*(known(one, added.alarm) for one, added in deduped)))
+        made: list[Created | WakefulError] = []
+        for one, added in pairs:
+            if isinstance(added, Added):
+                outcome = next(settled) if added.deduped else Created(added.alarm)
+                if isinstance(outcome, Created):
+                    self._just_created(outcome.alarm, one.asked)
+                made.append(outcome)
+            else:
+                made.append(added)
+        return made
+
+    def _just_created(self, alarm: Alarm, asked: CreateRequest) -> None:
+        """Remember how its time was said, where its notes can depend on it."""
+        if asked.when or asked.cron_expr or alarm.kind == "cron":
+            self._just_asked(alarm.id, asked)
+        else:
+            self._asked.pop(alarm.id, None)
 
     async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
         """Return another active alarm of the owner with the same message, time and target, or None.
@@ -208,35 +267,6 @@ class Alarms(FetchVerbs):
             like = await self.service.store.similar(alarm, among=SIMILAR_AMONG)
             return like if like is not None and self.caller.reaches(like) else None
         return None
-
-    async def _wanted(self, asked: CreateRequest) -> Wanted:
-        if self.caller.wake is not None:  # whatever the caller says
-            asked = replace(asked, parent_fire=self.caller.wake.fire_id)
-        own = await self.service.owner_settings.of(self.caller.owner)
-        when, skips_holidays = as_said(asked.when, own, self.service.settings)
-        asked = asked if when == asked.when else replace(asked, when=when)
-        try:
-            wanted = wanted_alarm(asked, defaults_for(self.service.defaults, own))
-        except InvalidRequest as error:
-            raise await self._repaired(error, asked) from None
-        said = wanted.fields["policy"]
-        policy = with_holidays(said, said=skips_holidays, own=own, settings=self.service.settings)
-        wanted = wanted if policy is said else replace(wanted, fields={**wanted.fields, "policy": policy})
-        self._check_pace(asked, wanted.fields["policy"])
-        return wanted
-
-    async def _drawn(self, wanted: Wanted, by: str = "", via: str = "") -> Alarm:
-        caller = self.caller
-        origin = Origin(owner_did=caller.owner, created_by=by or caller.owner, created_via=via or caller.via)
-        if parent_fire := wanted.fields.get("parent_fire"):
-            origin = await chained(self.service.store, origin, parent_fire)
-        now = await self.service.now()
-        alarm = create(wanted, origin, id=self.service.ids.new(now), now=now)
-        if caller.wake is not None:
-            alarm = with_end(alarm, self.service.settings.chain_series_lasts, now=now)
-        check_gate(alarm, self.service.settings.checks)
-        await self.service.targets.admit(alarm)
-        return alarm
 
     async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
         """Return what its owner should know of an alarm besides, in words.

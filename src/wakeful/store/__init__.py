@@ -331,6 +331,10 @@ class Store(Protocol):
         """Return the alarm, or None; also None if it is another owner's or the id is not a UUID."""
         ...
 
+    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+        """The alarms of an owner that have these idempotency keys, in any order."""
+        ...
+
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
         ...

@@ -7,6 +7,7 @@ SQL that goes over a table's columns asks for them here, and says what it wants 
     {dispatch columns from change}  next_fire_at = change.next_fire_at, status = change.status, …
     {alarm as json}                 'id', id, … 'fire_at', fire_at / 1000.0, …                     (SQLite)
     {alarm arrays from $4}          $4::uuid[], $5::text[], …: an array for each column            (PostgreSQL)
+    {alarm unfolded of sent from $4}  the values of such arrays, where an array of one stands for all rows
     {token values from $2}          $2::text, $3::text, …: a value for each column                 (PostgreSQL)
 
 Arrays or values without a `from` are numbered on from those before. `but a, b` leaves columns out.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, inspect
 
@@ -31,6 +32,8 @@ DISPATCH: Final = (
     *("occurrence_at", "claim", "unsettled", "version", "awaiting", "fire_count", "failed_in_a_row"),
     *("paused_reason", "cancelled_at"),
 )
+# Moments that nearly always are the occurrence: of new rows they are not sent a second time.
+AS_OCCURRENCE: Final = ("fire_at", "next_fire_at")
 # What nothing changes: whose it is, its key, and when it was created.
 FIXED: Final = ("id", "owner_did", "user_id", "idempotency_key", "created_at")
 
@@ -111,7 +114,7 @@ _GROUPS: Final[Mapping[str, Sequence[Column]]] = {
 }
 
 _ASKED: Final = re.compile(
-    r"\{(?P<group>\w+) (?P<what>columns|arrays|values|as json)"
+    r"\{(?P<group>\w+) (?P<what>columns|arrays|values|unfolded|as json)"
     r"( but (?P<but>\w+(, \w+)*))?( of (?P<alias>\w+))?( from (?P<source>\$?\w+))?\}"
 )
 
@@ -125,14 +128,41 @@ def filled(sql: str) -> str:
         wanted = list(_GROUPS[asked["group"]])
         for name in asked["but"].split(", ") if asked["but"] else ():
             del wanted[[column.name for column in wanted].index(name)]
-        if asked["what"] not in ("arrays", "values"):
+        if asked["what"] not in ("arrays", "values", "unfolded"):
             return _listed(wanted, asked)
         first = int(asked["source"].removeprefix("$")) if asked["source"] else number + 1
         number = first + len(wanted) - 1
+        if asked["what"] == "unfolded":
+            return _unfolded(wanted, asked["alias"], first)
         ending = "[]" if asked["what"] == "arrays" else ""
         return ", ".join(f"${place}::{column.type}{ending}" for place, column in enumerate(wanted, first))
 
     return _ASKED.sub(answer, sql)
+
+
+def _unfolded(wanted: Sequence[Column], alias: str, first: int) -> str:
+    """What `folded` has made of a batch, row by row. An empty array says: as `occurrence_at`."""
+
+    def one(at: int, column: Column, otherwise: str = "") -> str:
+        array = f"${at}::{column.type}[]"
+        return f"case cardinality({array}) when 1 then ({array})[1]{otherwise} else {alias}.{column.name} end"
+
+    numbered = {column.name: (at, column) for at, column in enumerate(wanted, first)}
+    occurrence = one(*numbered["occurrence_at"])
+    return ", ".join(
+        one(at, column, f" when 0 then {occurrence}" if name in AS_OCCURRENCE else "")
+        for name, (at, column) in numbered.items()
+    )
+
+
+def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[Sequence[Any]]:
+    """The columns of a batch, nothing sent twice, as `unfolded` reads them: one value where all rows have the same."""
+    found = [column[:1] if column.count(column[0]) == len(column) else column for column in columns]
+    occurrence = found[names.index("occurrence_at")]
+    for at in map(names.index, AS_OCCURRENCE):
+        if len(found[at]) > 1 and found[at] == occurrence:
+            found[at] = ()
+    return found
 
 
 def _listed(wanted: Sequence[Column], asked: re.Match[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -13,7 +12,7 @@ from starlette.responses import Response
 from wakeful.alarm import ALARM_STATUSES, Alarm, is_fire_id
 from wakeful.alarm.model import Kind
 from wakeful.alarm.request import CreateRequest, EditRequest, decode
-from wakeful.clock import turn
+from wakeful.clock import LoopShare, turn
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.http import answers as shape
 from wakeful.http import operations
@@ -21,6 +20,7 @@ from wakeful.http.context import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why
+from wakeful.service.creating import numbered
 from wakeful.views import AlarmView
 
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
@@ -83,40 +83,50 @@ async def create_many(context: Context, call: OperationRequest) -> Response:
 async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
     """One bad request and none is kept: the first is what is answered."""
     asked: list[CreateRequest] = []
-    for at, raw in enumerate(given):
-        asked.append(decode(bytes(raw), CreateRequest))
-        if at % READ_AT_ONCE == 0:
-            await turn()
-    made = await alarms.create_many(asked)
-    return [await _made(alarms, one, given) for one, given in zip(made, asked, strict=True)]
-
-
-async def _made(alarms: Alarms, added: Created, given: CreateRequest) -> shape.BatchItem:
-    notes = await alarms.notes(added.alarm, given) or UNSET
-    return shape.BatchItem(status=200 if added.deduped else 201, alarm=AlarmView.of(added.alarm), notes=notes)
+    for at, one in enumerate(await _read(given)):
+        if isinstance(one, WakefulError):
+            raise numbered(one, at, of=len(given))
+        asked.append(one)
+    return await _told(alarms, asked, await alarms.create_many(asked))
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
-    """Set all items concurrently: the store commits together what arrives together.
+    """Each on its own: what cannot be read, or is refused, is told in its place."""
+    asked = await _read(given)
+    made = iter(await alarms.create_each([one for one in asked if isinstance(one, CreateRequest)]))
+    return await _told(alarms, asked, [next(made) if isinstance(one, CreateRequest) else one for one in asked])
 
-    They begin a few at a time, since reading what was asked for is work: others on this loop get their turn in between.
-    """
-    asked: list[asyncio.Task[shape.BatchItem]] = []
-    async with asyncio.TaskGroup() as group:
-        for at in range(0, len(given), READ_AT_ONCE):
-            asked += [group.create_task(_one_of_many(alarms, raw)) for raw in given[at : at + READ_AT_ONCE]]
+
+async def _read(given: Sequence[Raw]) -> list[CreateRequest | WakefulError]:
+    """What is asked for. Reading it is work: others on this loop get their turn in between."""
+    asked: list[CreateRequest | WakefulError] = []
+    for at, raw in enumerate(given):
+        try:
+            asked.append(decode(bytes(raw), CreateRequest))
+        except WakefulError as error:
+            asked.append(error)
+        if at % READ_AT_ONCE == 0:
             await turn()
-    return [task.result() for task in asked]
+    return asked
 
 
-async def _one_of_many(alarms: Alarms, raw: Raw) -> shape.BatchItem:
-    try:
-        given = decode(bytes(raw), CreateRequest)
-        added = await alarms.create(given)
-    except WakefulError as error:
-        told = problem(error)
-        return shape.BatchItem(status=told.status, problem=told)
-    return await _made(alarms, added, given)
+async def _told(
+    alarms: Alarms, asked: Sequence[CreateRequest | WakefulError], made: Sequence[Created | WakefulError]
+) -> list[shape.BatchItem]:
+    told: list[shape.BatchItem] = []
+    share = LoopShare()
+    for given, one in zip(asked, made, strict=True):
+        if isinstance(one, Created) and isinstance(given, CreateRequest):
+            notes = await alarms.notes(one.alarm, given) or UNSET
+            item = shape.BatchItem(status=200 if one.deduped else 201, alarm=AlarmView.of(one.alarm), notes=notes)
+        else:
+            assert isinstance(one, WakefulError)
+            refusal = problem(one)
+            item = shape.BatchItem(status=refusal.status, problem=refusal)
+        told.append(item)
+        if share.is_used_up():
+            await share.give_way()
+    return told
 
 
 async def find(context: Context, call: OperationRequest) -> Response:

@@ -43,7 +43,7 @@ from wakeful.store import (
     Worker,
     door_of,
 )
-from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
+from wakeful.store.batching import BATCH, Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
@@ -138,6 +138,7 @@ class PostgresStore:
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
         self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
+        self._adding_beside = GroupCommit(self._add, room=room)  # every second batch of a large call
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
         self._settling_completed = GroupCommit(self._settle_completed, apart=_changed_id, room=room, lanes=2)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
@@ -152,7 +153,8 @@ class PostgresStore:
             return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
-        for lane in (self._adding, self._settling, self._settling_completed, self._settling_slowly):
+        lanes = (self._adding, self._adding_beside, self._settling, self._settling_completed, self._settling_slowly)
+        for lane in lanes:
             await lane.close()
         await self.budget.close()
         await self._hints.close()
@@ -189,7 +191,27 @@ class PostgresStore:
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
-        return await self._adding.put(alarms) if alarms else []
+        if len(alarms) <= BATCH or any(alarm.idempotency_key for alarm in alarms):
+            return await self._adding.put(alarms) if alarms else []
+        return await self._add_side_by_side(alarms)
+
+    async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:
+        """Batches in turn on two connections: while one is written the next is made ready.
+
+        Not of alarms with keys: which of two that have the same comes first is their order.
+        """
+        batches = [alarms[at : at + BATCH] for at in range(0, len(alarms), BATCH)]
+        answers: list[list[Added]] = [[] for _ in batches]
+
+        async def every_second(lane: GroupCommit[Alarm, Added], first: int) -> None:
+            for at in range(first, len(batches), 2):
+                answers[at] = await lane.put(batches[at])
+
+        lanes = every_second(self._adding, 0), every_second(self._adding_beside, 1)
+        for error in await asyncio.gather(*lanes, return_exceptions=True):  # once everything is decided
+            if error is not None:
+                raise error
+        return [added for answer in answers for added in answer]
 
     async def within(self, connection: Any) -> Store:
         from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection
@@ -256,6 +278,9 @@ class PostgresStore:
             return None
         rows = await self._database.fetch(self._sql["get"], uuid, owner)
         return alarm_of(rows[0]) if rows else None
+
+    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+        return list(map(alarm_of, await self._database.fetch(self._sql["same_key"], [owner] * len(keys), keys)))
 
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         key = key if key.isprintable() else ""  # no alarm has a key that no column can hold

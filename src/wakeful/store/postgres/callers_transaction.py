@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wakeful.alarm import Alarm
 from wakeful.errors import InvalidRequest
+from wakeful.store import Added
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.postgres.database import Database
 
@@ -50,6 +52,9 @@ class CallersTransaction(PostgresStore):
         self._adding = at_once(self._add)
         self._settling = at_once(self._settle)
         self._settling_slowly = at_once(self._settle_slowly)
+
+    async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:
+        return await self._adding.put(alarms)  # there is one connection
 
     async def _write(self, work: Work[T]) -> list[T]:
         answers, soon = await self._database.run(work)

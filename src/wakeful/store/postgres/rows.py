@@ -18,8 +18,8 @@ from msgspec.structs import astuple, replace
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
 from wakeful.moments import unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
-from wakeful.store.columns import DISPATCH, INTENT, places
-from wakeful.store.rows import policy_of
+from wakeful.store.columns import DISPATCH, INTENT, folded, places
+from wakeful.store.rows import policy_of, policy_text
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Record
@@ -126,8 +126,11 @@ def token_values(token: Token) -> tuple[Any, ...]:
     return astuple(replace(token, scopes=",".join(token.scopes)))
 
 
-def alarm_columns(alarms: Iterable[Alarm]) -> Columns:
-    return _columns([_with_policy_text(astuple(alarm), _POLICY) for alarm in alarms], len(_ALARM))
+def new_alarm_columns(alarms: Sequence[Alarm]) -> Columns:
+    """The columns of alarms to add, folded: most of a batch have most of them alike, and each value costs to send."""
+    columns: Columns = list(zip(*map(astuple, alarms), strict=True))
+    columns[_POLICY] = [policy_text(policy) for policy in columns[_POLICY]]
+    return folded(columns, _ALARM)
 
 
 def guard_columns(changes: Iterable[Change]) -> Columns:
@@ -194,9 +197,7 @@ def _writable(text: str) -> str:
 
 
 def _with_policy_text(values: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    policy = values[at]
-    text = None if policy is DEFAULT_POLICY or policy == DEFAULT_POLICY else _json.encode(policy).decode()
-    return (*values[:at], text, *values[at + 1 :])
+    return (*values[:at], policy_text(values[at]), *values[at + 1 :])
 
 
 def _fire_values(fire: Fire) -> tuple[Any, ...]:

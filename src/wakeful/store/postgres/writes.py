@@ -16,7 +16,6 @@ from wakeful.store.batching import StoreRefused
 from wakeful.store.postgres.database import DRIVER_ERRORS, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.rows import (
-    alarm_columns,
     alarm_of,
     completed_columns,
     dispatch_columns,
@@ -24,6 +23,7 @@ from wakeful.store.postgres.rows import (
     fire_columns,
     guard_columns,
     intent_columns,
+    new_alarm_columns,
     without_unwritable,
 )
 
@@ -80,14 +80,17 @@ class Writes:
         soon = False
         left = alarms
         for _ in range(_TRIES):
-            rows = await connection.fetch(self._sql["add"], now, lock_wait(alone), self._tick, *alarm_columns(left))
-            soon = soon or any(row["soon"] for row in rows)
-            added |= _as_added(left, rows)
+            columns = new_alarm_columns(left)
+            [(is_soon, ids)] = await connection.fetch(self._sql["add"], now, lock_wait(alone), self._tick, *columns)
+            soon = soon or is_soon
+            if ids is None and left is alarms:  # nearly always
+                return [Added(alarm) for alarm in alarms], soon
+            new = {str(id) for id in ids} if ids is not None else {alarm.id for alarm in left}
+            added |= {alarm.id: Added(alarm) for alarm in left if alarm.id in new}
+            if others := [alarm for alarm in left if alarm.id not in new]:
+                added |= await self._taken(connection, others)
+            # One that had the key may be gone by now: then it is free again.
             left = [alarm for alarm in left if alarm.id not in added]
-            if left:
-                added |= await self._taken(connection, left)
-                # The one that had the key may be gone by now: then it is free again.
-                left = [alarm for alarm in left if alarm.id not in added]
             if not left:
                 return [added[alarm.id] for alarm in alarms], soon
         raise StoreBusy("an idempotency key kept moving to another alarm")
@@ -232,13 +235,6 @@ def _quoted(name: str) -> str:
 
 def lock_wait(alone: bool) -> str:
     return LONG_LOCK_WAIT if alone else LOCK_WAIT
-
-
-def _as_added(alarms: Sequence[Alarm], rows: Sequence[Record]) -> dict[str, Added]:
-    if len(rows) == len(alarms):
-        return {alarm.id: Added(alarm) for alarm in alarms}
-    inserted = {str(row["id"]) for row in rows}
-    return {alarm.id: Added(alarm) for alarm in alarms if alarm.id in inserted}
 
 
 def _verdict(change: Change, row: Record | None, *, again: bool) -> Settled:

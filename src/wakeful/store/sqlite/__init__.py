@@ -260,6 +260,12 @@ class SqliteStore(SqliteTokens):
         rows = await self._rows("get", id=id, owner=owner)
         return to_alarm(rows[0]) if rows else None
 
+    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+        def work(db: apsw.Connection) -> list[Row]:
+            return [row for key in keys for row in db.execute(self._sql["same_key"], (owner, key))]
+
+        return list(map(to_alarm, await self._read(work)))
+
     async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
         if not _storable(key, owner):
             return []

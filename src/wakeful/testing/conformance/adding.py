@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -31,10 +32,53 @@ class TestAdding:
         alarms = [an_alarm(clock, due=n % 7) for n in range(100)]
         assert [answer.alarm.id for answer in await store.add(alarms)] == [alarm.id for alarm in alarms]
 
+    @pytest.mark.parametrize("first", ["plain", "bare", "rich"])
+    async def test_a_batch_keeps_what_its_alarms_have_alike_and_what_differs(
+        self, store: Store, clock: ManualClock, first: str
+    ) -> None:
+        later, now = clock.now() + timedelta(hours=1), clock.now()
+        series = {"kind": "cron", "fire_at": None, "cron_expr": "0 9 * * *", "payload_json": "[1,  2]"}
+        moments = {"next_fire_at": later, "claimed_at": now, "awaiting": later, "last_fired_at": now}
+        rich = {"policy": Policy(max_fires=3), "isolated": True, "fire_count": 2, "label": "x", **moments}
+        kinds: dict[str, dict[str, Any]] = {"plain": {}, "bare": series, "rich": rich}
+        others = [name for name in kinds if name != first]
+        for names in ([first] * 3, [first, *others], [first, first, others[0]], [first, others[1], first]):
+            alike = [an_alarm(clock, **kinds[name]) for name in names]  # due at the same moment, or each at its own
+            apart = [an_alarm(clock, due=n, **kinds[name]) for n, name in enumerate(names, 1)]
+            for alarms in (alike, apart):
+                await store.add(alarms)
+                assert [await store.get(alarm.id) for alarm in alarms] == alarms
+
+    async def test_who_has_which_keys_is_found_together(self, store: Store, clock: ManualClock) -> None:
+        mine = [an_alarm(clock, idempotency_key=key) for key in ("a", "b", "ü \u200b")]
+        others = [an_alarm(clock), an_alarm(clock, idempotency_key="a", owner_did="bob")]
+        await store.add([*mine, *others])
+        found = await store.keyed("ada", ["ü \u200b", "a", "nobody's", ""])
+        assert sorted(found, key=lambda alarm: alarm.id) == [mine[0], mine[2]]
+        assert await store.keyed("ada", []) == []
+
     async def test_thousands_at_once_are_all_there(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(2300)]
         assert [answer.alarm.id for answer in await store.add(alarms)] == [alarm.id for alarm in alarms]
         assert (await store.stats()).total == 2300
+
+    async def test_of_thousands_one_that_the_database_refuses_is_not_passed_over(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        for at in (0, 700, 1100):
+            alarms = [an_alarm(clock) for _ in range(1200)]
+            alarms[at] = replace(alarms[at], kind="never")
+            with pytest.raises(StoreUnavailable):
+                await store.add(alarms)
+            assert await store.get(alarms[at].id) is None
+
+    async def test_of_two_with_one_key_in_a_large_call_the_first_has_it(self, store: Store, clock: ManualClock) -> None:
+        # The last of one batch and the first of the next have the same.
+        alarms = [an_alarm(clock, idempotency_key=f"k{n - 100 if 500 <= n < 600 else n}") for n in range(1200)]
+        answers = await store.add(alarms)
+        first = [alarms[n - 100 if 500 <= n < 600 else n].id for n in range(1200)]
+        assert [answer.alarm.id for answer in answers] == first
+        assert [n for n, answer in enumerate(answers) if answer.deduped] == list(range(500, 600))
 
     async def test_repeating_a_call_with_the_same_ids_changes_nothing(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock), an_alarm(clock, idempotency_key="k")]
