@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import ipaddress
 import logging
@@ -19,7 +18,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -45,19 +44,29 @@ from wakeful.store.sqlite.original import begin_anew, expect
 if TYPE_CHECKING:  # a worker shows no pages, and loads nothing for them
     from wakeful.dashboard import SignInLink
 
-__all__ = ["log_to_stderr", "serve", "shown", "stay", "tune_interpreter", "work"]
+__all__ = ["log_to_stderr", "run_process", "serve", "shown", "stay", "tune_interpreter", "work"]
 
 log = logging.getLogger("wakeful.server")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 TURN: Final = 0.00005
-ACCEPTED_AT_ONCE: Final = 32  # connections before those who are connected are counted again
 SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
 LATER: Final = (
     "encodings.idna",
     *(f"wakeful.schedule.{module.name}" for module in pkgutil.iter_modules(schedule.__path__)),
 )
 FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a database that is away at the start
+
+
+def run_process(main: Coroutine[Any, Any, None]) -> None:
+    """Run a long-lived process, on uvloop where there is one. Commands and the library do without: it loads slowly."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
 
 
 async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, create: bool = False) -> None:
@@ -290,33 +299,6 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
     )
 
 
-class _Listener(socket.socket):
-    """Takes a few connections at a time, and says once, not thousands of times, that there is no descriptor for more.
-
-    asyncio takes as many as wait before the first is counted: they would have the descriptors that deliveries need. And
-    without one it looks again after a second, but asks for the rest of its backlog first (up to Python 3.13): a line
-    in the log and a timer for each.
-    """
-
-    _told = False
-    _taken = 0  # since the loop last had its turn
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        if self._told or self._taken == ACCEPTED_AT_ONCE:
-            self._told, self._taken = False, 0
-            raise BlockingIOError
-        try:
-            taken = super().accept()
-            self._taken += 1
-            return taken
-        except BlockingIOError:
-            self._taken = 0
-            raise
-        except OSError as error:
-            self._told = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-            raise
-
-
 class _SignalHandler:
     """Handles signals: the first asks the process to stop, the second ends it at once."""
 
@@ -402,7 +384,7 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Likewise: what waits in the kernel for somebody who does not read has a bound, and they are noticed soon.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-    return _Listener(fileno=listener.detach())
+    return listener
 
 
 def _url(host: str, port: int) -> str:

@@ -60,7 +60,7 @@ def worker_command(create: bool, **flags: Any) -> None:
 
 
 def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: Any) -> None:
-    from wakeful.server import log_to_stderr, stay
+    from wakeful.server import log_to_stderr, run_process, stay
 
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
@@ -70,7 +70,7 @@ def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: A
     async def staying() -> None:
         await stay(build(settings, via="cli"), run, create=create)
 
-    asyncio.run(staying())
+    run_process(staying())
 
 
 @click.group("target")
