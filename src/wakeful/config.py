@@ -72,7 +72,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         int, _about("How many processes `serve` starts at its port; more than 1 needs PostgreSQL.")
     ] = 1
     metrics_port: Annotated[
-        int, _about("The port on `host` where `worker` serves health and metrics; 0 turns it off.")
+        int,
+        _about("The port on `host` where `worker`, or the first of several `processes`, tells how it is; 0: nowhere."),
     ] = 0
     public_url: Annotated[
         str,

@@ -29,12 +29,14 @@ class ParentLink:
         self,
         line: socket.socket,
         *,
+        number: int,
         announces: bool,
         sign_in: tuple[str, datetime],
         alive_every: float | None,
     ) -> None:
         line.setblocking(False)
         self._line = line
+        self.number = number  # among the processes, from 0
         self.announces = announces
         self.sign_in = sign_in  # its secret, and until when it is good
         self._alive_every = alive_every

@@ -46,7 +46,9 @@ def serve_together(settings: Settings, run: Callable[[Settings, ParentLink], Non
         ended = Parent(settings.processes, place, settings.local_url).run()
     if isinstance(ended, int):
         return ended
-    run(settings, ended)  # this is one of the processes
+    # This is one of the processes. Each tells at a port of its own how it is: the one they share is answered by any.
+    metrics_port = settings.metrics_port and settings.metrics_port + ended.number
+    run(replace(settings, metrics_port=metrics_port), ended)
     return 0
 
 
@@ -58,6 +60,9 @@ def check_together(settings: Settings) -> None:
             fix="Give 1, or a postgresql://… database.",
         )
         raise settings.located(wrong)
+    if settings.metrics_port + settings.processes > 65_536:
+        fix = "Give a lower one: each process takes the next."
+        raise InvalidConfig(f"there are not {settings.processes} ports from there on", field="metrics_port", fix=fix)
     if not hasattr(socket, "SO_REUSEPORT"):
         fix = "Give 1, and start one server on each port."
         raise InvalidConfig("this system cannot share a port between processes", field="processes", fix=fix)
@@ -222,7 +227,13 @@ class Parent:
             for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):  # its parent speaks to systemd
                 os.environ.pop(name, None)
             is_first = one.number == 0 and not one.started
-            return ParentLink(theirs, announces=is_first, sign_in=self._sign_in, alive_every=self._alive_every)
+            return ParentLink(
+                theirs,
+                number=one.number,
+                announces=is_first,
+                sign_in=self._sign_in,
+                alive_every=self._alive_every,
+            )
         theirs.close()
         ours.setblocking(False)
         one.pid, one.line, one.is_ready, one.starts_at = pid, ours, False, None

@@ -16,7 +16,7 @@ import os
 import pkgutil
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -151,35 +151,55 @@ async def serve(
     await clock.check_targets()
     await _tell_of_tasks(clock)
     await _tell_of_tokens(clock)
-    listener = await _listen(clock, "port", is_shared=parent is not None)
-    try:
+    with await _listen(clock, "port", is_shared=parent is not None) as listener:
         # With port 0 the real one is known only now, and report URLs must name it.
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
-        url = clock.settings.local_url
-        app = clock.asgi()
-        place = await _dashboard(clock, app.state.sign_in_link, parent)
-        server = HttpServer(_config(clock, app))
-        tune_interpreter(clock)
-        await clock.dispatcher.announce()
-        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
+        async with _telling_apart(clock, parent):
+            await _serve_at(listener, clock, ready, parent)
 
-        def stop() -> None:
+
+async def _serve_at(
+    listener: socket.socket, clock: Wakeful, ready: Callable[[str], None] | None, parent: ParentLink | None
+) -> None:
+    url = clock.settings.local_url
+    app = clock.asgi()
+    place = await _dashboard(clock, app.state.sign_in_link, parent)
+    server = HttpServer(_config(clock, app))
+    tune_interpreter(clock)
+    await clock.dispatcher.announce()
+    answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
+
+    def stop() -> None:
+        server.stop()
+        clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
+        clock.dispatcher.stop()
+
+    if parent is None or parent.announces:
+        _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
+        if place is not None:
+            _announce(place)
+        for line in _places(url):
+            log.info(line)
+    systemd.notify(systemd.READY, f"STATUS=serving on {url}")
+    if ready is not None:
+        ready(url)  # the socket is listening: a client that connects now waits a moment at most
+    await _both(clock, answering, stop)
+
+
+@contextlib.asynccontextmanager
+async def _telling_apart(clock: Wakeful, parent: ParentLink | None) -> AsyncIterator[None]:
+    """Health and metrics of one of several processes, at a port of its own if there is one."""
+    if parent is None or not clock.settings.metrics_port:
+        yield
+        return
+    with await _listen(clock, "metrics_port") as listener:
+        server = HttpServer(_config(clock, _window(clock)))
+        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
+        try:
+            yield
+        finally:
             server.stop()
-            clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
-            clock.dispatcher.stop()
-
-        if parent is None or parent.announces:
-            _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
-            if place is not None:
-                _announce(place)
-            for line in _places(url):
-                log.info(line)
-        systemd.notify(systemd.READY, f"STATUS=serving on {url}")
-        if ready is not None:
-            ready(url)  # the socket is listening: a client that connects now waits a moment at most
-        await _both(clock, answering, stop)
-    finally:
-        listener.close()
+            await answering
 
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:

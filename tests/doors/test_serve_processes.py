@@ -253,6 +253,12 @@ async def test_several_processes_on_sqlite_are_refused(start: Start) -> None:
     assert "error: --processes: --processes: 0 is less than 1" in err
 
 
+async def test_where_there_are_not_enough_ports_it_says_so(serving: Serving) -> None:
+    processes = serving(WAKEFUL_METRICS_PORT="65535")
+    assert await processes.ended() == 2
+    assert "there are not 2 ports from there on" in processes.log
+
+
 async def test_what_is_wrong_is_said_once_and_ends_the_start(serving: Serving) -> None:
     processes = serving("--host", "0.0.0.0")
     assert await processes.ended() == 2
@@ -286,6 +292,21 @@ async def test_systemd_is_told_by_the_parent_once_all_are_ready(serving: Serving
         assert systemd.recv(4096) == b"STOPPING=1"
         with pytest.raises(BlockingIOError):
             systemd.recv(4096)
+
+
+async def test_each_process_tells_at_a_port_of_its_own_how_it_is(serving: Serving) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        port = first.getsockname()[1]
+        with socket.create_server(("127.0.0.1", port + 1)):
+            pass  # both are free
+    processes = serving(WAKEFUL_METRICS_PORT=str(port))
+    await until(processes.are_ready, "both are ready")
+    async with aiohttp.ClientSession() as session:
+        for number in range(COUNT):
+            async with session.get(f"http://127.0.0.1:{port + number}/metrics") as answer:
+                assert (answer.status, "wakeful_inflight" in await answer.text()) == (200, True)
+    processes.parent.send_signal(signal.SIGTERM)
+    assert await processes.ended() == 0
 
 
 async def test_a_process_that_stands_still_is_replaced(serving: Serving, tmp_path: Path) -> None:
