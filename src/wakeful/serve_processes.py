@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -86,7 +86,7 @@ def reserved(settings: Settings) -> socket.socket:
         ) from None
 
 
-def _bound(family: int, place: tuple[str | int, ...], *, shared: bool) -> socket.socket:
+def _bound(family: int, place: tuple[Any, ...], *, shared: bool) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
