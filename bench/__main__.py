@@ -1,4 +1,4 @@
-"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [dashboard]
+"""python -m bench [create] [drain] [punctual] [scale] [http] [webhooks] [live] [hostile] [turns] [when] [dashboard]
                 [--store sqlite|postgres] [--alarms 100000]
 python -m bench peers …   beside other schedulers; bench/peers/command.py says how
 
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench import create, drain, hostile, http, live, punctual, turns
+from bench import create, drain, hostile, http, live, punctual, turns, webhooks
 from bench.worlds import World, worlds
 
 
@@ -23,7 +23,19 @@ def main() -> None:
 
         raise SystemExit(beside_peers(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when", "dashboard"]
+    names = [
+        "create",
+        "drain",
+        "punctual",
+        "scale",
+        "http",
+        "webhooks",
+        "live",
+        "hostile",
+        "turns",
+        "when",
+        "dashboard",
+    ]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
     parser.add_argument("--store", choices=["sqlite", "postgres"])
     parser.add_argument("--alarms", type=int, default=100_000, help="how many are drained, or shown")
@@ -41,6 +53,7 @@ def main() -> None:
         "punctual": punctual.run,
         "scale": lambda world: drain.scale(world, alarms=args.alarms, pending=args.pending),
         "http": http.run,
+        "webhooks": webhooks.run,
         "live": live.run,
         "hostile": hostile.run,
         "turns": lambda world: turns.run(world, due=args.pending),

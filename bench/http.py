@@ -1,19 +1,24 @@
-"""Creates per second over HTTP beside a bare echo of the same body: 64 keep-alive connections from another process."""
+"""Creates per second over HTTP, and what each costs the server, beside a bare echo of the same body.
+
+64 keep-alive connections from another process. CPU is the server's own, user and system, with all its threads.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import multiprocessing
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import uvicorn
+import uvloop
 from msgspec import Raw, Struct
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -36,23 +41,33 @@ def run(world: World) -> Iterator[dict[str, Any]]:
     with world.fresh() as place:
         with _Server(_serve_wakeful, place) as ours, _Server(_serve_bare, {}) as bare:
             # In turns, so that the machine's moods meet both; the middle of the rounds counts.
-            rounds = [(_ask(ours.url), _ask(bare.url)) for _ in range(ROUNDS)]
-    per_s, p99 = _middle([one for one, _ in rounds])
-    bare_per_s, bare_p99 = _middle([other for _, other in rounds])
+            rounds = [(_round(ours), _round(bare)) for _ in range(ROUNDS)]
+    per_s, p99, cpu = _middle([one for one, _ in rounds])
+    bare_per_s, bare_p99, bare_cpu = _middle([other for _, other in rounds])
     yield {
         "bench": "http",
         "store": world.store,
         "how": f"{CONNECTIONS} connections",
         "per_s": round(per_s),
         "p99_ms": round(1000 * p99, 1),
+        "cpu_us": round(cpu),
         "bare_per_s": round(bare_per_s),
         "bare_p99_ms": round(1000 * bare_p99, 1),
+        "bare_cpu_us": round(bare_cpu),
         "ratio": round(statistics.median(one[0] / other[0] for one, other in rounds), 2),
     }
 
 
-def _middle(rounds: list[tuple[float, float]]) -> tuple[float, float]:
-    return statistics.median(per_s for per_s, _ in rounds), statistics.median(p99 for _, p99 in rounds)
+def _middle(rounds: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+    per_s, p99, cpu = (statistics.median(figures) for figures in zip(*rounds, strict=True))
+    return per_s, p99, cpu
+
+
+def _round(server: _Server) -> tuple[float, float, float]:
+    """Requests per second, the time that 99 of 100 stayed below, and microseconds of the server's CPU for each."""
+    before = server.cpu()
+    per_s, p99 = _ask(server.url)
+    return per_s, p99, 1e6 * (server.cpu() - before) / (REQUESTS + WARM_UP)
 
 
 class _Server:
@@ -67,9 +82,10 @@ class _Server:
         self.url: str = self._told.recv()
         return self
 
-    def cpu_s(self) -> float:
-        used = psutil.Process(self._process.pid).cpu_times()
-        return float(used.user + used.system)
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
@@ -79,13 +95,13 @@ class _Server:
 def _serve_wakeful(ready: Connection, place: dict[str, Any]) -> None:
     from wakeful.app import build
     from wakeful.config import Settings
-    from wakeful.server import serve
+    from wakeful.server import run_process, serve
 
     async def run() -> None:
         async with build(Settings(port=0, **place)) as clock:
             await serve(clock, ready=ready.send)
 
-    asyncio.run(run())
+    run_process(run())
 
 
 class _Body(Struct):
@@ -95,7 +111,7 @@ class _Body(Struct):
 
 
 def _serve_bare(ready: Connection, _: dict[str, Any]) -> None:
-    """The framework and nothing else: the body decoded, and said back."""
+    """The framework and nothing else, on the same parser and event loop: the body decoded, and said back."""
 
     async def echo(request: Request) -> Response:
         body = msgspec.json.decode(await request.body(), type=_Body)
@@ -103,14 +119,15 @@ def _serve_bare(ready: Connection, _: dict[str, Any]) -> None:
 
     async def run() -> None:
         app = Starlette(routes=[Route("/v1/alarms", echo, methods=["POST"])])
-        server = uvicorn.Server(uvicorn.Config(app, port=0, access_log=False, log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, http="httptools", access_log=False, log_level="warning"))
         serving = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
         ready.send(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
         await serving
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
 
 
 def _ask(url: str, *, warm_up: int = WARM_UP, requests: int = REQUESTS) -> tuple[float, float]:
@@ -156,7 +173,7 @@ def cpu_per_create(place: dict[str, Any], *, requests: int) -> dict[str, Any]:
     """What one durable create costs the server's process, user and system; the client is another process."""
     with _Server(_serve_wakeful, place) as ours:
         _ask(ours.url, warm_up=0, requests=max(1, requests // 10))
-        before = ours.cpu_s()
+        before = ours.cpu()
         per_s, _ = _ask(ours.url, warm_up=0, requests=requests)
-        used = ours.cpu_s() - before
+        used = ours.cpu() - before
     return {"jobs": requests, "per_s": round(per_s, 1), "cpu_us": round(1e6 * used / requests, 1)}

@@ -68,8 +68,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     pool_size: Annotated[int, _about("PostgreSQL: the most connections a process holds.")] = 8
     host: Annotated[str, _about("The address `serve` binds to. Loopback only, until there are tokens.")] = "127.0.0.1"
     port: Annotated[int, _about("The port `serve` listens on; 0 picks a free one.")] = 4747
+    processes: Annotated[
+        int, _about("How many processes `serve` starts at its port; more than 1 needs PostgreSQL.")
+    ] = 1
     metrics_port: Annotated[
-        int, _about("The port on `host` where `worker` serves health and metrics; 0 turns it off.")
+        int,
+        _about("The port on `host` where `worker`, or the first of several `processes`, tells how it is; 0: nowhere."),
     ] = 0
     public_url: Annotated[
         str,

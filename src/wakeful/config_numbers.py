@@ -31,6 +31,7 @@ def check_numbers(settings: Settings) -> None:
         "connections": 1,
         "connections_per_address": 1,
         "auto_pause_after": 0,
+        "processes": 1,
     }
     for name, minimum in least.items():
         if getattr(settings, name) < minimum:

@@ -65,6 +65,7 @@ class OpenKeywords(TypedDict, total=False):
     pool_size: int | None
     host: str | None
     port: int | None
+    processes: int | None
     metrics_port: int | None
     public_url: str | None
     timezone: str | None

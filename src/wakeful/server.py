@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import ipaddress
 import logging
 import math
 import os
 import pkgutil
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -39,19 +35,19 @@ from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection
 from wakeful.http.security.connection_limiter import ConnectionLimiter, raise_limit, room
 from wakeful.logs import log_to_stderr, shown
+from wakeful.parent_link import ParentLink
 from wakeful.service.tasks import USUAL_TABLE
+from wakeful.stop_signals import handling_signals, stopped_by_signals
 from wakeful.store.sqlite.original import begin_anew, expect
 
 if TYPE_CHECKING:  # a worker shows no pages, and loads nothing for them
     from wakeful.dashboard import SignInLink
 
-__all__ = ["log_to_stderr", "serve", "shown", "stay", "tune_interpreter", "work"]
+__all__ = ["log_to_stderr", "run_process", "serve", "shown", "stay", "tune_interpreter", "work"]
 
 log = logging.getLogger("wakeful.server")
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 TURN: Final = 0.00005
-ACCEPTED_AT_ONCE: Final = 32  # connections before those who are connected are counted again
 SEND_BUFFER: Final = 128 * 1024  # bytes; Linux makes twice as much of it
 LATER: Final = (
     "encodings.idna",
@@ -60,16 +56,35 @@ LATER: Final = (
 FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a database that is away at the start
 
 
-async def stay(clock: Wakeful, run: Callable[[Wakeful], Awaitable[None]], *, create: bool = False) -> None:
+def run_process(main: Coroutine[Any, Any, None]) -> None:
+    """Run a long-lived process, on uvloop where there is one. Commands and the library do without: it loads slowly."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+async def stay(
+    clock: Wakeful,
+    run: Callable[[Wakeful], Awaitable[None]],
+    *,
+    create: bool = False,
+    parent: ParentLink | None = None,
+) -> None:
     """Open the database as soon as it can be reached, and run until told to stop.
 
-    Create: an empty file is made also where there has been a database that is gone.
+    Create: an empty file is made also where there has been a database that is gone. Parent: who else tells it to stop.
     """
     file = _file(clock.settings.db)
     if file is not None and create:
         begin_anew(file)
-    with _handling_signals():  # without a gap: from the first try to open the database until it is closed
-        alive = asyncio.create_task(_tell_systemd(clock), name="wakeful watchdog")
+    # Without a gap: from the first try to open the database until it is closed.
+    with handling_signals() as handler, parent.heard(handler) if parent else contextlib.nullcontext():
+        telling = parent.say_alive(clock.service.clock) if parent else _tell_systemd(clock)
+        alive = asyncio.create_task(telling, name="wakeful watchdog")
         try:
             if await _opened(clock):
                 if file is not None:
@@ -97,7 +112,7 @@ def _file(db: str) -> str | None:
 async def _opened(clock: Wakeful) -> bool:
     """Open the database, waiting for it if that can help, else raise. False: told to stop meanwhile."""
     stopped, wait = asyncio.Event(), FIRST_WAIT
-    with _stopped_by_signals(stopped.set):
+    with stopped_by_signals(stopped.set):
         while not stopped.is_set():
             opening = asyncio.ensure_future(clock.__aenter__())
             await _unless(stopped, opening)
@@ -126,39 +141,65 @@ async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
             await asyncio.wait((doing,))
 
 
-async def serve(clock: Wakeful, *, ready: Callable[[str], None] | None = None) -> None:
-    """Dispatch and answer HTTP until told to stop. `ready` is called with the address once connections are accepted."""
+async def serve(
+    clock: Wakeful, *, ready: Callable[[str], None] | None = None, parent: ParentLink | None = None
+) -> None:
+    """Dispatch and answer HTTP until told to stop. `ready` is called with the address once connections are accepted.
+
+    With a parent, other processes listen at the same port, and one of them says where that is.
+    """
     await clock.check_targets()
     await _tell_of_tasks(clock)
     await _tell_of_tokens(clock)
-    listener = await _listen(clock, "port")
-    try:
+    with await _listen(clock, "port", is_shared=parent is not None) as listener:
         # With port 0 the real one is known only now, and report URLs must name it.
         clock.settings = replace(clock.settings, port=listener.getsockname()[1])
-        url = clock.settings.local_url
-        app = clock.asgi()
-        place = await _dashboard(clock, app.state.sign_in_link)
-        server = HttpServer(_config(clock, app))
-        tune_interpreter(clock)
-        await clock.dispatcher.announce()
-        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
+        async with _telling_apart(clock, parent):
+            await _serve_at(listener, clock, ready, parent)
 
-        def stop() -> None:
-            server.stop()
-            clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
-            clock.dispatcher.stop()
 
+async def _serve_at(
+    listener: socket.socket, clock: Wakeful, ready: Callable[[str], None] | None, parent: ParentLink | None
+) -> None:
+    url = clock.settings.local_url
+    app = clock.asgi()
+    place = await _dashboard(clock, app.state.sign_in_link, parent)
+    server = HttpServer(_config(clock, app))
+    tune_interpreter(clock)
+    await clock.dispatcher.announce()
+    answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
+
+    def stop() -> None:
+        server.stop()
+        clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
+        clock.dispatcher.stop()
+
+    if parent is None or parent.announces:
         _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
         if place is not None:
             _announce(place)
         for line in _places(url):
             log.info(line)
-        systemd.notify(systemd.READY, f"STATUS=serving on {url}")
-        if ready is not None:
-            ready(url)  # the socket is listening: a client that connects now waits a moment at most
-        await _both(clock, answering, stop)
-    finally:
-        listener.close()
+    systemd.notify(systemd.READY, f"STATUS=serving on {url}")
+    if ready is not None:
+        ready(url)  # the socket is listening: a client that connects now waits a moment at most
+    await _both(clock, answering, stop)
+
+
+@contextlib.asynccontextmanager
+async def _telling_apart(clock: Wakeful, parent: ParentLink | None) -> AsyncIterator[None]:
+    """Health and metrics of one of several processes, at a port of its own if there is one."""
+    if parent is None or not clock.settings.metrics_port:
+        yield
+        return
+    with await _listen(clock, "metrics_port") as listener:
+        server = HttpServer(_config(clock, _window(clock)))
+        answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
+        try:
+            yield
+        finally:
+            server.stop()
+            await answering
 
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
@@ -170,7 +211,7 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
     systemd.notify(systemd.READY, "STATUS=dispatching")
     if listener is None:
-        with _stopped_by_signals(clock.dispatcher.stop):
+        with stopped_by_signals(clock.dispatcher.stop):
             if ready is not None:
                 ready()
             await clock.dispatcher.run()
@@ -211,7 +252,7 @@ async def _tell_of_tokens(clock: Wakeful) -> None:
         )
 
 
-async def _dashboard(clock: Wakeful, link: SignInLink) -> str | None:
+async def _dashboard(clock: Wakeful, link: SignInLink, parent: ParentLink | None) -> str | None:
     """Where the dashboard is, with a link that signs in where a token is needed and only this machine is served.
 
     Not with `public_url`: there the output is likely kept where more people read it than may act.
@@ -221,7 +262,8 @@ async def _dashboard(clock: Wakeful, link: SignInLink) -> str | None:
         return None
     if settings.public_url or not is_loopback(settings.host) or not await clock.service.has_tokens():
         return f"dashboard: {settings.public_url or settings.local_url}/"
-    return f"dashboard: {settings.local_url}/login?once={link.offer()} (signs you in once, within 10 minutes)"
+    secret = link.offer(*parent.sign_in) if parent else link.offer()
+    return f"dashboard: {settings.local_url}/login?once={secret} (signs you in once, within 10 minutes)"
 
 
 def _window(clock: Wakeful) -> Starlette:
@@ -262,7 +304,7 @@ async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[]
     """Run the dispatcher and the server together. When one ends, for whatever reason, so does the other."""
     dispatching = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
     try:
-        with _stopped_by_signals(stop):
+        with stopped_by_signals(stop):
             await asyncio.wait((answering, dispatching), return_when=asyncio.FIRST_COMPLETED)
             stop()
             await asyncio.wait((answering, dispatching))
@@ -290,92 +332,9 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
     )
 
 
-class _Listener(socket.socket):
-    """Takes a few connections at a time, and says once, not thousands of times, that there is no descriptor for more.
-
-    asyncio takes as many as wait before the first is counted: they would have the descriptors that deliveries need. And
-    without one it looks again after a second, but asks for the rest of its backlog first (up to Python 3.13): a line
-    in the log and a timer for each.
-    """
-
-    _told = False
-    _taken = 0  # since the loop last had its turn
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        if self._told or self._taken == ACCEPTED_AT_ONCE:
-            self._told, self._taken = False, 0
-            raise BlockingIOError
-        try:
-            taken = super().accept()
-            self._taken += 1
-            return taken
-        except BlockingIOError:
-            self._taken = 0
-            raise
-        except OSError as error:
-            self._told = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-            raise
-
-
-class _SignalHandler:
-    """Handles signals: the first asks the process to stop, the second ends it at once."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._stops: list[Callable[[], None]] = []
-
-    @contextlib.contextmanager
-    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
-        self._stops.append(stop)
-        if self._asked:
-            stop()  # it came when nobody was at work
-        try:
-            yield
-        finally:
-            self._stops.remove(stop)
-
-    def told(self, number: signal.Signals) -> None:
-        if self._asked:
-            log.warning("%s again: stopping now; deliveries in flight will be tried again", number.name)
-            logging.shutdown()  # what the log still holds back
-            os._exit(128 + number)
-        self._asked = True
-        systemd.notify(systemd.STOPPING)
-        log.info("%s: stopping", number.name)
-        for stop in self._stops:
-            stop()
-
-
-_signal_handler: ContextVar[_SignalHandler | None] = ContextVar("_signal_handler", default=None)
-
-
-@contextlib.contextmanager
-def _handling_signals() -> Iterator[_SignalHandler]:
-    """The handler there is, or one from here on."""
-    if (handler := _signal_handler.get()) is not None:
-        yield handler
-        return
-    handler, loop = _SignalHandler(), asyncio.get_running_loop()
-    # Only the main thread receives signals; in other threads the program decides.
-    numbers = SIGNALS if threading.current_thread() is threading.main_thread() else ()
-    for number in numbers:
-        loop.add_signal_handler(number, handler.told, number)
-    token = _signal_handler.set(handler)
-    try:
-        yield handler
-    finally:
-        _signal_handler.reset(token)
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    with _handling_signals() as handler, handler.calling(stop):
-        yield
-
-
-async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> socket.socket:
+async def _listen(
+    clock: Wakeful, setting: Literal["port", "metrics_port"], *, is_shared: bool = False
+) -> socket.socket:
     settings, port = clock.settings, getattr(clock.settings, setting)
     try:
         found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
@@ -390,7 +349,7 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
         )
     family, _, _, _, place = found[0]
     try:
-        listener = socket.create_server(place[:2], family=family, backlog=2048)
+        listener = socket.create_server(place[:2], family=family, backlog=2048, reuse_port=is_shared)
     except OSError as error:
         raise InvalidConfig(
             f"cannot listen on {_url(settings.host, port)}: {os.strerror(error.errno or 0)}",
@@ -402,7 +361,7 @@ async def _listen(clock: Wakeful, setting: Literal["port", "metrics_port"]) -> s
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Likewise: what waits in the kernel for somebody who does not read has a bound, and they are noticed soon.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-    return _Listener(fileno=listener.detach())
+    return listener
 
 
 def _url(host: str, port: int) -> str:

@@ -93,6 +93,22 @@ def test_worker_delivers_what_the_command_line_sets_and_ends_with_0_on_sigint(st
     assert worker.wait(20) == 0
 
 
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["worker"]])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_process_that_stays_runs_on_uvloop_where_there_is_one(
+    start: Start, tmp_path: Path, command: list[str], is_there: bool
+) -> None:
+    (tmp_path / "first").mkdir()
+    if not is_there:
+        (tmp_path / "first" / "uvloop.py").write_text("raise ImportError\n")
+    path = os.pathsep.join(filter(None, (str(tmp_path / "first"), os.environ.get("PYTHONPATH"))))
+    process = start(*command, env={**os.environ, "WAKEFUL_DB": "wakeful.db", "PYTHONPATH": path})
+    assert f"wakeful {wakeful.__version__}" in line(process)
+    assert ("/uvloop/" in Path(f"/proc/{process.pid}/maps").read_text()) == is_there
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
 HANGS = """
 import asyncio, sys
 import wakeful

@@ -6,14 +6,18 @@ import asyncio
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
+
+import pytest
+import uvloop
 
 from tests.doors.test_owner_limits import streaming
 from tests.doors.world import Visitor, serving
 from wakeful.config import Settings
+from wakeful.http.acceptor import ACCEPTED_AT_ONCE, Acceptor
 from wakeful.http.security.connection_limiter import ConnectionLimiter, room
-from wakeful.server import ACCEPTED_AT_ONCE, _Listener
 
 FAR, FARTHER = "192.0.2.1", "192.0.2.2"
 
@@ -98,24 +102,60 @@ def test_a_flood_puts_out_its_own_not_who_was_silent_before_it() -> None:
     assert not quiet.closed
 
 
-def test_a_few_connections_are_taken_at_a_time() -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_few_connections_are_accepted_at_a_time(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """Before they are counted, each has a descriptor already."""
-    with socket.create_server(("127.0.0.1", 0), backlog=200) as made, ExitStack() as waiting:
-        listener = waiting.enter_context(_Listener(fileno=made.detach()))
-        listener.setblocking(False)
-        for _ in range(ACCEPTED_AT_ONCE + 10):
+    count, counted, waiting_at_once = 3 * ACCEPTED_AT_ONCE + 10, 0, [0]
+    acceptors: list[Acceptor] = []
+
+    async def accept(listener: socket.socket) -> None:
+        all_counted = asyncio.Event()
+
+        class Counted(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                nonlocal counted
+                counted += 1
+                waiting_at_once.append(len(acceptors[0]._connecting))
+                transport.close()
+                if counted == count:
+                    all_counted.set()
+
+        acceptors.append(Acceptor(listener, Counted))
+        async with asyncio.timeout(20):
+            await all_counted.wait()
+        acceptors[0].close()
+        await acceptors[0].all_connected()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as listener, ExitStack() as waiting:
+        for _ in range(count):
             waiting.enter_context(socket.create_connection(listener.getsockname()))
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(accept(listener))
+    assert max(waiting_at_once) == ACCEPTED_AT_ONCE
 
-        def turn() -> int:
-            """As asyncio does: as often as the backlog is long, or until there is none."""
-            for number in range(200):
-                try:
-                    waiting.enter_context(listener.accept()[0])
-                except BlockingIOError:
-                    return number
-            return 200
 
-        assert [turn(), turn(), turn()] == [ACCEPTED_AT_ONCE, 10, 0]
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_who_was_accepted_when_the_server_stops_is_answered(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    made = []
+
+    class Made(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(transport)
+            transport.close()
+
+    async def accept(listener: socket.socket) -> None:
+        acceptor = Acceptor(listener, Made)
+        acceptor._accept()
+        acceptor.close()
+        await acceptor.all_connected()
+        assert len(made) == 2
+        acceptor.close()  # once more changes nothing
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as waiting:
+        for _ in range(2):
+            waiting.enter_context(socket.create_connection(listener.getsockname()))
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(accept(listener))
 
 
 def test_descriptors_are_kept_for_deliveries() -> None:

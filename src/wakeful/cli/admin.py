@@ -7,7 +7,8 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,11 +21,14 @@ from wakeful.cli.moving import move_command
 from wakeful.cli.output import clean, utc
 from wakeful.cli.target_test import target_test
 from wakeful.cli.tasks import scheduled_tasks
-from wakeful.config import exposed
+from wakeful.config import Settings, exposed
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import duration
 from wakeful.service.watching import TargetStatus
 from wakeful.store import TargetState
+
+if TYPE_CHECKING:
+    from wakeful.parent_link import ParentLink
 
 log = logging.getLogger("wakeful.config")
 
@@ -32,16 +36,25 @@ log = logging.getLogger("wakeful.config")
 @click.command("serve", cls=Command)
 @click.option("--host", help="The address to bind to; loopback, until there is a token.")
 @click.option("--port", type=int, help="The port to listen on; 0 takes a free one.")
+@click.option("--processes", type=int, help="How many processes serve at that port; more than one on PostgreSQL only.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
 @click.option("--create", is_flag=True, help="Begin with an empty SQLite file where the one there was is gone.")
-def serve_command(create: bool, **flags: Any) -> None:
+def serve_command(create: bool, **flags: Any) -> int:
     """Run the dispatcher and the HTTP API.
 
     A database that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a second one at once.
     """
+    from wakeful.serve_processes import serve_together
     from wakeful.server import serve
 
-    _stay(serve, create=create, **flags)
+    def one_of_many(settings: Settings, parent: ParentLink) -> None:
+        _stay(partial(serve, ready=parent.ready, parent=parent), settings, parent=parent)
+
+    settings = _settings(**flags)
+    if settings.processes > 1:
+        return serve_together(settings, one_of_many)
+    _stay(serve, settings, create=create)
+    return 0
 
 
 @click.command("worker", cls=Command)
@@ -56,21 +69,33 @@ def worker_command(create: bool, **flags: Any) -> None:
     """
     from wakeful.server import work
 
-    _stay(work, create=create, **flags)
+    _stay(work, _settings(**flags), create=create)
 
 
-def _stay(run: Callable[[Wakeful], Awaitable[None]], *, create: bool, **flags: Any) -> None:
-    from wakeful.server import log_to_stderr, stay
+def _settings(**flags: Any) -> Settings:
+    """The settings of a process that stays, which logs from here on."""
+    from wakeful.logs import log_to_stderr
 
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
     if file := exposed(asked().config):
         log.warning("%s holds secrets, and everyone on this machine can read it: chmod o-r %s", file, file)
+    return settings
+
+
+def _stay(
+    run: Callable[[Wakeful], Awaitable[None]],
+    settings: Settings,
+    *,
+    create: bool = False,
+    parent: ParentLink | None = None,
+) -> None:
+    from wakeful.server import run_process, stay
 
     async def staying() -> None:
-        await stay(build(settings, via="cli"), run, create=create)
+        await stay(build(settings, via="cli"), run, create=create, parent=parent)
 
-    asyncio.run(staying())
+    run_process(staying())
 
 
 @click.group("target")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from datetime import datetime, timedelta
@@ -17,7 +18,10 @@ LABEL: Final = "dashboard sign-in link"  # of the tokens it makes: signing out r
 
 
 class SignInLink:
-    """One secret at a time, in memory only: it ends with the process, with its use, or after ten minutes."""
+    """One secret at a time, in memory only: it ends with the process, with its use, or after ten minutes.
+
+    Several processes that serve one port have the same: its token is on record under the secret's own id, once.
+    """
 
     def __init__(self, store: Store, owner: str, clock: Clock) -> None:
         self._store = store
@@ -26,10 +30,10 @@ class SignInLink:
         self._secret = ""
         self._until: datetime | None = None
 
-    def offer(self) -> str:
-        """Make a secret; the one before is good no longer."""
-        self._secret = secrets.token_urlsafe(32)
-        self._until = self._clock.now() + GOOD_FOR
+    def offer(self, secret: str = "", until: datetime | None = None) -> str:
+        """Make a secret, or take the one that other processes have too; the one before is good no longer."""
+        self._secret = secret or secrets.token_urlsafe(32)
+        self._until = until or self._clock.now() + GOOD_FOR
         return self._secret
 
     async def take(self, secret: str) -> str | None:
@@ -40,9 +44,10 @@ class SignInLink:
             return None
         self._secret = ""  # before anything is waited for: of two who come at once, one gets in
         try:
-            text, token = mint(self._owner, SCOPES, now=await self._store.now(), lasts=SESSION, label=LABEL)
-            await self._store.add_token(token)
+            now, id = await self._store.now(), hashlib.sha256(kept.encode()).hexdigest()[:16]
+            text, token = mint(self._owner, SCOPES, now=now, lasts=SESSION, label=LABEL, id=id)
+            is_first = await self._store.add_token(token)
         except BaseException:
             self._secret = kept
             raise
-        return text
+        return text if is_first else None

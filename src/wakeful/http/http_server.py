@@ -10,11 +10,13 @@ import contextlib
 import logging
 import socket
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
 
-from wakeful.clock import SystemClock, turn, within
+from wakeful.clock import SystemClock, within
+from wakeful.http.acceptor import Acceptor
 
 log = logging.getLogger("wakeful.server")
 
@@ -26,6 +28,7 @@ class HttpServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stopping = asyncio.Event()
+        self._acceptors: list[Acceptor] = []
 
     def stop(self) -> None:
         self.should_exit = True
@@ -35,6 +38,14 @@ class HttpServer(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        connection: Any = self.config.http_protocol_class
+        protocol = partial(
+            connection, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        self._acceptors = [Acceptor(listener, protocol) for listener in sockets or ()]
+
     async def main_loop(self) -> None:
         while not await self.on_tick(0):  # the number of a tick at which uvicorn writes the Date header
             await within(TICK, self._told_to_stop())
@@ -43,9 +54,9 @@ class HttpServer(uvicorn.Server):
         await self._stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listening in (*self.servers, *(sockets or ())):
-            listening.close()
-        await turn()  # a connection that was accepted just now is counted from the next turn of the loop on
+        for acceptor in self._acceptors:
+            acceptor.close()
+            await acceptor.all_connected()
         asked = self._ask_to_end(set())
         if not await within(self.config.timeout_graceful_shutdown or 0, self._all_ended(asked)):
             log.error("%d requests were not answered in time and are cancelled", len(self.server_state.tasks))

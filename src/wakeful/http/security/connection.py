@@ -1,19 +1,30 @@
-"""One HTTP connection of uvicorn, with a time limit for the head of a request."""
+"""One HTTP connection of uvicorn: a time limit and a size limit for heads, strict requests, one answered at a time.
+
+The parser is llhttp. It takes more than HTTP allows (several hosts, codings we do not know, versions that are not 1.x),
+has no limit of its own, and reads everything that came; what it lets pass is refused here.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-import h11
+import httptools
 from starlette.types import Receive, Scope
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from wakeful.http.security.connection_limiter import BELONGS, ConnectionLimiter
 
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
+HEAD_LIMIT: Final = 16 * 1024  # bytes of a head, and between two pieces of a body
 HANG_UP: Final = "wakeful.hang_up"  # in a scope's state: ends the connection, whatever was still to be sent
+_HEAD_END: Final = b"\r\n\r\n"
+_UNKNOWN_METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}(?= /)")
+_STAND_IN: Final = b"PUT"  # a method the parser knows, and that has no rules of its own
+_FRAMING: Final = (b"content-length", b"transfer-encoding")
+_INVALID: Final = "Invalid HTTP request received."
 
 
 async def hang_up(scope: Scope, receive: Receive) -> None:
@@ -24,10 +35,19 @@ async def hang_up(scope: Scope, receive: Receive) -> None:
             pass
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     limiter: ConnectionLimiter | None = None  # of the server it belongs to
     _waiting_since: float | None = None
     _timer: asyncio.TimerHandle | None = None  # one for many requests: reset when it fires, not with each of them
+    _has_begun: bool = False  # a part of the request that is being read was parsed
+    _in_head: bool = True  # the head of a request is being read, or awaited; else its body
+    _body_left: int = 0  # bytes of the body that are still to come; 0 also where its length is not known
+    _unfinished: int = 0  # bytes since the last end of a head or piece of a body
+    _unknown_method: str = ""  # of the request that is being read
+    _is_declining: bool = False
+    _running: RequestResponseCycle | None = None  # what is being answered, or was last
+    _held_back: bytes = b""  # what came behind a request that is not answered yet
+    _is_refused: bool = False  # nothing is read any more
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self.app_state = {**self.app_state, HANG_UP: transport.abort}
@@ -46,33 +66,194 @@ class Connection(H11Protocol):
         return type(cls.__name__, (cls,), {"limiter": limiter})
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
-            self._wait_for_head()
+        if self._is_refused:
             return
-        self._waiting_since = None
-        if self.limiter is None:
+        if self._is_answering():
+            self._hold_back(data)
             return
-        if self.conn.their_state is h11.SEND_BODY:
-            # It owes us the rest: one that stops in the middle is as silent as one that never began.
-            self.limiter.is_silent(self.transport, self.loop.time())
-        else:
-            self.limiter.speaks(self.transport)
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.limiter is not None and self.conn.their_state is h11.IDLE:
-            self.limiter.is_silent(self.transport, self.loop.time())
+        self._unset_keepalive_if_required()
+        self._read(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         if self.limiter is not None:
             self.limiter.leaves(self.transport)
         super().connection_lost(exc)
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True  # uvicorn tells the last request, which may not have had its turn
+            self._running.message_event.set()
 
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+    def handle_websocket_upgrade(self) -> None:
         self._stop_waiting()
-        super().handle_websocket_upgrade(event)
+        super().handle_websocket_upgrade()
+
+    # Reading: one request after the other, so that each is answered, or refused, in its turn
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not cycle.more_body and not cycle.response_complete
+
+    def _hold_back(self, data: bytes) -> None:
+        self._held_back += data
+        self.flow.pause_reading()
+
+    def _read(self, data: bytes) -> None:
+        """Parse in pieces that end with a request, as far as that can be seen: the parser itself cannot be stopped."""
+        start = 0
+        while start < len(data) and not self._is_refused:
+            if self._is_answering():
+                self._hold_back(data[start:])
+                break
+            end = self._end(data, start)
+            if self._parsed(data[start:end] if (start, end) != (0, len(data)) else data):
+                return  # it is a WebSocket now
+            start = end
+        self._tell_limiter()
+
+    def _end(self, data: bytes, start: int) -> int:
+        """Where the next piece ends: with the body if its length is known, else with a head if there is another."""
+        if self._body_left:
+            return min(start + self._body_left, len(data))
+        end = data.find(_HEAD_END, start) + len(_HEAD_END)
+        return end if end >= len(_HEAD_END) and data.find(_HEAD_END, end) >= 0 else len(data)
+
+    def _parsed(self, piece: bytes) -> bool:
+        """Parse a piece; return whether the connection became a WebSocket by it."""
+        is_first = not self._has_begun
+        self._unfinished += len(piece)
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserInvalidMethodError:
+            unknown = _UNKNOWN_METHOD.match(piece) if is_first else None
+            if unknown is None or self._unknown_method:
+                self._refuse()
+                return False
+            # The route says which methods it has, as for those that the parser knows.
+            self._unknown_method, self._has_begun, self._unfinished = unknown[0].decode(), False, 0
+            self.parser = httptools.HttpRequestParser(self)
+            return self._parsed(_STAND_IN + piece[unknown.end() :])
+        except httptools.HttpParserError:
+            self._refuse()
+        except httptools.HttpParserUpgrade as offered:
+            return self._upgraded(piece[offered.args[0] :])
+        if self._unfinished > HEAD_LIMIT:
+            self._refuse()
+        return False
+
+    def _upgraded(self, rest: bytes) -> bool:
+        if not self._should_upgrade():
+            self._unsupported_upgrade_warning()
+            return self._declined(rest)
+        if self._running is not None and not self._running.response_complete:
+            self._refuse()
+            return False
+        self.handle_websocket_upgrade()
+        return True
+
+    def _declined(self, rest: bytes) -> bool:
+        """Go on without the protocol that was offered (Java's client offers one with every request).
+
+        The parser takes what follows for that protocol, so another one reads the body, as if nothing had been offered.
+        """
+        framing = [name + b": " + value for name, value in self.headers if name in _FRAMING]
+        if framing:
+            self.cycle.more_body = True
+            self.cycle.message_event.clear()
+        self.parser, self._is_declining = httptools.HttpRequestParser(self), True
+        self.parser.feed_data(b"\r\n".join([_STAND_IN + b" / HTTP/1.1", *framing, b"", b""]))
+        self._is_declining = False
+        return bool(rest) and self._parsed(rest)
+
+    def on_message_begin(self) -> None:
+        self._has_begun = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else it stands behind a body, where nobody checked it
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._is_declining:  # else this is the head that was accepted before
+            self._check_head()
+            super().on_headers_complete()
+        if self._unknown_method:
+            self.scope["method"], self._unknown_method = self._unknown_method, ""
+        self._in_head, self._unfinished = False, 0
+
+    def _check_head(self) -> None:
+        """Raise for what the parser lets pass. It has checked that a length is a number, and not beside a coding."""
+        version = self.parser.get_http_version()
+        given = dict(self.headers)
+        names = [name for name, _ in self.headers]
+        hosts, codings = names.count(b"host"), names.count(b"transfer-encoding")
+        if version not in ("1.1", "1.0") or not self.url.startswith(b"/"):
+            raise ValueError("not a request for this server")
+        if hosts != 1 and (hosts or version == "1.1"):
+            raise ValueError("one host is needed")
+        if codings and (codings > 1 or version == "1.0" or given[b"transfer-encoding"].lower() != b"chunked"):
+            raise ValueError("a coding that is not understood")
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
+            raise ValueError("too long")
+        self._body_left = int(given.get(b"content-length", 0))
+
+    def on_body(self, body: bytes) -> None:
+        self._unfinished = 0
+        if self._body_left:
+            self._body_left -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._has_begun, self._in_head, self._unfinished = False, True, 0
+        super().on_message_complete()
+
+    # Answering
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing() or (not self.cycle.response_complete and not self._is_refused):
+            return
+        if self.limiter is not None and self._in_head:
+            self.limiter.is_silent(self.transport, self.loop.time())
+        if self._is_refused:
+            self._refuse()
+        elif self._held_back:
+            self._unset_keepalive_if_required()
+            data, self._held_back = self._held_back, b""
+            self._read(data)
+
+    def _refuse(self) -> None:
+        """Answer 400 and close; not before the requests that came before it are answered."""
+        self._is_refused = True
+        running = self._running
+        if not self._in_head and self.cycle is not running:
+            self.pipeline.clear()  # its body is broken, and it has not had its turn
+            self._in_head = True
+        is_own = not self._in_head
+        if is_own and self.cycle.response_started:
+            self.transport.close()
+        elif is_own or running is None or running.response_complete:
+            self.send_400_response(_INVALID)
+        else:
+            self.flow.pause_reading()
+
+    # Who says nothing
+
+    def _tell_limiter(self) -> None:
+        if self._in_head and (self.cycle is None or self.cycle.response_complete):
+            self._wait_for_head()
+            return
+        self._waiting_since = None
+        if self.limiter is None:
+            return
+        if not self._in_head:
+            # It owes us the rest: one that stops in the middle is as silent as one that never began.
+            self.limiter.is_silent(self.transport, self.loop.time())
+        else:
+            self.limiter.speaks(self.transport)
 
     def _wait_for_head(self) -> None:
         if self._waiting_since is None:
