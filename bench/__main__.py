@@ -1,5 +1,5 @@
-"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [dashboard]
-                [--store sqlite|postgres] [--alarms 100000]
+"""python -m bench [create] [drain] [punctual] [scale] [http] [live] [hostile] [turns] [when] [reads]
+                [dashboard] [--store sqlite|postgres] [--alarms 100000]
 
 Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
 """
@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench import create, drain, hostile, http, live, punctual, turns
+from bench import create, drain, hostile, http, live, punctual, reads, turns
 from bench.worlds import World, worlds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when", "dashboard"]
+    names = ["create", "drain", "punctual", "scale", "http", "live", "hostile", "turns", "when", "reads", "dashboard"]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
     parser.add_argument("--store", choices=["sqlite", "postgres"])
     parser.add_argument("--alarms", type=int, default=100_000, help="how many are drained, or shown")
@@ -25,7 +25,7 @@ def main() -> None:
         "--pending",
         type=int,
         default=1_000_000,
-        help="how many wait beside them in `scale`, or are one owner's and due in `turns`",
+        help="how many wait beside them in `scale`, are one owner's and due in `turns`, or are there in `reads`",
     )
     args = parser.parse_args()
     wanted = args.what or names
@@ -38,6 +38,7 @@ def main() -> None:
         "live": live.run,
         "hostile": hostile.run,
         "turns": lambda world: turns.run(world, due=args.pending),
+        "reads": lambda world: reads.run(world, rows=args.pending),
     }
     if "when" in wanted:
         from bench.when import run as when

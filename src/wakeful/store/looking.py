@@ -8,26 +8,31 @@ from typing import Final
 from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.store import AlarmQuery, FireQuery
 
+ROWS_A_READ: Final = 20_000  # that one read looks at, by an index, whether they fit or not
+ROWS_A_SEARCH: Final = 10_000  # of these where a text is looked for: each is read in full
 # Few rows have these, and an index lists them.
 PAUSED: Final = ("paused",)
+CANCELLED: Final = ("cancelled",)
 _OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UNSUCCESSFUL)
 
 
 def indexed_statuses(query: AlarmQuery | FireQuery) -> tuple[str, ...]:
     """The statuses of an index that has all that is asked for, and perhaps some more; none where there is no such."""
     if isinstance(query, AlarmQuery):
-        return _of_all(query.statuses, (PAUSED,)) if query.owner and not query.root_id and not query.key else ()
+        return (
+            _of_all(query.statuses, (PAUSED, CANCELLED)) if query.owner and not query.root_id and not query.key else ()
+        )
     return _of_all(query.statuses, _OF_FIRES) if query.owner and not query.alarm_id else ()
 
 
 def is_bounded(query: AlarmQuery | FireQuery) -> bool:
     """Whether no more than `look_at` rows are to be looked at: the index has some that do not fit."""
-    if not query.look_at or not query.owner:
+    if not query.look_at:
         return False
     if isinstance(query, FireQuery):
         narrow, others = query.alarm_id, query.target
     else:
-        narrow = query.root_id or query.key
+        narrow = query.root_id or (query.key and query.owner)
         others = query.target or query.kind or query.label or query.conversation_id or query.text
     return not narrow and (bool(others) or (bool(query.statuses) and not indexed_statuses(query)))
 

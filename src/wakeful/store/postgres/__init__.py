@@ -43,6 +43,7 @@ from wakeful.store import (
     door_of,
 )
 from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
+from wakeful.store.counts import COUNTED, stats_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
@@ -55,6 +56,7 @@ from wakeful.store.postgres.hints import Hints
 from wakeful.store.postgres.inspection import inspected
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.owner_settings import PostgresOwnerSettings
+from wakeful.store.postgres.purging import purged
 from wakeful.store.postgres.rows import (
     alarm_and_fire_of,
     alarm_of,
@@ -294,8 +296,11 @@ class PostgresStore:
         return int(count)
 
     async def _end(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
+        return await self._last_of(name, query) if is_bounded(query) else None
+
+    async def _last_of(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
         """The last row that is looked at, where no more than so many are; None where these are all."""
-        if not is_bounded(query):
+        if not query.look_at:
             return None
         asked = (
             query.owner,
@@ -343,13 +348,14 @@ class PostgresStore:
         page = await self._page("agenda", owner, until, limit=limit, most=most, owner=owner)
         return page.found(alarm_of, lambda alarm: (alarm.next_fire_at, alarm.id))
 
-    async def stats(self, owner: str = "") -> Stats:
-        [row] = await self._looked("stats", owner, owner=owner)
-        return Stats(**dict(row.items()))
+    async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
+        [row] = await self._looked("stats", owner, most, owner=owner)
+        return stats_of(row, most=most)
 
-    async def usage(self, owner: str) -> Usage:
-        [row] = await self._looked("usage", owner, owner=owner)
-        return Usage(row["alarms"], row["bytes"])
+    async def usage(self, owner: str, *, cursor: Cursor | None = None, look_at: int = 0) -> Usage:
+        end = await self._last_of("find_end", AlarmQuery(owner=owner, cursor=cursor, look_at=look_at))
+        [row] = await self._looked("usage", owner, *cursor_values(cursor), *cursor_values(end), owner=owner)
+        return Usage(row["alarms"], row["bytes"], end)
 
     async def events(
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
@@ -410,11 +416,7 @@ class PostgresStore:
         return dict(row)
 
     async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
-        gone = 0
-        # In this order: an alarm goes after its fires.
-        for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
-            gone += len(await self._database.fetch(self._sql[what], before, limit, owner))
-        return gone
+        return await purged(self._database, self._sql, before, owner=owner, limit=limit)
 
     async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:
         """Read what may take long, when it is this owner's turn."""

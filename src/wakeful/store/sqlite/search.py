@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.looking import PAUSED, indexed_statuses
+from wakeful.store.looking import CANCELLED, PAUSED, indexed_statuses
 from wakeful.store.pages import Cursor
 from wakeful.store.rows import Row
 
@@ -45,14 +45,22 @@ def search_values(query: AlarmQuery | FireQuery) -> dict[str, Any]:
 def _index(query: AlarmQuery | FireQuery) -> dict[str, bool | None]:
     """The lines that name the index, one of them at most."""
     statuses = indexed_statuses(query)
-    by = {"by_paused": PAUSED, "by_waiting": ("waiting",), "by_retrying": ("retrying",), "by_failed": UNSUCCESSFUL}
+    by = {
+        "by_paused": PAUSED,
+        "by_cancelled": CANCELLED,
+        "by_waiting": ("waiting",),
+        "by_retrying": ("retrying",),
+        "by_failed": UNSUCCESSFUL,
+    }
     chosen: dict[str, bool | None] = {name: True if statuses == has else None for name, has in by.items()}
     key = isinstance(query, AlarmQuery) and bool(query.key)
     root = isinstance(query, AlarmQuery) and bool(query.root_id) and not key
     one_alarm = isinstance(query, FireQuery) and bool(query.alarm_id)
     chosen["by_key"] = (key and bool(query.owner)) or None
     chosen["by_root"] = root or None
-    chosen["by_owner"] = (bool(query.owner) and not (statuses or key or root or one_alarm)) or None
+    is_wide = not (statuses or chosen["by_key"] or root or one_alarm)
+    chosen["by_owner"] = (is_wide and bool(query.owner)) or None
+    chosen["by_created" if isinstance(query, AlarmQuery) else "by_scheduled"] = (is_wide and not query.owner) or None
     return chosen
 
 
