@@ -20,8 +20,9 @@ OTHERS: Final = 500  # owners of the other half
 _OWNER: Final = f"case when n % 2 = 0 then 'local' else 'o' || n % {2 * OTHERS} end"
 _ALARM_STATUS: Final = """case when n % 2003 = 0 then 'paused' when n / 2 % 20 = 1 then 'cancelled'
  when n / 2 % 20 = 2 then 'failed' when n / 2 % 20 < 9 then 'fired' else 'active' end"""
-_FIRE_STATUS: Final = """case when n / 2 % 50 = 0 then 'failed' when n / 2 % 50 = 1 then 'delivered'
- when n / 2 % 50 = 2 then 'skipped' when n / 2 % 503 = 3 then 'waiting' when n / 2 % 4001 = 4 then 'retrying'
+_WAITS: Final = "n / 2 % 503 = 3"
+_FIRE_STATUS: Final = f"""case when n / 2 % 50 = 0 then 'failed' when n / 2 % 50 = 1 then 'delivered'
+ when n / 2 % 50 = 2 then 'skipped' when {_WAITS} then 'waiting' when n / 2 % 4001 = 4 then 'retrying'
  else 'completed' end"""
 _ONLY_FAILED: Final = "case when n % 50 = 0 then 'failed' else 'completed' end"
 _ID: Final = "printf('%s-%04x-7000-%04x-%012x', substr(id, 1, 8), n / 65536, n % 65536, n)"
@@ -58,13 +59,15 @@ def fill_sqlite(db: str, template: str, now: datetime, *, alarms: int, fires: in
         (alarms, template),
     )
     due = f"{at} - (n * {max(1, _MONTH // fires)})"
+    status = _FIRE_STATUS if mixed else _ONLY_FAILED
+    report_by = f"iif({_WAITS}, {at} + 3600000, null)" if mixed else "null"
     connection.execute(
         f"""{_NUMBERS} insert into fires (alarm_id, scheduled_for, owner_did, target, status, reason, attempts,
             failures, started_at, delivered_at, completed_at, duration_ms, result, last_error, log, count, updated_at,
             report_by)
-            select ids.id, {due}, ids.owner_did, 'target' || (n / 2 % 20), {_FIRE_STATUS if mixed else _ONLY_FAILED}, '', 1,
+            select ids.id, {due}, ids.owner_did, 'target' || (n / 2 % 20), {status}, '', 1,
                    iif(n % 50 = 0, 1, 0), {due} + 20, {due} + 40, {due} + 40, 20, 'done',
-                   iif(n % 50 = 0, 'HTTP 500', ''), '[]', 1, {due} + 40, {f"iif(n / 2 % 503 = 3, {at} + 3600000, null)" if mixed else "null"}
+                   iif(n % 50 = 0, 'HTTP 500', ''), '[]', 1, {due} + 40, {report_by}
               from numbers join (select id, owner_did, row_number() over (order by id) as number from alarms) ids
                 on ids.number = 1 + n % {alarms}""",
         (fires,),
@@ -111,13 +114,16 @@ async def fill_postgres(
         *(template, now, alarms),
     )
     due = f"$1::timestamptz - n * {max(1, _MONTH // fires)} * {ms}"
+    status = _FIRE_STATUS if mixed else _ONLY_FAILED
+    report_by = f"case when {_WAITS} then $1::timestamptz + interval '1 h' end" if mixed else "null"
     await connection.execute(
         f"""insert into fires (alarm_id, scheduled_for, owner_did, target, status, reason, attempts,
             failures, started_at, delivered_at, completed_at, duration_ms, result, last_error, log, count, updated_at,
             report_by)
-            select ids.id, {due}, ids.owner_did, 'target' || (n / 2 % 20), {_FIRE_STATUS if mixed else _ONLY_FAILED}, '', 1, case when n % 50 = 0 then 1 else 0 end, {due} + 20 * {ms}, {due} + 40 * {ms},
+            select ids.id, {due}, ids.owner_did, 'target' || (n / 2 % 20), {status}, '', 1,
+                   case when n % 50 = 0 then 1 else 0 end, {due} + 20 * {ms}, {due} + 40 * {ms},
                    {due} + 40 * {ms}, 20, 'done', case when n % 50 = 0 then 'HTTP 500' else '' end, '[]', 1,
-                   {due} + 40 * {ms}, {f"case when n / 2 % 503 = 3 then $1::timestamptz + interval '1 h' end" if mixed else "null"}
+                   {due} + 40 * {ms}, {report_by}
               from generate_series(1, $2::bigint) as n
               join (select id, owner_did, row_number() over (order by id) as number from alarms) ids
                 on ids.number = 1 + n % $3::bigint""",
@@ -126,7 +132,7 @@ async def fill_postgres(
     )
     if mixed:
         await connection.execute(
-            f"insert into events (at, what, alarm_id, owner_did) select $1::timestamptz - ({_MONTH}::bigint - n) * {ms},"
+            f"insert into events (at, what, alarm_id, owner_did) select $1::timestamptz - ({_MONTH} - n) * {ms},"
             f" 'paused', 'a' || n, {_OWNER} from generate_series(1, $2::bigint) as n",
             *(now, alarms),
         )

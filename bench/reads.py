@@ -22,8 +22,12 @@ from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import StoreBusy
 from wakeful.service.caller import Caller
+from wakeful.service.figures import owners
+from wakeful.service.limits import COUNTED_AT_ONCE
 from wakeful.service.searching import alarms_like, fires_like
 from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.counts import COUNTED
+from wakeful.store.looking import ROWS_A_READ
 
 GOAL_MS: Final = 20.0
 SEARCH_MS: Final = 100.0  # of a text, which has to be looked for in every row
@@ -72,9 +76,10 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
     store, owner, hour = clock.service.store, clock.caller.owner, timedelta(hours=1)
     operator = clock.service.of(Caller(owner="", via="python", limited=False))
     lease = clock.service.settings.lease
+    counted: dict[str, Any] = {"owner": owner, "limit": COUNTED, "look_at": ROWS_A_READ}
     everyday: dict[str, Read] = {
         "stats": lambda: clock.stats(),
-        "usage": lambda: store.usage(owner),
+        "usage": lambda: store.usage(owner, look_at=COUNTED_AT_ONCE),
         "overview": lambda: clock.overview(),
         "agenda": lambda: clock.agenda(hours=24, limit=100),
         "pending, 500": lambda: clock.active(limit=500, most=PAGE_SIZE),
@@ -104,11 +109,11 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
         "fires, no such target": lambda: clock.fires(limit=100, target="nothing", most=PAGE_SIZE),
         "fires, snoozed": lambda: clock.fires(limit=100, status="snoozed", most=PAGE_SIZE),
         "fires of an alarm": lambda: clock.fires(template, limit=100, most=PAGE_SIZE),
-        "count, paused": lambda: store.count(AlarmQuery(owner=owner, statuses=("paused",), limit=10_000)),
-        "count, active": lambda: store.count(AlarmQuery(owner=owner, statuses=("active",), limit=10_000)),
-        "count, cancelled": lambda: store.count(AlarmQuery(owner=owner, statuses=("cancelled",), limit=10_000)),
-        "count, a label": lambda: store.count(AlarmQuery(owner=owner, label="nothing", limit=10_000)),
-        "count, failed fires": lambda: store.count(FireQuery(owner=owner, statuses=("failed",), limit=10_000)),
+        "count, paused": lambda: store.count(AlarmQuery(statuses=("paused",), **counted)),
+        "count, active": lambda: store.count(AlarmQuery(statuses=("active",), **counted)),
+        "count, cancelled": lambda: store.count(AlarmQuery(statuses=("cancelled",), **counted)),
+        "count, failed fires": lambda: store.count(FireQuery(statuses=("failed",), **counted)),
+        "count, a label, in pieces": lambda: store.count(AlarmQuery(label="nothing", **counted)),
         "inbox": lambda: store.waiting(owner, limit=100, most=PAGE_SIZE),
         "why": lambda: clock.why(template),
         "events": lambda: clock.recent_events(limit=20),
@@ -137,7 +142,7 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
         "tick: backlog": lambda: store.backlog(lease=lease),
         "tick: live changes": lambda: store.changes(owner="", since=now, after_event=0, limit=100),
         "tick: count_old": lambda: store.count_old(now - OLD),
-        "figures: owners": lambda: store.figures.owners(after="", limit=50, most=1000, since=now - 24 * hour),
+        "figures: 50 owners": lambda: owners(clock.service, after="", limit=50, since=now - 24 * hour),
         "figures: due": lambda: store.figures.due(lease=lease, most=1000),
         "figures: counts": lambda: store.figures.counts(owner, [(now - hour, now)], most=1000),
         "figures: latest": lambda: store.figures.latest("", [(now - hour, now)], each=100),

@@ -324,7 +324,10 @@ class Store(Protocol):
         ...
 
     async def count(self, query: AlarmQuery | FireQuery) -> int:
-        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for."""
+        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for.
+
+        `look_at`: so many rows at a time, until all were looked at.
+        """
         ...
 
     async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:

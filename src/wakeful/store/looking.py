@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.pages import Cursor
 
 ROWS_A_READ: Final = 20_000  # that one read looks at, by an index, whether they fit or not
-ROWS_A_SEARCH: Final = 10_000  # of these where a text is looked for: each is read in full
+ROWS_A_SEARCH: Final = 5_000  # of these where a text is looked for: each is read in full
 # Few rows have these, and an index lists them.
 PAUSED: Final = ("paused",)
 CANCELLED: Final = ("cancelled",)
@@ -35,6 +38,17 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
         narrow = query.root_id or (query.key and query.owner)
         others = query.target or query.kind or query.label or query.conversation_id or query.text
     return not narrow and (bool(others) or (bool(query.statuses) and not indexed_statuses(query)))
+
+
+async def counted(query: AlarmQuery | FireQuery, count: Callable[[Any], Awaitable[tuple[int, Cursor | None]]]) -> int:
+    """How many there are, up to the limit, in reads that each look at so many rows and say where they end."""
+    total = 0
+    while True:
+        found, end = await count(query)
+        total += found
+        if end is None or found >= query.limit:
+            return total
+        query = replace(query, cursor=end, limit=query.limit - found)
 
 
 def _of_all(asked: Sequence[str], known: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

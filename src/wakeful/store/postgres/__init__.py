@@ -45,7 +45,7 @@ from wakeful.store import (
 from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.counts import COUNTED, stats_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.looking import indexed_statuses, is_bounded
+from wakeful.store.looking import counted, indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.budget import PostgresBudget
 from wakeful.store.postgres.checks import PostgresChecks
@@ -292,8 +292,13 @@ class PostgresStore:
         if isinstance(query, FireQuery) and query.alarm_id and uuid_of(query.alarm_id) is None:
             return 0
         name = "count_alarms" if isinstance(query, AlarmQuery) else "count_fires"
-        [[count]] = await self._looked(name, *search_values(query, None), query.limit, owner=query.owner)
-        return int(count)
+
+        async def count(some: AlarmQuery | FireQuery) -> tuple[int, Cursor | None]:
+            end = await self._end("find_end" if isinstance(some, AlarmQuery) else "fires_end", some)
+            [[found]] = await self._looked(name, *search_values(some, end), some.limit, owner=some.owner)
+            return int(found), end
+
+        return await counted(query, count)
 
     async def _end(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
         return await self._last_of(name, query) if is_bounded(query) else None

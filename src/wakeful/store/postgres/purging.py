@@ -19,7 +19,7 @@ async def purged(database: Database, sql: Mapping[str, str], before: datetime, *
 
 
 async def _purged_alarms(database: Database, sql: str, before: datetime, owner: str, limit: int) -> int:
-    """Of the oldest that ended, so many at a time. What still has fires, such as wakes nobody fetched, is passed over."""
+    """Of the oldest that ended, so many at a time. What still has fires is passed over: wakes that nobody fetched."""
     after: tuple[Any, Any] = (None, None)
     while True:
         [(gone, looked, *last)] = await database.fetch(sql, before, limit, owner, *after)

@@ -43,7 +43,7 @@ from wakeful.store import (
     Worker,
 )
 from wakeful.store.counts import COUNTED, stats_of
-from wakeful.store.looking import is_bounded
+from wakeful.store.looking import counted, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
@@ -291,10 +291,14 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         return page.found(to_described_fire, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
     async def count(self, query: AlarmQuery | FireQuery) -> int:
-        values = search_values(query)
-        sql = narrowed(self._sql["count_alarms" if isinstance(query, AlarmQuery) else "count_fires"], values)
-        [(count,)] = await self._look(partial(_fetched, sql, values), query.owner)
-        return int(count)
+        name, ends = ("alarms", "find_end") if isinstance(query, AlarmQuery) else ("fires", "fires_end")
+
+        def work(db: apsw.Connection, values: dict[str, Any]) -> tuple[int, Cursor | None]:
+            end = search_end(db, self._sql[ends], values) if is_bounded(query) else None
+            [(count,)] = _fetched(narrowed(self._sql[f"count_{name}"], values), values, db)
+            return int(count), end
+
+        return await counted(query, lambda some: self._look(partial(work, values=search_values(some)), query.owner))
 
     async def _search(self, name: str, query: AlarmQuery | FireQuery, *, end: str, text: str = "") -> Page[Row]:
         ends = self._sql[end] if is_bounded(query) else ""

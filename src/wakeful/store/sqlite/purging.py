@@ -13,7 +13,7 @@ from wakeful.moments import unix_ms
 from wakeful.store.rows import Row
 from wakeful.store.sqlite.readers import Readers
 from wakeful.store.sqlite.search import narrowed
-from wakeful.store.sqlite.writer import Work
+from wakeful.store.sqlite.writer import Work, Writer
 
 AT_ONCE: Final = 200  # rows: whoever wants to write waits for no more than their deletion
 
@@ -24,7 +24,7 @@ class _Host(Protocol):
     _sql: Mapping[str, str]
     _lookers: Readers
 
-    async def _write(self, work: Work[Any]) -> Any: ...
+    _writer: Writer
 
 
 class SqlitePurging:
@@ -41,7 +41,7 @@ class SqlitePurging:
             rowids = await self._lookers.read(partial(look, self._sql[f"old_{what}"], values))  # nobody waits for this
             for at in range(0, len(rowids), AT_ONCE):
                 work = _purge(self._sql[f"purge_{what}"], rowids[at : at + AT_ONCE], unix_ms(before))
-                gone += await self._write(work)
+                gone += await self._writer.submit(work, lax=True)  # what a power cut brings back goes next time
         return gone
 
 
@@ -50,7 +50,7 @@ def _found(sql: str, values: dict[str, Any], db: apsw.Connection) -> list[int]:
 
 
 def _alarms_without_fires(sql: str, values: dict[str, Any], db: apsw.Connection) -> list[int]:
-    """Of the oldest that ended, so many at a time. What still has fires, such as wakes nobody fetched, is passed over."""
+    """Of the oldest that ended, so many at a time. What still has fires is passed over: wakes that nobody fetched."""
     while rows := _fetched(narrowed(sql, values), values, db):
         if free := [rowid for rowid, _, _, is_free in rows if is_free]:
             return free
