@@ -97,7 +97,7 @@ class Settled(Struct, frozen=True):
 
 
 class AlarmQuery(Struct, frozen=True, kw_only=True):
-    """Which alarms, newest first. Empty fields do not filter."""
+    """Which alarms, newest first: an owner's by (created_at, id), all owners' by id. Empty fields do not filter."""
 
     owner: str = ""
     statuses: tuple[str, ...] = ()
@@ -313,6 +313,9 @@ class Store(Protocol):
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         """Newest first by (created_at, id); a cursor continues strictly after what it names.
+
+        Without an owner by id alone. An id that wakeful made begins with the moment it was made at, so that is the same
+        order, but for alarms that were imported with ids of another kind.
 
         Where there may be more, `further` is the cursor to go on with. With a `text` a call looks through a bounded
         amount and may find less than the limit, or nothing, and still have a `further`.

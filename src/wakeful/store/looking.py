@@ -37,7 +37,14 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
     else:
         narrow = query.root_id or (query.key and query.owner)
         others = query.target or query.kind or query.label or query.conversation_id or query.text
+        if is_by_id(query):
+            others = others or query.key or query.since or query.until
     return not narrow and (bool(others) or (bool(query.statuses) and not indexed_statuses(query)))
+
+
+def is_by_id(query: AlarmQuery | FireQuery) -> bool:
+    """Whether alarms are told in the order of their ids: those of all owners, for which that is the only index."""
+    return isinstance(query, AlarmQuery) and not query.owner
 
 
 async def counted(query: AlarmQuery | FireQuery, count: Callable[[Any], Awaitable[tuple[int, Cursor | None]]]) -> int:

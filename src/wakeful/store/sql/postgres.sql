@@ -474,9 +474,9 @@ select *
  limit $4;
 
 -- part: asked_alarms
--- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
+-- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing. All
+-- owners' alarms are in the order of their ids, which the primary key has: no create pays for another index.
  where ($1::text = '' or owner_did = $1)
-   and ($1 <> '' or $7::text <> '' or generation > -1) -- all owners' alarms: see migration 0012
    and (cardinality($2::text[]) = 0 or status = any($2))
    and ($3::text = '' or kind = $3)
    and ($4::text = '' or target = $4)
@@ -485,10 +485,12 @@ select *
    and ($7::text = '' or (root_id = $7 and root_id <> ''))
    and ($8::timestamptz is null or created_at >= $8)
    and ($9::timestamptz is null or created_at < $9)
-   and ($10::timestamptz is null or (created_at, id) < ($10, $11::uuid))
-   and ($12::timestamptz is null or (created_at, id) >= ($12, $13::uuid))
+   and ($1 = '' or $10::timestamptz is null or (created_at, id) < ($10, $11::uuid))
+   and ($1 = '' or $12::timestamptz is null or (created_at, id) >= ($12, $13::uuid))
+   and ($1 <> '' or $11::uuid is null or id < $11)
+   and ($1 <> '' or $13::uuid is null or id >= $13)
    and ($14::text = '' or (idempotency_key = $14 and idempotency_key <> ''))
- order by created_at desc, id desc
+ order by case when $1 <> '' then created_at end desc, id desc
  limit $15;
 
 -- name: find
@@ -501,12 +503,12 @@ select *
 select created_at, id
   from {t}alarms
  where ($1::text = '' or owner_did = $1)
-   and ($1 <> '' or generation > -1)
    and (cardinality($2::text[]) = 0 or status = any($2))
-   and ($3::timestamptz is null or created_at >= $3)
-   and ($4::timestamptz is null or created_at < $4)
-   and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
- order by created_at desc, id desc
+   and ($1 = '' or $3::timestamptz is null or created_at >= $3) -- moments, and for all owners ids are the order
+   and ($1 = '' or $4::timestamptz is null or created_at < $4)
+   and ($1 = '' or $5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
+   and ($1 <> '' or $6::uuid is null or id < $6)
+ order by case when $1 <> '' then created_at end desc, id desc
  limit 2 offset $7::integer - 1;
 
 -- name: count_alarms
@@ -675,8 +677,7 @@ select (select count(*)
           from (select 1
                   from {t}alarms
                  where ($1 = '' or owner_did = $1)
-                   and ($1 <> '' or generation > -1)
-                 order by created_at desc, id desc
+                 order by case when $1 <> '' then created_at end desc, id desc
                  limit $2) as counted) as total,
        (select count(*)
           from (select 1

@@ -274,7 +274,6 @@ select *
    and owner_did = :owner -- when owner
    and status = 'paused' -- when by_paused
    and status = 'cancelled' -- when by_cancelled
-   and generation > -1 -- when by_created
    and status in (select value from json_each(:statuses)) -- when statuses
    and kind = :kind -- when kind
    and target = :target -- when target
@@ -286,15 +285,19 @@ select *
    and created_at < :until -- when until
    and (created_at, id) < (:cursor, :cursor_id) -- when cursor
    and (created_at, id) >= (:end, :end_id) -- when end
- order by created_at desc, id desc
+   and id < :before_id -- when before_id
+   and id >= :last_id -- when last_id
+ order by
+       created_at desc, -- when owner
+       id desc
  limit :limit;
 
 -- part: alarms_by_index
 -- The one that store/looking.py chose: statistics that the file's other users gather could talk the planner out of it.
+-- All owners' alarms are in the order of their ids, which the primary key has: no create pays for another index.
 indexed by {p}alarms_owner_idx -- when by_owner
        indexed by {p}alarms_paused_idx -- when by_paused
        indexed by {p}alarms_cancelled_idx -- when by_cancelled
-       indexed by {p}alarms_created_idx -- when by_created
        indexed by {p}alarms_root_idx -- when by_root
        indexed by {p}alarms_idempotency_idx -- when by_key
 ;
@@ -314,11 +317,13 @@ select created_at, id
    and owner_did = :owner -- when owner
    and status = 'paused' -- when by_paused
    and status = 'cancelled' -- when by_cancelled
-   and generation > -1 -- when by_created
    and created_at >= :since -- when since
    and created_at < :until -- when until
    and (created_at, id) < (:cursor, :cursor_id) -- when cursor
- order by created_at desc, id desc
+   and id < :before_id -- when before_id
+ order by
+       created_at desc, -- when owner
+       id desc
  limit 2 offset :look_at - 1;
 
 -- name: count_alarms
@@ -477,10 +482,8 @@ select (select count(*)
           from (select 1
                   from {t}alarms
                        indexed by {p}alarms_owner_idx -- when owner
-                       indexed by {p}alarms_created_idx -- when everyone
                  where true
                    and owner_did = :owner -- when owner
-                   and generation > -1 -- when everyone
                  limit :most)) as total,
        (select count(*)
           from (select 1
