@@ -11,7 +11,7 @@ from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.pages import Cursor
 
-ROWS_A_READ: Final = 20_000  # that one read looks at, by an index, whether they fit or not
+ROWS_A_READ: Final = 10_000  # that one read looks at, by an index, whether they fit or not
 ROWS_A_SEARCH: Final = 5_000  # of these where a text is looked for: each is read in full
 # Few rows have these, and an index lists them.
 PAUSED: Final = ("paused",)
