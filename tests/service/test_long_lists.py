@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Event
+from asyncio import Event, timeout
 from datetime import timedelta
 from typing import Any
 
@@ -136,7 +136,8 @@ async def test_a_create_does_not_wait_until_very_many_alarms_are_counted(
     service = Service(slow, clock=clock, settings=Settings(quota_active=8))
     draft = Draft(owner_did="ada", delay=timedelta(hours=1), wake_message="hello")
     await keep_many(service, [draft] * 10)  # by the machine's owner, whom no limit holds
-    await keep(service, draft, limited=True)  # three are counted, and it is one more
+    async with timeout(60):  # for ever, if it waited
+        await keep(service, draft, limited=True)  # three are counted, and it is one more
     counting = service.limits._asking["ada"]
     slow.go_on.set()
     await counting.whole

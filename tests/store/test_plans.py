@@ -25,6 +25,8 @@ from msgspec import Struct
 from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg, _rows, _steps
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
+from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.looking import bounds
 from wakeful.store.queries import Naming, queries
 
 ROWS = 100_000
@@ -212,3 +214,9 @@ def left_out(dialect: str, asked: set[str]) -> set[str]:
     """What was rightly not asked for."""
     known = {*WRITES, *BY_KEY, *SMALL, *ALL_OF_IT}
     return (known & set(queries(dialect, Naming()))) - asked  # type: ignore[arg-type]
+
+
+def test_a_page_that_is_full_soon_looks_at_few_rows() -> None:
+    assert list(bounds(AlarmQuery(limit=50, look_at=10_000))) == [200, 10_000]
+    assert list(bounds(FireQuery(limit=500, look_at=10_000))) == [2_000, 10_000]
+    assert list(bounds(FireQuery(limit=500, look_at=20))) == [20]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -33,13 +33,20 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
     if not query.look_at:
         return False
     if isinstance(query, FireQuery):
-        narrow, others = query.alarm_id, query.target
+        narrow, others = query.alarm_id, bool(query.target)
     else:
         narrow = query.root_id or (query.key and query.owner)
-        others = query.target or query.kind or query.label or query.conversation_id or query.text
-        if is_by_id(query):
-            others = others or query.key or query.since or query.until
-    return not narrow and (bool(others) or (bool(query.statuses) and not indexed_statuses(query)))
+        others = any((query.target, query.kind, query.label, query.conversation_id, query.text))
+        others = others or (is_by_id(query) and any((query.key, query.since, query.until)))
+    return not narrow and (others or (bool(query.statuses) and not indexed_statuses(query)))
+
+
+def bounds(query: AlarmQuery | FireQuery) -> Iterator[int]:
+    """How many rows to look at: first a few, since a page is mostly full soon, and only then as many as may be."""
+    few = max(200, 4 * query.limit)
+    if few < query.look_at:
+        yield few
+    yield query.look_at
 
 
 def is_by_id(query: AlarmQuery | FireQuery) -> bool:

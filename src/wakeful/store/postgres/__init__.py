@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
@@ -45,7 +45,7 @@ from wakeful.store import (
 from wakeful.store.batching import Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.counts import COUNTED, stats_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.looking import counted, indexed_statuses, is_bounded
+from wakeful.store.looking import bounds, counted, indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.budget import PostgresBudget
 from wakeful.store.postgres.checks import PostgresChecks
@@ -259,10 +259,7 @@ class PostgresStore:
         return list(map(alarm_of, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
-        end = await self._end("find_end", query)
-        args = search_values(query, end)
-        page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
-        page.end = end
+        page = await self._search("find", query, ends="find_end", text=query.text)
         return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
@@ -283,9 +280,16 @@ class PostgresStore:
     async def _fires(self, name: str, query: FireQuery) -> Page[Any]:
         if query.alarm_id and uuid_of(query.alarm_id) is None:
             return Page(0, among=_WORDS)
-        end = await self._end("fires_end", query)
-        page = await self._page(name, *search_values(query, end), limit=query.limit, most=query.most, owner=query.owner)
-        page.end = end
+        return await self._search(name, query, ends="fires_end")
+
+    async def _search(self, name: str, query: AlarmQuery | FireQuery, *, ends: str, text: str = "") -> Page[Any]:
+        for look_at in bounds(query):
+            end = await self._end(ends, replace(query, look_at=look_at))
+            args = search_values(query, end)
+            page = await self._page(name, *args, limit=query.limit, most=query.most, owner=query.owner, text=text)
+            page.end = end
+            if page.more or end is None:
+                break
         return page
 
     async def count(self, query: AlarmQuery | FireQuery) -> int:

@@ -43,7 +43,7 @@ from wakeful.store import (
     Worker,
 )
 from wakeful.store.counts import COUNTED, stats_of
-from wakeful.store.looking import counted, is_bounded
+from wakeful.store.looking import bounds, counted, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
@@ -302,7 +302,12 @@ class SqliteStore(SqliteTokens, SqlitePurging):
 
     async def _search(self, name: str, query: AlarmQuery | FireQuery, *, end: str, text: str = "") -> Page[Row]:
         ends = self._sql[end] if is_bounded(query) else ""
-        return await self._page(name, search_values(query), most=query.most, text=text, ends=ends)
+        for look_at in bounds(query):
+            values = search_values(query) | {"look_at": look_at}
+            page = await self._page(name, values, most=query.most, text=text, ends=ends)
+            if page.more or page.end is None:
+                break
+        return page
 
     async def _page(
         self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "", ends: str = ""

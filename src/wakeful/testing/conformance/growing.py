@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm
+from wakeful.alarm import Alarm, Fire
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Usage
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import MS, SECOND, a_fire, added, an_alarm, change, done, new_id, settled
@@ -25,10 +25,24 @@ class TestBoundedCounts:
         latest = [a_fire(alarms[0], scheduled_for=clock.now() - n * SECOND, status="completed") for n in (1, 2, 3)]
         await settled(store, change(alarms[0], *past, *latest))
         for owner in ("ada", ""):
-            counted = {"total": 3, "pending": 3, "paused": 3, "cancelled": 3, "completed": 3, "failed": 0}
-            assert await store.stats(owner, most=3) == Stats(**counted, more=True)  # type: ignore[arg-type]
-            whole = {"total": 12, "pending": 4, "paused": 4, "cancelled": 4, "completed": 3, "failed": 2}
-            assert await store.stats(owner, most=13) == Stats(**whole)  # type: ignore[arg-type]
+            counted: dict[str, Any] = {
+                "total": 3,
+                "pending": 3,
+                "paused": 3,
+                "cancelled": 3,
+                "completed": 3,
+                "failed": 0,
+            }
+            assert await store.stats(owner, most=3) == Stats(**counted, more=True)
+            whole: dict[str, Any] = {
+                "total": 12,
+                "pending": 4,
+                "paused": 4,
+                "cancelled": 4,
+                "completed": 3,
+                "failed": 2,
+            }
+            assert await store.stats(owner, most=13) == Stats(**whole)
             assert (await store.stats(owner, most=12)).more  # there may be
 
     async def test_stats_say_so_where_only_the_fires_are_many(self, store: Store, clock: ManualClock) -> None:
@@ -107,7 +121,8 @@ class TestAllOwners:
             await settled(store, change(alarm, fire))
             made.append(fire)
             await clock.advance(1)
-        query, seen, pages = FireQuery(target="rare", look_at=3), [], 0
+        query, pages = FireQuery(target="rare", look_at=3), 0
+        seen: list[Fire] = []
         while True:
             page = await store.fires(query)
             seen += page
