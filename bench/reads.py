@@ -87,6 +87,7 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
         "history, 500": lambda: clock.history(limit=500, most=PAGE_SIZE),
         "history, pending, 500": lambda: clock.history(limit=500, status="pending", most=PAGE_SIZE),
         "history, cancelled": lambda: clock.history(limit=50, status="cancelled", most=PAGE_SIZE),
+        "history, one target, in pieces": lambda: clock.history(limit=50, target="nothing", most=PAGE_SIZE),
         "history, snoozed": lambda: clock.history(limit=50, status="snoozed", most=PAGE_SIZE),
         "failed": lambda: clock.failed(limit=100, most=PAGE_SIZE),
         "list": lambda: clock.find(limit=100, most=PAGE_SIZE),

@@ -60,7 +60,7 @@ async def ada(watched: Any, clock: ManualClock) -> Alarms:
         label = "rare" if number < 2 else "often"
         draft = Draft(owner_did="ada", delay=timedelta(hours=1), wake_message=label, label=label)
         alarm = (await keep(service, draft)).alarm
-        status = "snoozed" if number < 2 else "completed"
+        status = "delivered" if number < 2 else "completed"
         fire = a_fire(alarm, scheduled_for=clock.now() - SECOND, status=status, target=label)
         await settled(watched, change(alarm, fire))
         await clock.advance(1)
@@ -82,19 +82,19 @@ async def test_a_program_finds_all_alarms_that_fit_and_a_door_a_page_and_where_t
     assert (seen, pages) == (2, 4)
 
 
-@pytest.mark.parametrize("filters", [{"target": "rare"}, {"status": "snoozed"}])
+@pytest.mark.parametrize("filters", [{"target": "rare"}, {"status": "delivered"}])
 async def test_the_same_with_fires(ada: Alarms, filters: dict[str, Any]) -> None:
     assert len(await ada.fires(**filters)) == 2
     page = await ada.fires(**filters, most=PAGE_SIZE)
     assert (list(page), page.further is None) == ([], False)
     while page.further is not None:
         page = await ada.fires(**filters, most=PAGE_SIZE, cursor=page.further)
-    assert [fire.status for fire in page] == ["snoozed"]
+    assert [fire.status for fire in page] == ["delivered"]
 
 
 @pytest.mark.parametrize("most", [0, PAGE_SIZE])
 async def test_history_goes_on_until_it_has_what_was_asked_for(ada: Alarms, most: int) -> None:
-    assert len(await ada.history(status="snoozed", most=most)) == 2
+    assert len(await ada.history(status="fired", most=most)) == 2
     assert len(await ada.history(target="rare", most=most)) == 2
     assert len(await ada.history(most=most)) == 20
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.pages import Cursor
 
@@ -16,7 +16,7 @@ ROWS_A_SEARCH: Final = 5_000  # of these where a text is looked for: each is rea
 # Few rows have these, and an index lists them.
 PAUSED: Final = ("paused",)
 CANCELLED: Final = ("cancelled",)
-_OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UNSUCCESSFUL)
+_OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UNSUCCESSFUL, STEPPED_OVER)
 
 
 def indexed_statuses(query: AlarmQuery | FireQuery) -> tuple[str, ...]:

@@ -374,6 +374,7 @@ indexed by {p}fires_owner_idx -- when by_owner
        indexed by {p}fires_waiting_idx -- when by_waiting
        indexed by {p}fires_retrying_idx -- when by_retrying
        indexed by {p}fires_failed_idx -- when by_failed
+       indexed by {p}fires_passed_idx -- when by_passed
 ;
 
 -- part: fires_of_index
@@ -381,6 +382,7 @@ and fire.count > -1 -- when by_scheduled
    and fire.status = 'waiting' -- when by_waiting
    and fire.status = 'retrying' -- when by_retrying
    and fire.status in ('failed', 'timed_out') -- when by_failed
+   and fire.status in ('skipped', 'snoozed') -- when by_passed
 ;
 
 -- name: fires

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 from msgspec.structs import asdict
 
-from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.looking import CANCELLED, PAUSED, indexed_statuses, is_by_id
@@ -54,6 +54,7 @@ def _index(query: AlarmQuery | FireQuery) -> dict[str, bool | None]:
         "by_waiting": ("waiting",),
         "by_retrying": ("retrying",),
         "by_failed": UNSUCCESSFUL,
+        "by_passed": STEPPED_OVER,
     }
     chosen: dict[str, bool | None] = {name: True if statuses == has else None for name, has in by.items()}
     key = isinstance(query, AlarmQuery) and bool(query.key)
