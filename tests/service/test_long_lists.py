@@ -163,5 +163,19 @@ async def test_while_they_are_counted_again_the_last_count_holds(
     waiting = service.limits._counted("ada", clock.now(), in_full=False)
     assert (await waiting).alarms == 6
     slow.go_on.set()
-    with pytest.raises(TooMany):  # over the limit: told only by a count of all of them
+
+
+async def test_nobody_is_refused_before_all_are_counted_again(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.service.limits.COUNTED_AT_ONCE", 3)
+    service, elsewhere = (Service(store, clock=clock, settings=Settings(quota_active=6)) for _ in range(2))
+    draft = Draft(owner_did="ada", delay=timedelta(hours=1), wake_message="hello")
+    made = await keep_many(service, [draft] * 6)
+    assert (await service.limits._counted("ada", clock.now(), in_full=True)).alarms == 6
+    with pytest.raises(TooMany):
         await keep(service, draft, limited=True)
+    for one in made[:4]:  # by another process, of which this one knows nothing
+        await acting(elsewhere, "ada").cancel(one.alarm.id)
+    await clock.advance(61)
+    await keep(service, draft, limited=True)
