@@ -157,6 +157,7 @@ async def test_while_they_are_counted_again_the_last_count_holds(
     service = Service(slow, clock=clock, settings=Settings(quota_active=6))
     draft = Draft(owner_did="ada", delay=timedelta(hours=1), wake_message="hello")
     await keep_many(service, [draft] * 5)
+    await service.limits._counted("ada", clock.now(), in_full=True)
     await keep(service, draft, limited=True)
     await clock.advance(61)
     slow.go_on.clear()
