@@ -1,5 +1,5 @@
-"""python -m bench [create] [drain] [punctual] [scale] [http] [webhooks] [live] [hostile] [turns] [when] [dashboard]
-                [--store sqlite|postgres] [--alarms 100000]
+"""python -m bench [create] [drain] [punctual] [scale] [http] [webhooks] [live] [hostile] [turns] [when] [reads]
+                [dashboard] [--store sqlite|postgres] [--alarms 100000]
 python -m bench peers …   beside other schedulers; bench/peers/command.py says how
 
 Prints JSON lines. A ratio compares two figures of this run; absolute figures depend on the machine and its mood.
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench import create, drain, hostile, http, live, punctual, turns, webhooks
+from bench import create, drain, hostile, http, live, punctual, reads, turns, webhooks
 from bench.worlds import World, worlds
 
 
@@ -34,6 +34,7 @@ def main() -> None:
         "hostile",
         "turns",
         "when",
+        "reads",
         "dashboard",
     ]
     parser.add_argument("what", nargs="*", choices=[*names, []], default=[])
@@ -43,7 +44,7 @@ def main() -> None:
         "--pending",
         type=int,
         default=1_000_000,
-        help="how many wait beside them in `scale`, or are one owner's and due in `turns`",
+        help="how many wait beside them in `scale`, are one owner's and due in `turns`, or are there in `reads`",
     )
     args = parser.parse_args()
     wanted = args.what or names
@@ -57,6 +58,7 @@ def main() -> None:
         "live": live.run,
         "hostile": hostile.run,
         "turns": lambda world: turns.run(world, due=args.pending),
+        "reads": lambda world: reads.run(world, rows=args.pending),
     }
     if "when" in wanted:
         from bench.when import run as when

@@ -15,6 +15,7 @@ import wakeful
 from wakeful.cli import COMMANDS, main
 from wakeful.cli.context import SHARED
 from wakeful.errors import StoreUnavailable
+from wakeful.store import Stats
 
 Run = Callable[..., Result]
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
@@ -287,6 +288,20 @@ def test_the_past_and_the_future_are_told(run: Run) -> None:
     assert {line.split("\t")[3] for line in agenda} == {later}
     assert told(run("stats", "--json"))["fired"] == 1
     assert fields(run("stats"))["pending"] == "1"
+
+
+def test_a_count_that_was_ended_has_a_plus(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def counted(*_: object, **__: object) -> Stats:
+        return Stats(total=10_000, pending=10_000, paused=3, completed=9_999, avg_duration_ms=10_000, more=True)
+
+    run("db", "migrate")
+    monkeypatch.setattr("wakeful.client.Wakeful.stats", counted)
+    shown = fields(run("stats"))
+    assert [shown[name] for name in ("total", "pending", "paused", "completed", "more")] == [
+        *("10000+", "10000+", "3", "9999", "yes")
+    ]
+    assert shown["avg_duration_ms"] == "10000"
+    assert told(run("stats", "--json"))["total"] == 10_000
 
 
 def test_why_explains(run: Run) -> None:

@@ -74,7 +74,7 @@ async def test_two_workers_share_a_database_and_deliver_every_fire_once(scene: S
 
     assert ids == Counter(alarm.fire_id for alarm in alarms)
     assert min(paths["/one"], paths["/two"]) > 0
-    stats = await scene.store.stats()
+    stats = await scene.store.stats(most=ALARMS + 1)
     assert (stats.total, stats.fired, stats.failed, stats.skipped) == (ALARMS, ALARMS, 0, 0)
     assert len(await scene.store.fires(FireQuery(statuses=("delivered",), limit=ALARMS + 1))) == ALARMS
     assert {alarm.status for alarm in (await scene.alarms()).values()} == {"fired"}

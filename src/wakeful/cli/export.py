@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import click
 
@@ -22,6 +22,9 @@ from wakeful.config import Settings
 from wakeful.contrib.export_file import FORMAT, VERSION, End, Header, exported, how_much
 from wakeful.errors import Conflict
 from wakeful.logs import shown
+from wakeful.store import AlarmQuery
+
+_ALL: Final = 2**31 - 1
 
 
 @click.command("export", cls=Command)
@@ -84,7 +87,7 @@ async def _export(settings: Settings, out: BinaryIO, *, fires: bool, all_owners:
         )
         line = b""
         with progress("export") as watch:
-            seen = watch((await store.stats(owner)).total)
+            seen = watch(await store.count(AlarmQuery(owner=owner, limit=_ALL)))
             async for line in exported(store, header, seen=seen):
                 out.write(line)
         return how_much(line)

@@ -15,6 +15,7 @@ from wakeful.cli.output import schedule_of, since
 from wakeful.service import HistoryEntry
 from wakeful.service.history import STATUSES, HistoryStatus
 from wakeful.store import Stats
+from wakeful.store.counts import COUNTED
 
 
 @click.command("history", cls=Command)
@@ -122,7 +123,13 @@ def stats_command() -> None:
     stats, now = asked().run(do)
     counts = msgspec.structs.asdict(stats)
     out = asked().output
-    fields = {
-        name: out.when(count, now) if isinstance(count, datetime) else str(count) for name, count in counts.items()
-    }
-    out.record({name: "" if counts[name] is None else said for name, said in fields.items()}, counts | {"now": now})
+    out.record({name: _counted(name, count, ended=stats.more) for name, count in counts.items()}, counts | {"now": now})
+
+
+def _counted(name: str, count: int | bool | None, *, ended: bool) -> str:
+    """A count as text; with a plus where counting was ended at it."""
+    if isinstance(count, bool):
+        return "yes" if count else "no"
+    if count is None:
+        return ""
+    return f"{count}+" if ended and count == COUNTED and name != "avg_duration_ms" else str(count)

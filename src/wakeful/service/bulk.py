@@ -20,6 +20,7 @@ from wakeful.service.history import HistoryEntry
 from wakeful.service.looking import Cursor
 from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
+from wakeful.store.looking import ROWS_A_READ
 
 SLICE: Final = 100
 TOGETHER: Final = 4  # done at once: a store commits together what comes together, and others need it meanwhile
@@ -87,7 +88,7 @@ async def count_that_fit(alarms: Alarms, what: str, verb: str, filters: dict[str
         return 0
     kind = AlarmQuery if what == "alarms" else FireQuery
     others = {name: value for name, value in filters.items() if name != "status"}
-    query = kind(owner=alarms.caller.owner, statuses=statuses, limit=COUNTED, **others)
+    query = kind(owner=alarms.caller.owner, statuses=statuses, limit=COUNTED, look_at=ROWS_A_READ, **others)
     return await alarms.service.store.count(query)
 
 

@@ -16,6 +16,7 @@ from wakeful.errors import InvalidRequest, NotFound
 from wakeful.service.changes import PAGE, ChangeVerbs
 from wakeful.service.resolving import is_id
 from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.looking import ROWS_A_READ
 
 NAMED_AT_ONCE: Final = 100
 
@@ -167,7 +168,8 @@ async def _that_fit(verbs: ChangeVerbs, chosen: Chosen, waiting: Collection[str]
     found: dict[str, Alarm] = {}
     cursor = None
     while True:
-        page = await store.find(AlarmQuery(owner=owner, statuses=PENDING, cursor=cursor, limit=PAGE, **filters))
+        asked = AlarmQuery(owner=owner, statuses=PENDING, cursor=cursor, limit=PAGE, look_at=ROWS_A_READ, **filters)
+        page = await store.find(asked)
         found |= {alarm.id: alarm for alarm in page}
         if (cursor := page.further) is None:
             break

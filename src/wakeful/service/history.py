@@ -25,6 +25,7 @@ from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
+from wakeful.store.looking import ROWS_A_READ
 from wakeful.store.pages import Cursor
 
 _ALARMS: Final = {"pending": PENDING, "cancelled": ("cancelled",)}
@@ -85,6 +86,7 @@ class History:
         if not 1 <= limit <= 500:
             raise InvalidRequest(f"{limit} is not from 1 to 500", field="limit")
         page: dict[str, Any] = {"owner": owner, "target": target, "since": since, "limit": limit, "most": self._most}
+        page["look_at"] = ROWS_A_READ
         parts: list[_Lines] = []
         if not status or status in _FIRES:
             parts.append(await self._told(FireQuery(statuses=_FIRES.get(status, ()), **page)))
@@ -114,7 +116,7 @@ class History:
         return found if found.further else Matches(found, alarms.further)
 
     async def failed(self, *, owner: str, limit: int) -> Matches[HistoryEntry]:
-        query = FireQuery(owner=owner, statuses=UNSUCCESSFUL, limit=limit, most=self._most)
+        query = FireQuery(owner=owner, statuses=UNSUCCESSFUL, limit=limit, most=self._most, look_at=ROWS_A_READ)
         return _joined([await self._told(query)], limit, self._most)
 
     async def latest(self, *, owner: str, limit: int) -> Matches[HistoryEntry]:
@@ -123,19 +125,20 @@ class History:
 
     async def _told(self, wanted: FireQuery) -> _Lines:
         lines = _Lines(self._most, wanted.limit)
-        while page := await self._store.described_fires(wanted):
+        while True:
+            page = await self._store.described_fires(wanted)
             for found in page:
                 if not lines.take(found.fire.scheduled_for, _told(found)):
                     return lines
             if lines.ends(page.further):
-                break
+                return lines
             wanted = replace(wanted, cursor=page.further)
-        return lines
 
     async def _untold(self, wanted: AlarmQuery) -> _Lines:
         """Alarms whose current occurrence has no fire that speaks for it: a retry stands once, as its fire."""
         lines = _Lines(self._most, wanted.limit)
-        while page := await self._store.find(wanted):
+        while True:
+            page = await self._store.find(wanted)
             keys = [(alarm.id, alarm.occurrence_at) for alarm in page if _may_be_told(alarm)]
             fires = await self._store.fires_at(keys) if keys else {}
             told = {fire.alarm_id for fire in fires.values() if _speaks(fire, wanted.target)}
@@ -146,9 +149,8 @@ class History:
                 if alarm.id not in told and not lines.take(alarm.created_at, _unfired(alarm, reason)):
                     return lines
             if lines.ends(page.further):
-                break
+                return lines
             wanted = replace(wanted, cursor=page.further)
-        return lines
 
     async def _deferred(self, alarms: Iterable[Alarm]) -> set[str]:
         """The ids of those that wait for their budget. Hardly ever is anything asked for it."""

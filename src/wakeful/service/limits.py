@@ -30,6 +30,7 @@ REFUSED_BY: Final = timedelta(seconds=1)  # how old a count may be by which some
 OWNERS: Final = 4096  # remembered at once
 BACKOFFS: Final = ("backoff_base", "backoff_cap")
 SHORTEST_BACKOFF: Final = 1.0  # seconds
+COUNTED_AT_ONCE: Final = 10_000  # alarms of an owner that one read goes through
 FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats its pattern of gaps well within these
 
 
@@ -129,11 +130,20 @@ class _Count(Struct):
     bytes: int
 
 
+class _Counting(Struct):
+    """A count under way. `begun`: a part of it is known, and there is more."""
+
+    count: _Count
+    begun: asyncio.Future[None]
+    whole: asyncio.Future[_Count]
+
+
 class Limits:
     """What is counted per owner: creates within a minute, alarms that are active or paused, and what all of them hold.
 
     What is there is looked up once a minute, and nobody is refused for what was counted more than a second ago. Whoever
-    comes meanwhile waits for the same answer.
+    comes meanwhile waits for the same answer. Of an owner who has very many alarms the newest are counted first, and
+    nobody waits for the rest: until it is counted too, one who is over the limit may be let in.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -141,7 +151,7 @@ class Limits:
         self._settings = settings
         self._creates: dict[str, deque[datetime]] = {}
         self._counts: dict[str, _Count] = {}
-        self._asking: dict[str, asyncio.Future[_Count]] = {}
+        self._asking: dict[str, _Counting] = {}
 
     async def admit(self, alarms: Sequence[Alarm], *, now: datetime) -> None:
         """Admit new alarms, all or none, and count them."""
@@ -184,7 +194,8 @@ class Limits:
     async def _check_quota(self, owner: str, number: int, more: int, now: datetime) -> None:
         count = self._counts.get(owner)
         if count is None or not timedelta(0) <= now - count.at < self._good_for(count, number, more):
-            count = await self._counted(owner, now)
+            is_over = count is not None and self._refusal(count, number, more) is not None
+            count = await self._counted(owner, now, in_full=is_over)
         if refusal := self._refusal(count, number, more):
             raise refusal
         count.alarms += number
@@ -215,20 +226,47 @@ class Limits:
             )
         return None
 
-    async def _counted(self, owner: str, now: datetime) -> _Count:
+    async def _counted(self, owner: str, now: datetime, *, in_full: bool) -> _Count:
         """What there is now: asked once, however many wait for it."""
-        asking = self._asking.get(owner)
-        if asking is None:
-            asking = self._asking[owner] = asyncio.ensure_future(self._count(owner, now))
-            asking.add_done_callback(lambda _: self._asking.pop(owner, None))
-        return await asyncio.shield(asking)  # one who goes away does not take the answer from the others
+        counting = self._asking.get(owner)
+        if counting is None:
+            counting = self._asking[owner] = self._begin(owner, now)
+        if not in_full:
+            await asyncio.wait((counting.begun, counting.whole), return_when=asyncio.FIRST_COMPLETED)
+            if not counting.whole.done():  # what was counted before holds until this is
+                return self._counts.get(owner, counting.count)
+        return await asyncio.shield(counting.whole)  # one who goes away does not take the answer from the others
 
-    async def _count(self, owner: str, now: datetime) -> _Count:
-        usage = await self._store.usage(owner)
+    def _begin(self, owner: str, now: datetime) -> _Counting:
+        count, begun = _Count(now, 0, 0), asyncio.get_running_loop().create_future()
+        whole = asyncio.ensure_future(self._count(owner, count, begun))
+
+        def ended(_: asyncio.Future[_Count]) -> None:
+            self._asking.pop(owner, None)
+            if not whole.cancelled():
+                whole.exception()  # whoever waits for it is told; perhaps nobody does
+
+        whole.add_done_callback(ended)
+        return _Counting(count, begun, whole)
+
+    async def _count(self, owner: str, count: _Count, begun: asyncio.Future[None]) -> _Count:
+        cursor = None
+        while True:
+            usage = await self._store.usage(owner, cursor=cursor, look_at=COUNTED_AT_ONCE)
+            count.alarms += usage.alarms
+            count.bytes += usage.bytes
+            if (cursor := usage.further) is None:
+                break
+            if not begun.done():
+                begun.set_result(None)
+                self._keep(owner, self._counts.get(owner, count))
+        self._keep(owner, count)
+        return count
+
+    def _keep(self, owner: str, count: _Count) -> None:
         if len(self._counts) >= OWNERS:
             self._counts.clear()
-        count = self._counts[owner] = _Count(now, usage.alarms, usage.bytes)
-        return count
+        self._counts[owner] = count
 
 
 def size(alarm: Alarm) -> int:

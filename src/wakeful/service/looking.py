@@ -22,6 +22,7 @@ from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
 from wakeful.service.why import LATELY, Why, explain, is_put_back
 from wakeful.store import AlarmQuery, FireQuery, Matches, Stats
+from wakeful.store.looking import ROWS_A_READ, ROWS_A_SEARCH
 
 EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
 Cursor = tuple[datetime, str]
@@ -69,8 +70,8 @@ class LookVerbs(ReportVerbs):
         [True]
 
         `text`: part of the label, the message or the key.
-        `most`: the most characters of rows on a page, but always at least one row. With it, a search may also end
-        before everything was read: `further` then says where to continue.
+        `most`: the most characters of rows on a page, but always at least one row. With it, a page may also end before
+        everything was looked at, even with nothing on it: `further` then says where to continue.
         """
         if self.caller.wake is not None:
             root_id = self.caller.wake.root_id
@@ -89,6 +90,7 @@ class LookVerbs(ReportVerbs):
             limit=limit,
             cursor=(cursor.created_at, cursor.id) if isinstance(cursor, Alarm) else cursor,
             most=most,
+            look_at=ROWS_A_SEARCH if text else ROWS_A_READ,
         )
         found = await self.service.store.find(query)
         while not most and found.further is not None and len(found) < limit:
@@ -114,26 +116,31 @@ class LookVerbs(ReportVerbs):
         >>> [fire.status for fire in await clock.fires(wake.alarm.id)]
         ['delivered']
 
-        The alarm may be named as in `get`; one that does not exist has no fires.
+        The alarm may be named as in `get`; one that does not exist has no fires. `most` as in `find`.
         """
         if (id and not is_id(id)) or self.caller.wake is not None:
             try:
                 id = (await self.get(id)).id
             except NotFound:
                 return Matches()
-        return await self.service.store.fires(
-            FireQuery(
-                owner=self.caller.owner,
-                alarm_id=id,
-                statuses=accepted("status", status, FIRE_STATUSES),
-                target=target,
-                since=since,
-                until=until,
-                limit=limit,
-                cursor=cursor,
-                most=most,
-            )
+        query = FireQuery(
+            owner=self.caller.owner,
+            alarm_id=id,
+            statuses=accepted("status", status, FIRE_STATUSES),
+            target=target,
+            since=since,
+            until=until,
+            limit=limit,
+            cursor=cursor,
+            most=most,
+            look_at=ROWS_A_READ,
         )
+        found = await self.service.store.fires(query)
+        while not most and found.further is not None and len(found) < limit:
+            rest = replace(query, cursor=found.further, limit=limit - len(found))
+            more = await self.service.store.fires(rest)
+            found = Matches([*found, *more], more.further)
+        return found
 
     async def pending(self, *, limit: int | None = None) -> list[Pending]:
         """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.

@@ -17,6 +17,7 @@ from wakeful.service.overview import RECENTLY, Overview, overview
 from wakeful.service.owner_settings import SettingsVerbs
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
+from wakeful.store.looking import ROWS_A_READ
 
 if TYPE_CHECKING:
     from wakeful.service.subscription import LiveEvent
@@ -87,7 +88,8 @@ class WatchVerbs(SettingsVerbs):
 
     async def _limits_on_pending(self) -> list[Allowance]:
         found: dict[Allowance, None] = {}
-        query = AlarmQuery(owner=self.caller.owner, statuses=PENDING, limit=BUDGETS_LOOKED_AT, most=PAGE_SIZE)
+        owner = self.caller.owner
+        query = AlarmQuery(owner=owner, statuses=PENDING, limit=BUDGETS_LOOKED_AT, most=PAGE_SIZE, look_at=ROWS_A_READ)
         seen = 0
         while True:
             page = await self.service.store.find(query)

@@ -17,6 +17,9 @@ from msgspec import Struct
 from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
 from wakeful.store.budget import BudgetCounts
 from wakeful.store.checks import CheckStore
+from wakeful.store.counts import COUNTED
+from wakeful.store.counts import Stats as Stats
+from wakeful.store.counts import Usage as Usage
 from wakeful.store.figures import Figures
 from wakeful.store.following import Followed as Followed
 from wakeful.store.following import MovedFire as MovedFire
@@ -95,7 +98,7 @@ class Settled(Struct, frozen=True):
 
 
 class AlarmQuery(Struct, frozen=True, kw_only=True):
-    """Which alarms, newest first. Empty fields do not filter."""
+    """Which alarms, newest first: an owner's by (created_at, id), all owners' by id. Empty fields do not filter."""
 
     owner: str = ""
     statuses: tuple[str, ...] = ()
@@ -111,7 +114,7 @@ class AlarmQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
-    look_at: int = 0  # so many rows of an owner, whether they fit or not; 0: until the page is full
+    look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
 
 
 class FireQuery(Struct, frozen=True, kw_only=True):
@@ -126,7 +129,7 @@ class FireQuery(Struct, frozen=True, kw_only=True):
     cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
-    look_at: int = 0  # so many rows of an owner, whether they fit or not; 0: until the page is full
+    look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
 
 
 class DescribedFire(Struct, frozen=True, kw_only=True):
@@ -138,35 +141,6 @@ class DescribedFire(Struct, frozen=True, kw_only=True):
     created_by: str = ""
     created_via: str = ""
     fire: Fire
-
-
-class Stats(Struct, frozen=True, kw_only=True):
-    """Counts under the names of the Alarm system: alarms that wait, fires by how they went.
-
-    total, pending, paused, cancelled   alarms: all, active, paused, cancelled
-    fired                               fires that went out and have no end yet: delivered or waiting
-    completed, failed, timeout_unknown  fires that ended so (timeout_unknown: `timed_out`)
-    skipped                             instants passed over: the sum of `count` over skipped fires
-    avg_duration_ms                     of completed fires that have a duration, rounded
-    """
-
-    total: int = 0
-    pending: int = 0
-    paused: int = 0
-    fired: int = 0
-    completed: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    timeout_unknown: int = 0
-    skipped: int = 0
-    avg_duration_ms: int | None = None
-
-
-class Usage(Struct, frozen=True):
-    """What an owner has here: alarms that are active or paused, and the bytes of all alarms' messages and payloads."""
-
-    alarms: int
-    bytes: int
 
 
 def door_of(kept: bytes) -> Door:
@@ -349,6 +323,9 @@ class Store(Protocol):
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
         """Newest first by (created_at, id); a cursor continues strictly after what it names.
 
+        Without an owner by id alone. An id that wakeful made begins with the moment it was made at, so that is the same
+        order, but for alarms that were imported with ids of another kind.
+
         Where there may be more, `further` is the cursor to go on with. With a `text` a call looks through a bounded
         amount and may find less than the limit, or nothing, and still have a `further`.
         """
@@ -359,7 +336,10 @@ class Store(Protocol):
         ...
 
     async def count(self, query: AlarmQuery | FireQuery) -> int:
-        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for."""
+        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for.
+
+        `look_at`: so many rows at a time, until all were looked at.
+        """
         ...
 
     async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
@@ -391,10 +371,15 @@ class Store(Protocol):
         """
         ...
 
-    async def stats(self, owner: str = "") -> Stats: ...
+    async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
+        """Count alarms in each of their states up to `most`, and what became of the latest `most` fires."""
+        ...
 
-    async def usage(self, owner: str) -> Usage:
-        """What a quota counts, also of alarms that have ended: one pass over the owner's alarms, and no fires."""
+    async def usage(self, owner: str, *, cursor: tuple[datetime, str] | None = None, look_at: int = 0) -> Usage:
+        """What a quota counts, also of alarms that have ended: a pass over the owner's alarms, and no fires.
+
+        `look_at`: only the next so many of them, newest first, behind `cursor`; 0: all of them.
+        """
         ...
 
     async def events(

@@ -69,7 +69,10 @@ async def test_pages_keep_the_filter_both_ways(desk: Desk) -> None:
     assert 'href="/alarms?label=many">← newest' in second
 
 
-@pytest.mark.parametrize("query", ["label=it", "text=deep", "status=cancelled", "conversation_id=c", "kind=cron"])
+_QUERIES = ("label=it", "text=deep", "status=cancelled,failed", "conversation_id=c", "kind=cron")
+
+
+@pytest.mark.parametrize("query", _QUERIES)
 async def test_a_list_looks_through_so_many_and_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
@@ -86,6 +89,15 @@ async def test_a_list_looks_through_so_many_and_goes_on(
     second = await desk.get(older.replace("&amp;", "&"))
     assert rows(second) == ["it"]
     assert 'rel="next"' not in second
+
+
+async def test_what_was_cancelled_is_found_at_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "LOOKED_AT", 4)
+    wanted = await desk.alarms.set("every day at 9am", "deep down", label="it")
+    await desk.alarms.cancel(wanted.id)
+    for number in range(5):
+        await desk.alarms.set("in 1 hour", f"n{number}")
+    assert rows(await desk.get("/alarms?status=cancelled")) == ["it"]
 
 
 async def test_fires_are_looked_through_the_same_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

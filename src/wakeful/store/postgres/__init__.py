@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
@@ -44,8 +44,9 @@ from wakeful.store import (
     door_of,
 )
 from wakeful.store.batching import BATCH, Elbowroom, GroupCommit, StoreRefused
+from wakeful.store.counts import COUNTED, stats_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.looking import indexed_statuses, is_bounded
+from wakeful.store.looking import bounds, counted, indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.budget import PostgresBudget
 from wakeful.store.postgres.checks import PostgresChecks
@@ -56,6 +57,7 @@ from wakeful.store.postgres.hints import Hints
 from wakeful.store.postgres.inspection import inspected
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.owner_settings import PostgresOwnerSettings
+from wakeful.store.postgres.purging import purged
 from wakeful.store.postgres.rows import (
     alarm_and_fire_of,
     alarm_of,
@@ -292,10 +294,7 @@ class PostgresStore:
         return list(map(alarm_of, rows))
 
     async def find(self, query: AlarmQuery) -> Matches[Alarm]:
-        end = await self._end("find_end", query)
-        args = search_values(query, end)
-        page = await self._page("find", *args, limit=query.limit, most=query.most, owner=query.owner, text=query.text)
-        page.end = end
+        page = await self._search("find", query, ends="find_end", text=query.text)
         return page.found(alarm_of, lambda alarm: (alarm.created_at, alarm.id))
 
     async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
@@ -316,21 +315,36 @@ class PostgresStore:
     async def _fires(self, name: str, query: FireQuery) -> Page[Any]:
         if query.alarm_id and uuid_of(query.alarm_id) is None:
             return Page(0, among=_WORDS)
-        end = await self._end("fires_end", query)
-        page = await self._page(name, *search_values(query, end), limit=query.limit, most=query.most, owner=query.owner)
-        page.end = end
+        return await self._search(name, query, ends="fires_end")
+
+    async def _search(self, name: str, query: AlarmQuery | FireQuery, *, ends: str, text: str = "") -> Page[Any]:
+        for look_at in bounds(query):
+            end = await self._end(ends, replace(query, look_at=look_at))
+            args = search_values(query, end)
+            page = await self._page(name, *args, limit=query.limit, most=query.most, owner=query.owner, text=text)
+            page.end = end
+            if page.more or end is None:
+                break
         return page
 
     async def count(self, query: AlarmQuery | FireQuery) -> int:
         if isinstance(query, FireQuery) and query.alarm_id and uuid_of(query.alarm_id) is None:
             return 0
         name = "count_alarms" if isinstance(query, AlarmQuery) else "count_fires"
-        [[count]] = await self._looked(name, *search_values(query, None), query.limit, owner=query.owner)
-        return int(count)
+
+        async def count(some: AlarmQuery | FireQuery) -> tuple[int, Cursor | None]:
+            end = await self._end("find_end" if isinstance(some, AlarmQuery) else "fires_end", some)
+            [[found]] = await self._looked(name, *search_values(some, end), some.limit, owner=some.owner)
+            return int(found), end
+
+        return await counted(query, count)
 
     async def _end(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
+        return await self._last_of(name, query) if is_bounded(query) else None
+
+    async def _last_of(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
         """The last row that is looked at, where no more than so many are; None where these are all."""
-        if not is_bounded(query):
+        if not query.look_at:
             return None
         asked = (
             query.owner,
@@ -378,13 +392,14 @@ class PostgresStore:
         page = await self._page("agenda", owner, until, limit=limit, most=most, owner=owner)
         return page.found(alarm_of, lambda alarm: (alarm.next_fire_at, alarm.id))
 
-    async def stats(self, owner: str = "") -> Stats:
-        [row] = await self._looked("stats", owner, owner=owner)
-        return Stats(**dict(row.items()))
+    async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
+        [row] = await self._looked("stats", owner, most, owner=owner)
+        return stats_of(row, most=most)
 
-    async def usage(self, owner: str) -> Usage:
-        [row] = await self._looked("usage", owner, owner=owner)
-        return Usage(row["alarms"], row["bytes"])
+    async def usage(self, owner: str, *, cursor: Cursor | None = None, look_at: int = 0) -> Usage:
+        end = await self._last_of("find_end", AlarmQuery(owner=owner, cursor=cursor, look_at=look_at))
+        [row] = await self._looked("usage", owner, *cursor_values(cursor), *cursor_values(end), owner=owner)
+        return Usage(row["alarms"], row["bytes"], end)
 
     async def events(
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
@@ -445,11 +460,7 @@ class PostgresStore:
         return dict(row)
 
     async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
-        gone = 0
-        # In this order: an alarm goes after its fires.
-        for what in ("purge_fires", "purge_alarms", "purge_events", "purge_tokens"):
-            gone += len(await self._database.fetch(self._sql[what], before, limit, owner))
-        return gone
+        return await purged(self._database, self._sql, before, owner=owner, limit=limit)
 
     async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:
         """Read what may take long, when it is this owner's turn."""

@@ -47,6 +47,7 @@ _SETTINGS: Final = {
     # it is full. Costs a fraction of a millisecond per batch.
     "plan_cache_mode": "force_custom_plan",
     "random_page_cost": "1.1",
+    "max_parallel_workers_per_gather": "0",  # starting them takes longer than any of our statements
     "idle_in_transaction_session_timeout": "60s",
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "5",

@@ -532,7 +532,8 @@ select *
  limit $4;
 
 -- part: asked_alarms
--- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing.
+-- Every plan is made for its own values (see the connection's settings): a filter that is empty costs nothing. All
+-- owners' alarms are in the order of their ids, which the primary key has: no create pays for another index.
  where ($1::text = '' or owner_did = $1)
    and (cardinality($2::text[]) = 0 or status = any($2))
    and ($3::text = '' or kind = $3)
@@ -542,10 +543,12 @@ select *
    and ($7::text = '' or (root_id = $7 and root_id <> ''))
    and ($8::timestamptz is null or created_at >= $8)
    and ($9::timestamptz is null or created_at < $9)
-   and ($10::timestamptz is null or (created_at, id) < ($10, $11::uuid))
-   and ($12::timestamptz is null or (created_at, id) >= ($12, $13::uuid))
+   and ($1 = '' or $10::timestamptz is null or (created_at, id) < ($10, $11::uuid))
+   and ($1 = '' or $12::timestamptz is null or (created_at, id) >= ($12, $13::uuid))
+   and ($1 <> '' or $11::uuid is null or id < $11)
+   and ($1 <> '' or $13::uuid is null or id >= $13)
    and ($14::text = '' or (idempotency_key = $14 and idempotency_key <> ''))
- order by created_at desc, id desc
+ order by case when $1 <> '' then created_at end desc, id desc
  limit $15;
 
 -- name: find
@@ -557,12 +560,13 @@ select *
 -- The last alarm that is looked at where no more than so many are, and one behind it if there is one.
 select created_at, id
   from {t}alarms
- where owner_did = $1
+ where ($1::text = '' or owner_did = $1)
    and (cardinality($2::text[]) = 0 or status = any($2))
-   and ($3::timestamptz is null or created_at >= $3)
-   and ($4::timestamptz is null or created_at < $4)
-   and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
- order by created_at desc, id desc
+   and ($1 = '' or $3::timestamptz is null or created_at >= $3) -- moments, and for all owners ids are the order
+   and ($1 = '' or $4::timestamptz is null or created_at < $4)
+   and ($1 = '' or $5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
+   and ($1 <> '' or $6::uuid is null or id < $6)
+ order by case when $1 <> '' then created_at end desc, id desc
  limit 2 offset $7::integer - 1;
 
 -- name: count_alarms
@@ -594,6 +598,7 @@ select *
 
 -- part: asked_fires
  where ($1::text = '' or fire.owner_did = $1)
+   and ($1 <> '' or $2::uuid is not null or fire.count > -1) -- all owners' fires: see migration 0012
    and ($2::uuid is null or fire.alarm_id = $2)
    and (cardinality($3::text[]) = 0 or fire.status = any($3))
    and ($4::text = '' or fire.target = $4)
@@ -613,7 +618,8 @@ select fire.*
 -- As `find_end`.
 select scheduled_for, alarm_id
   from {t}fires
- where owner_did = $1
+ where ($1::text = '' or owner_did = $1)
+   and ($1 <> '' or count > -1)
    and (cardinality($2::text[]) = 0 or status = any($2))
    and ($3::timestamptz is null or scheduled_for >= $3)
    and ($4::timestamptz is null or scheduled_for < $4)
@@ -639,10 +645,15 @@ select count(*)
 {asked_fires}) as found;
 
 -- name: fire_at
+-- One by one by primary key, whatever the planner believes.
 select fire.*
   from unnest($1::uuid[], $2::timestamptz[]) as wanted (alarm_id, scheduled_for)
-  join {t}fires as fire on fire.alarm_id = wanted.alarm_id
-   and fire.scheduled_for = wanted.scheduled_for;
+ cross join lateral (
+    select *
+      from {t}fires
+     where alarm_id = wanted.alarm_id
+       and scheduled_for = wanted.scheduled_for
+    offset 0) as fire;
 
 -- name: overdue
 -- A fire and its alarm in one statement: read one after the other, an old fire could meet a newer alarm, whose version
@@ -711,33 +722,64 @@ select alarm.*
  order by alarm.next_fire_at, alarm.id;
 
 -- name: stats
-with
-    own_alarms as (
-        select count(*) as total,
-               count(*) filter (where status = 'active') as pending,
-               count(*) filter (where status = 'paused') as paused,
-               count(*) filter (where status = 'cancelled') as cancelled
-          from {t}alarms
-         where $1::text = '' or owner_did = $1),
-    own_fires as (
-        select count(*) filter (where status in ('delivered', 'waiting')) as fired,
-               count(*) filter (where status = 'completed') as completed,
-               count(*) filter (where status = 'failed') as failed,
-               count(*) filter (where status = 'timed_out') as timeout_unknown,
-               coalesce(sum(count) filter (where status = 'skipped'), 0)::bigint as skipped,
-               round(avg(duration_ms) filter (where status = 'completed'))::bigint as avg_duration_ms
+-- Alarms are counted up to a bound in each of their states, by the index that has them; fires among the latest so many.
+with recursive {served_targets},
+    own_fires as materialized (
+        select status, count, duration_ms
           from {t}fires
-         where $1::text = '' or owner_did = $1)
-select *
-  from own_alarms
- cross join own_fires;
+         where ($1::text = '' or owner_did = $1)
+           and ($1 <> '' or count > -1)
+         order by scheduled_for desc, alarm_id desc
+         limit $2)
+select (select count(*)
+          from (select 1
+                  from {t}alarms
+                 where ($1 = '' or owner_did = $1)
+                 order by case when $1 <> '' then created_at end desc, id desc
+                 limit $2) as counted) as total,
+       (select count(*)
+          from (select 1
+                  from served
+                 cross join lateral (
+                    select 1
+                      from {t}alarms
+                     where status = 'active'
+                       and target = served.target
+                       and ($1 = '' or owner_did = $1)
+                     order by next_fire_at
+                     limit $2) as due
+                 limit $2) as counted) as pending,
+       (select count(*)
+          from (select 1
+                  from {t}alarms
+                 where status = 'paused'
+                   and ($1 = '' or owner_did = $1)
+                 order by owner_did, created_at desc, id desc
+                 limit $2) as counted) as paused,
+       (select count(*)
+          from (select 1
+                  from {t}alarms
+                 where status = 'cancelled'
+                   and ($1 = '' or owner_did = $1)
+                 order by owner_did, created_at desc, id desc
+                 limit $2) as counted) as cancelled,
+       count(*) filter (where status in ('delivered', 'waiting')) as fired,
+       count(*) filter (where status = 'completed') as completed,
+       count(*) filter (where status = 'failed') as failed,
+       count(*) filter (where status = 'timed_out') as timeout_unknown,
+       coalesce(sum(count) filter (where status = 'skipped'), 0)::bigint as skipped,
+       round(avg(duration_ms) filter (where status = 'completed'))::bigint as avg_duration_ms,
+       count(*) as fires
+  from own_fires;
 
 -- name: usage
 -- As they are stored: long texts are compressed, and are not unpacked for this.
 select count(*) filter (where status in ('active', 'paused')) as alarms,
        coalesce(sum(pg_column_size(wake_message) + pg_column_size(payload)), 0)::bigint as bytes
   from {t}alarms
- where owner_did = $1;
+ where owner_did = $1
+   and ($2::timestamptz is null or (created_at, id) < ($2, $3::uuid))
+   and ($4::timestamptz is null or (created_at, id) >= ($4, $5::uuid));
 
 -- name: events
 select *
@@ -917,11 +959,11 @@ update {t}tokens
 
 -- name: purge_fires
 -- Only what has an end on record and is not what its alarm is working on. What is locked just now is left for next time.
+-- By their places, as an array: never by going through the table, whatever the planner believes.
 delete
   from {t}fires
- where (alarm_id, scheduled_for) in (
-    select fire.alarm_id,
-           fire.scheduled_for
+ where ctid = any(array(
+    select fire.ctid
       from {t}fires as fire
      where fire.updated_at < $1
        and fire.status <> 'waiting'
@@ -931,39 +973,67 @@ delete
           from {t}alarms as alarm
          where alarm.id = fire.alarm_id
            and alarm.status in ('active', 'paused')
-           and alarm.occurrence_at = fire.scheduled_for)
+           and alarm.occurrence_at = fire.scheduled_for
+        offset 0)
        and ($3 = '' or fire.owner_did = $3)
      order by fire.updated_at
      limit $2
-       for update of fire skip locked)
+       for update of fire skip locked))
 returning 1;
 
 -- name: purge_alarms
-delete
-  from {t}alarms
- where id in (
-    select alarm.id
-      from {t}alarms as alarm
-     where alarm.updated_at < $1
-       and alarm.status in ('fired', 'failed', 'cancelled')
-       and not exists (
-        select
-          from {t}fires as fire
-         where fire.alarm_id = alarm.id)
-       and ($3 = '' or alarm.owner_did = $3)
-     limit $2
-       for update of alarm skip locked)
-returning 1;
+-- The next so many that ended, behind one; those without fires go. Told: how many went, and the last one looked at.
+with looked as materialized (
+    select id,
+           updated_at
+      from {t}alarms
+     where status in ('fired', 'failed', 'cancelled')
+       and updated_at < $1
+       and ($4::timestamptz is null or (updated_at, id) > ($4, $5::uuid))
+       and ($3 = '' or owner_did = $3)
+     order by updated_at, id
+     limit $2),
+gone as (
+    delete
+      from {t}alarms
+     where id = any(array(
+        select alarm.id
+          from looked
+         cross join lateral (
+            select id
+              from {t}alarms
+             where id = looked.id
+               and updated_at < $1
+               and status in ('fired', 'failed', 'cancelled')
+               for update skip locked) as alarm
+         where not exists (
+            select
+              from {t}fires
+             where alarm_id = looked.id
+            offset 0)))
+    returning 1)
+select (select count(*) from gone)::integer as gone,
+       (select count(*) from looked)::integer as looked,
+       last.updated_at,
+       last.id
+  from (select 1) as one
+  left join lateral (
+    select updated_at,
+           id
+      from looked
+     order by updated_at desc, id desc
+     limit 1) as last on true;
 
 -- name: purge_events
 delete
   from {t}events
- where seq in (
+ where seq = any(array(
     select seq
       from {t}events
      where at < $1
        and ($3 = '' or owner_did = $3)
-     limit $2)
+     order by at
+     limit $2))
 returning 1;
 
 -- name: purge_tokens

@@ -295,6 +295,7 @@ select *
  where true
    and owner_did = :owner -- when owner
    and status = 'paused' -- when by_paused
+   and status = 'cancelled' -- when by_cancelled
    and status in (select value from json_each(:statuses)) -- when statuses
    and kind = :kind -- when kind
    and target = :target -- when target
@@ -306,13 +307,19 @@ select *
    and created_at < :until -- when until
    and (created_at, id) < (:cursor, :cursor_id) -- when cursor
    and (created_at, id) >= (:end, :end_id) -- when end
- order by created_at desc, id desc
+   and id < :before_id -- when before_id
+   and id >= :last_id -- when last_id
+ order by
+       created_at desc, -- when owner
+       id desc
  limit :limit;
 
 -- part: alarms_by_index
 -- The one that store/looking.py chose: statistics that the file's other users gather could talk the planner out of it.
+-- All owners' alarms are in the order of their ids, which the primary key has: no create pays for another index.
 indexed by {p}alarms_owner_idx -- when by_owner
        indexed by {p}alarms_paused_idx -- when by_paused
+       indexed by {p}alarms_cancelled_idx -- when by_cancelled
        indexed by {p}alarms_root_idx -- when by_root
        indexed by {p}alarms_idempotency_idx -- when by_key
 ;
@@ -328,12 +335,17 @@ select *
 select created_at, id
   from {t}alarms
        {alarms_by_index}
- where owner_did = :owner
+ where true
+   and owner_did = :owner -- when owner
    and status = 'paused' -- when by_paused
+   and status = 'cancelled' -- when by_cancelled
    and created_at >= :since -- when since
    and created_at < :until -- when until
    and (created_at, id) < (:cursor, :cursor_id) -- when cursor
- order by created_at desc, id desc
+   and id < :before_id -- when before_id
+ order by
+       created_at desc, -- when owner
+       id desc
  limit 2 offset :look_at - 1;
 
 -- name: count_alarms
@@ -380,15 +392,19 @@ select *
 
 -- part: fires_by_index
 indexed by {p}fires_owner_idx -- when by_owner
+       indexed by {p}fires_scheduled_idx -- when by_scheduled
        indexed by {p}fires_waiting_idx -- when by_waiting
        indexed by {p}fires_retrying_idx -- when by_retrying
        indexed by {p}fires_failed_idx -- when by_failed
+       indexed by {p}fires_passed_idx -- when by_passed
 ;
 
 -- part: fires_of_index
-and fire.status = 'waiting' -- when by_waiting
+and fire.count > -1 -- when by_scheduled
+   and fire.status = 'waiting' -- when by_waiting
    and fire.status = 'retrying' -- when by_retrying
    and fire.status in ('failed', 'timed_out') -- when by_failed
+   and fire.status in ('skipped', 'snoozed') -- when by_passed
 ;
 
 -- name: fires
@@ -402,7 +418,8 @@ select fire.*
 select fire.scheduled_for, fire.alarm_id
   from {t}fires as fire
        {fires_by_index}
- where fire.owner_did = :owner
+ where true
+   and fire.owner_did = :owner -- when owner
    {fires_of_index}
    and fire.scheduled_for >= :since -- when since
    and fire.scheduled_for < :until -- when until
@@ -425,10 +442,11 @@ select count(*)
 {asked_fires});
 
 -- name: fire_at
-select *
-  from {t}fires
- where alarm_id = ?
-   and scheduled_for = ?;
+-- One by one by primary key, whatever the planner believes.
+select fire.*
+  from json_each(:keys) as wanted
+ cross join {t}fires as fire on fire.alarm_id = wanted.value ->> 0
+   and fire.scheduled_for = wanted.value ->> 1;
 
 -- name: overdue
 select fire.*, alarm.*
@@ -472,37 +490,65 @@ select alarm.*
  order by alarm.next_fire_at, alarm.id;
 
 -- name: stats
-with
-    own_alarms as (
-        select count(*) as total,
-               count(*) filter (where status = 'active') as pending,
-               count(*) filter (where status = 'paused') as paused,
-               count(*) filter (where status = 'cancelled') as cancelled
-          from {t}alarms
-         where true
-           and owner_did = :owner -- when owner
-    ),
-    own_fires as (
-        select count(*) filter (where status in ('delivered', 'waiting')) as fired,
-               count(*) filter (where status = 'completed') as completed,
-               count(*) filter (where status = 'failed') as failed,
-               count(*) filter (where status = 'timed_out') as timeout_unknown,
-               coalesce(sum(count) filter (where status = 'skipped'), 0) as skipped,
-               cast(round(avg(duration_ms) filter (where status = 'completed')) as integer) as avg_duration_ms
+-- Alarms are counted up to a bound in each of their states, by the index that has them; fires among the latest so many.
+with recursive {served_targets},
+    own_fires as materialized (
+        select status, count, duration_ms
           from {t}fires
+               indexed by {p}fires_owner_idx -- when owner
+               indexed by {p}fires_scheduled_idx -- when everyone
          where true
            and owner_did = :owner -- when owner
-    )
-select total, pending, paused, fired, completed, failed, cancelled, timeout_unknown, skipped, avg_duration_ms
-  from own_alarms
- cross join own_fires;
+           and count > -1 -- when everyone
+         order by scheduled_for desc, alarm_id desc
+         limit :most)
+select (select count(*)
+          from (select 1
+                  from {t}alarms
+                       indexed by {p}alarms_owner_idx -- when owner
+                 where true
+                   and owner_did = :owner -- when owner
+                 limit :most)) as total,
+       (select count(*)
+          from (select 1
+                  from served
+                 cross join {t}alarms as alarm
+                       indexed by {p}alarms_turns_idx -- when owner
+                       indexed by {p}alarms_due_idx -- when everyone
+                 where alarm.status = 'active'
+                   and alarm.target = served.target
+                   and alarm.owner_did = :owner -- when owner
+                 limit :most)) as pending,
+       (select count(*)
+          from (select 1
+                  from {t}alarms indexed by {p}alarms_paused_idx
+                 where status = 'paused'
+                   and owner_did = :owner -- when owner
+                 limit :most)) as paused,
+       (select count(*)
+          from (select 1
+                  from {t}alarms indexed by {p}alarms_cancelled_idx
+                 where status = 'cancelled'
+                   and owner_did = :owner -- when owner
+                 limit :most)) as cancelled,
+       count(*) filter (where status in ('delivered', 'waiting')) as fired,
+       count(*) filter (where status = 'completed') as completed,
+       count(*) filter (where status = 'failed') as failed,
+       count(*) filter (where status = 'timed_out') as timeout_unknown,
+       coalesce(sum(count) filter (where status = 'skipped'), 0) as skipped,
+       cast(round(avg(duration_ms) filter (where status = 'completed')) as integer) as avg_duration_ms,
+       count(*) as fires
+  from own_fires;
 
 -- name: usage
 -- The length of a text stands at the head of its row: long ones are not read for this.
 select count(*) filter (where status in ('active', 'paused')),
        coalesce(sum(octet_length(wake_message) + octet_length(payload)), 0)
   from {t}alarms indexed by {p}alarms_owner_idx
- where owner_did = :owner;
+ where owner_did = :owner
+   and (created_at, id) < (:cursor, :cursor_id) -- when cursor
+   and (created_at, id) >= (:end, :end_id) -- when end
+;
 
 -- name: events
 select *
@@ -637,17 +683,22 @@ select rowid
  limit :limit;
 
 -- name: old_alarms
-select rowid
-  from {t}alarms as alarm
- where updated_at < :before
-   and status in ('fired', 'failed', 'cancelled')
-   and not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id)
-   and (:owner = '' or owner_did = :owner)
+-- The next so many that ended, and whether one may go: no fire of it is left.
+select rowid,
+       updated_at,
+       id,
+       not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id)
+  from {t}alarms as alarm indexed by {p}alarms_ended_idx
+ where status in ('fired', 'failed', 'cancelled')
+   and updated_at < :before
+   and (updated_at, id) > (:after, :after_id) -- when after
+   and owner_did = :owner -- when owner
+ order by updated_at, id
  limit :limit;
 
 -- name: old_events
 select rowid
-  from {t}events
+  from {t}events indexed by {p}events_at_idx
  where at < :before
    and (:owner = '' or owner_did = :owner)
  limit :limit;
@@ -734,7 +785,7 @@ select (select count(*)
 -- name: count_old
 -- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
 select (select count(*)
-          from {t}alarms as alarm
+          from {t}alarms as alarm indexed by {p}alarms_ended_idx
          where updated_at < :before
            and status in ('fired', 'failed', 'cancelled')
            and (:owner = '' or owner_did = :owner)
@@ -744,7 +795,7 @@ select (select count(*)
              where fire.alarm_id = alarm.id
                and (fire.updated_at >= :before or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
        (select count(*)
-          from {t}fires as fire
+          from {t}fires as fire indexed by {p}fires_updated_idx
          where updated_at < :before
            and status <> 'waiting'
            and report_by is null
@@ -755,7 +806,10 @@ select (select count(*)
              where alarm.id = fire.alarm_id
                and alarm.status in ('active', 'paused')
                and alarm.occurrence_at = fire.scheduled_for)) as fires,
-       (select count(*) from {t}events where at < :before and (:owner = '' or owner_did = :owner)) as events,
+       (select count(*)
+          from {t}events indexed by {p}events_at_idx
+         where at < :before
+           and (:owner = '' or owner_did = :owner)) as events,
        (select count(*)
           from {t}tokens
          where coalesce(revoked_at, expires_at) < :before

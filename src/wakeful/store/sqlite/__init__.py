@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 import apsw
+import msgspec
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
@@ -42,8 +43,9 @@ from wakeful.store import (
     Usage,
     Worker,
 )
-from wakeful.store.looking import is_bounded
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Matches, Page, ReadTurns, filled
+from wakeful.store.counts import COUNTED, stats_of
+from wakeful.store.looking import bounds, counted, is_bounded
+from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
     Row,
@@ -73,6 +75,7 @@ from wakeful.store.sqlite.file import check_path, describe, make
 from wakeful.store.sqlite.inspection import inspected
 from wakeful.store.sqlite.original import Original, check_expected
 from wakeful.store.sqlite.owner_settings import SqliteOwnerSettings
+from wakeful.store.sqlite.purging import SqlitePurging
 from wakeful.store.sqlite.readers import Readers
 from wakeful.store.sqlite.schema import bring_up_to_date
 from wakeful.store.sqlite.search import narrowed, search_end, search_values
@@ -89,7 +92,7 @@ _WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", 
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
 
 
-class SqliteStore(SqliteTokens):
+class SqliteStore(SqliteTokens, SqlitePurging):
     """Alarms in one file. Nothing is opened before the first verb."""
 
     def __init__(
@@ -298,14 +301,23 @@ class SqliteStore(SqliteTokens):
         return page.found(to_described_fire, lambda found: (found.fire.scheduled_for, found.fire.alarm_id))
 
     async def count(self, query: AlarmQuery | FireQuery) -> int:
-        values = search_values(query)
-        sql = narrowed(self._sql["count_alarms" if isinstance(query, AlarmQuery) else "count_fires"], values)
-        [(count,)] = await self._look(partial(_fetched, sql, values), query.owner)
-        return int(count)
+        name, ends = ("alarms", "find_end") if isinstance(query, AlarmQuery) else ("fires", "fires_end")
+
+        def work(db: apsw.Connection, values: dict[str, Any]) -> tuple[int, Cursor | None]:
+            end = search_end(db, self._sql[ends], values) if is_bounded(query) else None
+            [(count,)] = _fetched(narrowed(self._sql[f"count_{name}"], values), values, db)
+            return int(count), end
+
+        return await counted(query, lambda some: self._look(partial(work, values=search_values(some)), query.owner))
 
     async def _search(self, name: str, query: AlarmQuery | FireQuery, *, end: str, text: str = "") -> Page[Row]:
         ends = self._sql[end] if is_bounded(query) else ""
-        return await self._page(name, search_values(query), most=query.most, text=text, ends=ends)
+        for look_at in bounds(query):
+            values = search_values(query) | {"look_at": look_at}
+            page = await self._page(name, values, most=query.most, text=text, ends=ends)
+            if page.more or page.end is None:
+                break
+        return page
 
     async def _page(
         self, name: str, values: dict[str, Any], *, most: int = 0, text: str = "", ends: str = ""
@@ -322,11 +334,8 @@ class SqliteStore(SqliteTokens):
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         asked = [(id, unix_ms(at)) for id, at in keys if _storable(id)]
-
-        def work(db: apsw.Connection) -> list[Row]:
-            return [row for key in asked for row in db.execute(self._sql["fire_at"], key)]
-
-        found = [to_fire(row) for row in await self._read(work)] if asked else []
+        rows = await self._rows("fire_at", keys=msgspec.json.encode(asked).decode()) if asked else []
+        found = [to_fire(row) for row in rows]
         return {(fire.alarm_id, fire.scheduled_for): fire for fire in found}
 
     async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
@@ -345,13 +354,26 @@ class SqliteStore(SqliteTokens):
         page = await self._page("agenda", asked, most=most)
         return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
 
-    async def stats(self, owner: str = "") -> Stats:
-        (row,) = await self._looked("stats", owner=owner)
-        return Stats(**dict(zip(Stats.__struct_fields__, row, strict=True)))
+    async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
+        values = {"owner": owner, "everyone": not owner or None, "most": most}
+        sql = narrowed(self._sql["stats"], values)
 
-    async def usage(self, owner: str) -> Usage:
-        [(alarms, size)] = await self._looked("usage", owner=owner)
-        return Usage(alarms, size)
+        def work(db: apsw.Connection) -> dict[str, Any]:
+            cursor = db.execute(sql, values)
+            names = [name for name, *_ in cursor.description]
+            return dict(zip(names, cursor.fetchone() or (), strict=True))
+
+        return stats_of(await self._look(work, owner), most=most)
+
+    async def usage(self, owner: str, *, cursor: Cursor | None = None, look_at: int = 0) -> Usage:
+        values = search_values(AlarmQuery(owner=owner, cursor=cursor, look_at=look_at))
+
+        def work(db: apsw.Connection) -> Usage:
+            end = search_end(db, self._sql["find_end"], values) if look_at else None
+            [(alarms, size)] = _fetched(narrowed(self._sql["usage"], values), values, db)
+            return Usage(alarms, size, end)
+
+        return await self._look(work, owner)
 
     async def events(
         self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
@@ -390,28 +412,6 @@ class SqliteStore(SqliteTokens):
             writes.write_rows(db, self._sql["add_events"], events)
 
         await self._write(work)
-
-    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
-        values = {"before": unix_ms(before), "owner": owner}
-        [counts] = await self._lookers.read(partial(_fetched, self._sql["count_old"], values))
-        return dict(zip(("alarms", "fires", "events", "tokens"), counts, strict=True))
-
-    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
-        gone = 0
-        for what in ("fires", "alarms", "events", "tokens"):  # fires first: an alarm goes after the last of its fires
-            sql, values = self._sql[f"old_{what}"], {"before": unix_ms(before), "owner": owner, "limit": limit}
-            found = await self._lookers.read(partial(_fetched, sql, values))  # nobody waits for this
-            for at in range(0, len(found), _CHUNK):
-                rowids = [rowid for (rowid,) in found[at : at + _CHUNK]]
-                gone += await self._write(self._purge(what, rowids, unix_ms(before)))
-        return gone
-
-    def _purge(self, what: str, rowids: list[int], before: int) -> Work[int]:
-        def work(db: apsw.Connection) -> int:
-            db.execute(self._sql[f"purge_{what}"], {"rowids": str(rowids), "before": before})
-            return db.changes()
-
-        return work
 
     def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
         """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""

@@ -43,6 +43,7 @@ from wakeful.testing.conformance.finding import (
     TestUsage,
 )
 from wakeful.testing.conformance.following import TestFollowing
+from wakeful.testing.conformance.growing import TestAllOwners, TestBoundedCounts, TestPurgingMuch
 from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
 from wakeful.testing.conformance.owner_settings import TestOwnerSettings
@@ -71,7 +72,9 @@ from wakeful.testing.conformance.upkeep import (
 __all__ = [
     "Outbox",
     "TestAdding",
+    "TestAllOwners",
     "TestBacklog",
+    "TestBoundedCounts",
     "TestBudgets",
     "TestChecks",
     "TestClaiming",
@@ -95,6 +98,7 @@ __all__ = [
     "TestOwnersInTurn",
     "TestPages",
     "TestPurging",
+    "TestPurgingMuch",
     "TestReportKeys",
     "TestRows",
     "TestSchema",

@@ -1,0 +1,222 @@
+"""No read that a door or a tick asks for goes through a table: each finds its rows by an index, and few of them.
+
+Each read is asked of a store that holds 100,000 alarms, fires and events, half of them one owner's. The statements are
+noted as they are sent, and the database is asked how it answers them. What is looked for is mostly not there, so that a
+read without a bound would go through everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import apsw
+import asyncpg
+import pytest
+from bench.reads import fill, reads
+from msgspec import Struct
+
+from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg, _rows, _steps
+from wakeful.app import Wakeful, build
+from wakeful.config import Settings
+from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store.looking import bounds
+from wakeful.store.queries import Naming, queries
+
+ROWS = 100_000
+LOOKED_AT = 500
+MOST_ROWS = 2_500  # several times as many as are looked at or told at once, and a small part of an owner's 50,000
+MOST_STEPS = 50 * MOST_ROWS  # of SQLite's machine
+TABLES = ("alarms", "fires", "events")
+BOUNDED = (
+    *("looking.ROWS_A_READ", "looking.ROWS_A_SEARCH", "history.ROWS_A_READ", "watching.LOOKED_AT"),
+    *("searching.LOOKED_AT", "searching.READ"),
+)
+
+# What none of these reads asks for, and why it need not be looked at here.
+WRITES = {
+    *("add", "claim", "claimed", "settle", "settle_edited", "put_fires", "add_events", "renew", "renewed", "beat"),
+    *("set_target_state", "new_report_key", "put_report_keys", "open_door", "add_token", "revoke_token", "touch_token"),
+    *(
+        "purge_fires",
+        "purge_alarms",
+        "purge_events",
+        "purge_tokens",
+        "notify",
+        "claim_in_turn",
+        "due",
+        "suspect",
+        "in_turn",
+    ),
+}
+BY_KEY = {"same_key", "same_id", "held_claim", "token", "door", "report_keys", "held_report_keys", "claimed_unheard"}
+SMALL = {"tokens", "old_tokens", "target_states", "workers", "now", "tables"}
+ALL_OF_IT = {
+    "count_old": "a person asked what a purge would delete: the old rows are counted, by their indexes",
+    "engine": "the size of the whole",
+    "broken": "`wakeful doctor` reads everything",
+    "broken_quickly": "see broken",
+    "impossible": "see broken",
+}
+
+
+class World(Struct, frozen=True):
+    settings: Settings
+    template: str
+    now: datetime
+
+
+@pytest.fixture(scope="module")
+def full_sqlite(tmp_path_factory: pytest.TempPathFactory) -> World:
+    settings = Settings(db=str(tmp_path_factory.mktemp("full") / "wakeful.db"))
+    return World(settings, *asyncio.run(fill("sqlite", settings, ROWS)))
+
+
+@pytest.fixture(scope="module")
+def full_postgres(pg_dsn: str) -> Iterator[World]:
+    settings = Settings(db=pg_dsn, schema=f"t_{uuid4().hex[:12]}")
+    yield World(settings, *asyncio.run(fill("postgres", settings, ROWS)))
+
+    async def drop() -> None:
+        connection = await asyncpg.connect(pg_dsn)
+        await connection.execute(f"drop schema {settings.schema} cascade")
+        await connection.close()
+
+    asyncio.run(drop())
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in BOUNDED:
+        monkeypatch.setattr(f"wakeful.service.{name}", LOOKED_AT)
+    monkeypatch.setattr("bench.reads.ROWS_A_READ", LOOKED_AT)
+    monkeypatch.setattr("bench.reads.COUNTED", LOOKED_AT)
+
+
+class Asked(dict[str, str]):
+    """The statements of a store, and which of them it has asked for."""
+
+    def __init__(self, sql: dict[str, str], names: set[str]) -> None:
+        super().__init__(sql)
+        self._names = names
+
+    def __getitem__(self, name: str) -> str:
+        self._names.add(name)
+        return super().__getitem__(name)
+
+
+@asynccontextmanager
+async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, dict[str, Any]]]:
+    """The reads, bounded so that a few hundred rows are many."""
+    async with build(world.settings) as clock:
+        store: Any = clock.service.store
+        store._sql = Asked(store._sql, names)
+        owner, old = clock.caller.owner, world.now - timedelta(days=60)
+        bounded = {
+            "stats": lambda: store.stats(owner, most=LOOKED_AT),
+            "operator's stats": lambda: store.stats(most=LOOKED_AT),
+            "usage": lambda: store.usage(owner, look_at=LOOKED_AT),
+            "figures: 50 owners": lambda: store.figures.owners(after="", limit=5, most=LOOKED_AT, since=world.now),
+            "purge": lambda: store.purge(old),
+            "an owner's purge": lambda: store.purge(old, owner=owner),
+            "resolve": lambda: store.resolve(world.template, world.template, key="nothing", owner=owner, limit=2),
+            "listening": lambda: store.listening(owner, "nothing", limit=10),
+            "similar": lambda: _similar(clock, world.template),
+            "fires at": lambda: store.fires_at([(world.template, world.now)] * 500),
+        }
+        yield clock, reads(clock, world.template, world.now) | bounded
+
+
+async def _similar(clock: Wakeful, id: str) -> None:
+    store = clock.service.store
+    alarm = await store.get(id)
+    assert alarm is not None
+    await store.similar(alarm, among=100)
+
+
+def is_read(sql: str) -> bool:
+    return bool(re.match(r"(--.*\n)*(select|with)\b", sql)) and bool(re.search(r"\b(alarms|fires|events)\b", sql))
+
+
+def is_counted_in_full(sql: str) -> bool:
+    return bool(re.search(r"\bas tokens\b", sql))  # `count_old`
+
+
+def _long_in_sqlite(db: apsw.Connection, sql: str, bindings: Any) -> Iterator[str]:
+    plan = "\n".join(str(step[3]) for step in db.execute(f"explain query plan {sql}", bindings))
+    # What is gone through in full is what the statement itself has made. In the order of an index, up to a limit, is
+    # not in full: how many steps it takes is counted.
+    if re.search(r"SCAN (alarms?|fires?|events?|one|due|next)\b(?! USING (COVERING )?INDEX)", plan):
+        yield f"goes through a table\n{plan}"
+    if not is_counted_in_full(sql) and (steps := _steps(db, sql, bindings)) >= MOST_STEPS:
+        yield f"{steps} steps\n{plan}"
+
+
+def _long_in_postgres(sql: str, plan: dict[str, Any]) -> Iterator[str]:
+    most = MOST_ROWS * (1 if "served" not in sql else 5)  # so many for each of the targets, from the index alone
+    for node in _nodes(plan):
+        if node.get("Relation Name") in TABLES:
+            if node["Node Type"] == "Seq Scan":
+                yield f"goes through {node['Relation Name']}"
+            if not is_counted_in_full(sql) and (rows := _rows(node)) > most:
+                yield f"{node['Node Type']} of {rows} rows, {node.get('Index Name')}, {node.get('Filter')}"
+
+
+class TestSqlite:
+    async def test_every_read_goes_by_an_index_and_looks_at_few_rows(self, full_sqlite: World) -> None:
+        names: set[str] = set()
+        found: list[tuple[str, str, Any]] = []
+        with _noted_by_apsw() as noted:
+            async with asking(full_sqlite, names) as (_, asked):
+                for name, read in asked.items():
+                    noted.clear()
+                    await read()
+                    found += [(name, sql, bindings) for sql, bindings in noted if is_read(sql)]
+        db = apsw.Connection(full_sqlite.settings.db, statementcachesize=0)  # counters begin at 0 each time
+        wrong = [f"{name}: {why}\n{sql}" for name, sql, bindings in found for why in _long_in_sqlite(db, sql, bindings)]
+        db.close()
+        assert not wrong, "\n\n".join(wrong)
+        assert set(queries("sqlite", Naming())) - names == left_out("sqlite", names)
+
+
+class TestPostgres:
+    async def test_every_read_goes_by_an_index_and_looks_at_few_rows(
+        self, full_postgres: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names: set[str] = set()
+        found: list[tuple[str, str, Any]] = []
+        noted = _noted_by_asyncpg(monkeypatch)
+        async with asking(full_postgres, names) as (_, asked):
+            for name, read in asked.items():
+                noted.clear()
+                await read()
+                found += [(name, sql, args) for sql, args in noted if is_read(sql)]
+        monkeypatch.undo()
+        settings = {"random_page_cost": "1.1", "plan_cache_mode": "force_custom_plan", "jit": "off"}
+        settings |= {"max_parallel_workers_per_gather": "0", "search_path": full_postgres.settings.schema}
+        db = await asyncpg.connect(full_postgres.settings.db, server_settings=settings)
+        wrong: list[str] = []
+        for name, sql, args in found:
+            [[told]] = await db.fetch(f"explain (analyze, timing off, format json) {sql}", *args)
+            wrong += [f"{name}: {why}\n{sql}\n{args}" for why in _long_in_postgres(sql, json.loads(told)[0]["Plan"])]
+        await db.close()
+        assert not wrong, "\n\n".join(wrong)
+        assert set(queries("postgres", Naming())) - names == left_out("postgres", names)
+
+
+def left_out(dialect: str, asked: set[str]) -> set[str]:
+    """What was rightly not asked for."""
+    known = {*WRITES, *BY_KEY, *SMALL, *ALL_OF_IT}
+    return (known & set(queries(dialect, Naming()))) - asked  # type: ignore[arg-type]
+
+
+def test_a_page_that_is_full_soon_looks_at_few_rows() -> None:
+    assert list(bounds(AlarmQuery(limit=50, look_at=10_000))) == [200, 10_000]
+    assert list(bounds(FireQuery(limit=500, look_at=10_000))) == [2_000, 10_000]
+    assert list(bounds(FireQuery(limit=500, look_at=20))) == [20]
