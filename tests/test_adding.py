@@ -37,6 +37,7 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
             "cli/colours.py",
             "dashboard/bulk.py",
             "dashboard/words.py",
+            "store/sql/sqlite.sql",  # which has to name the index that finds it
         },
     ),
     # A word of PostgreSQL, and of systemd.
@@ -47,6 +48,8 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
             "store/postgres/callers_transaction.py",
             "store/postgres/hints.py",
             "server.py",
+            "serve_processes.py",
+            "stop_signals.py",
             "systemd.py",
         },
     ),
