@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Processes:
     def __init__(self, parent: subprocess.Popen[str], log: Path) -> None:
         self.parent = parent
         self._log = log
+        self._seen: set[int] = set()
 
     @property
     def log(self) -> str:
@@ -45,7 +46,18 @@ class Processes:
         return f"http://127.0.0.1:{self.port}"
 
     def pids(self) -> list[int]:
-        return sorted(child.pid for child in psutil.Process(self.parent.pid).children())
+        found = sorted(child.pid for child in psutil.Process(self.parent.pid).children())
+        self._seen |= set(found)
+        return found
+
+    def kill(self) -> None:
+        """Leave nobody behind, also where a test failed because they did not end by themselves."""
+        if self.parent.poll() is None:
+            self.pids()
+            self.parent.kill()
+        for pid in self._seen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def are_ready(self) -> bool:
         assert self.parent.poll() is None, self.log
@@ -92,10 +104,7 @@ def serving(start: Start, tmp_path: Path, pg_dsn: str, pg_migrated: str) -> Iter
     yield serving
     log.close()
     for processes in made:
-        if processes.parent.poll() is None:
-            for pid in processes.pids():
-                os.kill(pid, signal.SIGKILL)
-            processes.parent.kill()
+        processes.kill()
 
 
 async def created(session: aiohttp.ClientSession, **fields: Any) -> str:
