@@ -1,8 +1,7 @@
-"""The process that drains: python -m bench.worker PLACE ALARMS BATCH; prints what it saw."""
+"""The process that drains: python -m bench.worker PLACE ALARMS; prints what it saw."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import resource
 import sys
@@ -10,12 +9,12 @@ import time
 from typing import Any
 
 import wakeful
-from wakeful.server import tune_interpreter
+from wakeful.server import run_process, tune_interpreter
 
 
-async def drain(place: dict[str, Any], alarms: int, batch: int) -> dict[str, float]:
+async def drain(place: dict[str, Any], alarms: int) -> None:
     done = 0
-    async with wakeful.open(**place, batch=batch) as clock:
+    async with wakeful.open(**place) as clock:
         tune_interpreter(clock)  # as `wakeful worker` does
 
         @clock.handler("noop")
@@ -30,12 +29,13 @@ async def drain(place: dict[str, Any], alarms: int, batch: int) -> dict[str, flo
         seconds = time.perf_counter() - started
         stats = await clock.service.store.stats(most=alarms + 1)  # all of them, not only the latest
         assert stats.completed == alarms, stats
-    return {
+    told = {
         "per_s": round(alarms / seconds),
         "seconds": round(seconds, 2),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(drain(json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))))
+    run_process(drain(json.loads(sys.argv[1]), int(sys.argv[2])))  # as `wakeful worker` does

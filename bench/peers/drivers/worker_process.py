@@ -63,7 +63,9 @@ class WorkerProcess:
 
 
 def _work(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
-    asyncio.run(_handle(told, count, place, handler))
+    from wakeful.server import run_process
+
+    run_process(_handle(told, count, place, handler))  # as `wakeful worker` does
 
 
 async def _handle(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
