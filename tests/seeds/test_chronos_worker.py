@@ -42,7 +42,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 def test_the_tunables_have_chronoss_names_and_defaults() -> None:
     ours = Settings()
     assert (ours.tick, ours.lease) == (timedelta(seconds=1), timedelta(minutes=2))
-    assert (ours.batch, ours.max_failures) == (100, 5)
+    assert (ours.batch, ours.max_failures) == (500, 5)  # it begins with 100, and grows with the backlog
     given = {"WAKEFUL_TICK": "2s", "WAKEFUL_LEASE": "90s", "WAKEFUL_BATCH": "7", "WAKEFUL_MAX_FAILURES": "3"}
     ours = load(environ=given)
     assert (ours.tick, ours.lease, ours.batch, ours.max_failures) == (2 * MINUTE / 60, 90 * MINUTE / 60, 7, 3)

@@ -41,7 +41,19 @@ BOUNDED = (
 
 # What none of these reads asks for, and why it need not be looked at here.
 WRITES = {
-    *("add", "claim", "claimed", "settle", "settle_edited", "put_fires", "add_events", "renew", "renewed", "beat"),
+    *(
+        "add",
+        "claim",
+        "claimed",
+        "settle",
+        "settle_completed",
+        "settle_edited",
+        "put_fires",
+        "add_events",
+        "renew",
+        "renewed",
+        "beat",
+    ),
     *("set_target_state", "new_report_key", "put_report_keys", "open_door", "add_token", "revoke_token", "touch_token"),
     *(
         "purge_fires",

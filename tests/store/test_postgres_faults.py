@@ -194,7 +194,7 @@ async def wire(own_world: World) -> AsyncIterator[tuple[Wire, PostgresStore]]:
 async def test_a_create_whose_answer_was_lost_is_not_a_duplicate_of_itself(wire: tuple[Wire, PostgresStore]) -> None:
     connection, store = wire
     alarm = new_alarm(idempotency_key="k")
-    connection.lose = b"INSERT 0 1"
+    connection.lose = b"SELECT 1"
     [added] = await store.add([alarm])
     assert connection.lost == 1
     assert (added.alarm, added.deduped) == (alarm, False)

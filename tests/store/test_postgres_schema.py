@@ -52,7 +52,8 @@ async def backlog(world: World, store: PostgresStore) -> World:
     return world
 
 
-_CLAIM = (None, LEASE, ["quiet", "other"], [10, 64], True, uuid4(), uuid4())
+EARLY = timedelta(milliseconds=40)
+_CLAIM = (None, LEASE, ["quiet", "other"], [10, 64], True, uuid4(), uuid4(), [EARLY] * 2)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ async def test_owners_in_turn_are_found_by_their_index(world: World, store: Post
         await world.sql(f"analyze {world.alarms}")
     sql = queries("postgres", Naming(schema=world.schema))["claim_in_turn"]
     for after in ("", "o3", "o9999"):
-        args = (None, LEASE, ["t"], [10], True, uuid4(), uuid4(), [5], [2], [after], 128)
+        args = (None, LEASE, ["t"], [10], True, uuid4(), uuid4(), [EARLY], [5], [2], [after], 128)
         rows = await world.sql(f"explain (analyze, buffers, costs off, timing off) {sql}", *args)
         plan = "\n".join(row[0] for row in rows)
         assert plan.count("alarms_turns_idx") == 3, plan

@@ -108,7 +108,9 @@ def _nanos(whole: str, fraction: str | None, unit: str) -> int:
 
 
 def _from_seconds(seconds: float) -> int | None:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    if isinstance(seconds, float) and not math.isfinite(seconds):
         return None
     if not 0 < seconds < 10**10:
         return 0

@@ -15,6 +15,8 @@ import httptools
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from wakeful import views
+from wakeful.errors import InvalidRequest
 from wakeful.http.security.connection_limiter import BELONGS, ConnectionLimiter
 
 HEAD_WITHIN: Final = 30.0  # seconds from connecting, or from the first byte, to the end of the headers
@@ -24,7 +26,10 @@ _HEAD_END: Final = b"\r\n\r\n"
 _UNKNOWN_METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}(?= /)")
 _STAND_IN: Final = b"PUT"  # a method the parser knows, and that has no rules of its own
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
-_INVALID: Final = "Invalid HTTP request received."
+_NOT_HTTP: Final = InvalidRequest(
+    "this is not a request of HTTP/1.1, or its head is too long",
+    fix="Send one host, one length or chunks, a path, and at most 16 KiB of head.",
+)
 
 
 async def hang_up(scope: Scope, receive: Receive) -> None:
@@ -236,9 +241,19 @@ class Connection(HttpToolsProtocol):
         if is_own and self.cycle.response_started:
             self.transport.close()
         elif is_own or running is None or running.response_complete:
-            self.send_400_response(_INVALID)
+            self.send_400_response("")
         else:
             self.flow.pause_reading()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong as every other refusal does."""
+        body = views.encode(views.problem(_NOT_HTTP, 400, "Bad Request"))
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
     # Who says nothing
 
