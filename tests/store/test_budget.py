@@ -53,6 +53,44 @@ async def test_processes_share_a_limit_and_let_no_more_through(processes: list[S
         assert {count.scope: count.wakes for count in counts} == {"owner": 25, "chain": 25}
 
 
+# Holds an update of the counts just before it begins; the look at them, an insert of what is missing, goes on.
+GATE = """
+create function {t}.gate() returns trigger language plpgsql as $$
+begin
+    if current_query() like 'update%' then perform pg_advisory_xact_lock_shared(4711); end if;
+    return null;
+end $$;
+create trigger gate before update on {t}.budget_counts for each statement execute function {t}.gate();
+"""
+WAITING = """
+select count(*)
+  from pg_locks
+  join pg_stat_activity using (pid)
+ where not granted
+   and query like '%' || $1 || '%budget_counts%'
+"""
+
+
+async def test_who_looks_at_counts_while_another_is_about_to_write_them_waits(pg_dsn: str, pg_schema: str) -> None:
+    world = World(pg_dsn, pg_schema)
+    only_one = Charge((Allowance("owner", "ada", "day", 1),), NOON)
+    try:
+        stores = [world.store(), world.store()]
+        await stores[0].migrate()
+        gatekeeper = await world.connect()
+        await gatekeeper.execute(GATE.format(t=pg_schema))
+        await gatekeeper.execute("select pg_advisory_lock(4711)")
+        spending = [asyncio.create_task(store.budget.spend([only_one])) for store in stores]
+        async with asyncio.timeout(20):
+            while await gatekeeper.fetchval(WAITING, pg_schema) < 2:
+                await asyncio.sleep(0.01)
+        await gatekeeper.execute("select pg_advisory_unlock(4711)")
+        answers = await asyncio.gather(*spending)
+    finally:
+        await world.close()
+    assert sorted(answer == [None] for answer in answers) == [False, True]
+
+
 async def test_counts_that_somebody_holds_delay_nobody_else_and_not_for_ever(
     pg_dsn: str, pg_migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
