@@ -48,7 +48,7 @@ async def test_an_alarm_is_read_whole_by_its_id_or_key(clock: Wakeful) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["alarm://nobody", "alarm://nobody/payload", "alarm://ID/everything", "file:///elsewhere"]
+    "uri", ["alarm://nobody", "alarm://nobody/payload", "alarm://ID/everything", "https://elsewhere"]
 )
 async def test_what_is_not_there_is_an_error_of_the_protocol(clock: Wakeful, uri: str) -> None:
     alarm = await clock.set("in 1 hour", "x")

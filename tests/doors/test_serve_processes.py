@@ -145,8 +145,7 @@ async def test_a_signal_to_the_parent_ends_all_in_good_order(serving: Serving, n
     assert await processes.ended() == 0
     assert not any(psutil.pid_exists(pid) for pid in pids)
     assert "stopping now" not in processes.log
-    with socket.create_server(("127.0.0.1", port)):
-        pass  # the port is free
+    socket.create_server(("127.0.0.1", port)).close()  # nobody holds the port any more
 
 
 async def test_the_second_signal_ends_all_at_once(serving: Serving, tmp_path: Path) -> None:
@@ -303,11 +302,17 @@ async def test_systemd_is_told_by_the_parent_once_all_are_ready(serving: Serving
             systemd.recv(4096)
 
 
+def two_free_ports() -> int:
+    """The first of two in a row."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            socket.create_server(("127.0.0.1", port + 1)).close()
+            return port
+
+
 async def test_each_process_tells_at_a_port_of_its_own_how_it_is(serving: Serving) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as first:
-        port = first.getsockname()[1]
-        with socket.create_server(("127.0.0.1", port + 1)):
-            pass  # both are free
+    port = two_free_ports()
     processes = serving(WAKEFUL_METRICS_PORT=str(port))
     await until(processes.are_ready, "both are ready")
     async with aiohttp.ClientSession() as session:
