@@ -1,4 +1,4 @@
-"""A first attempt that completed is decided the short way; whatever is more than that, at length."""
+"""A first attempt that arrived is decided the short way; whatever is more than that, at length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Completed, Policy, Try, settle
-from wakeful.alarm.first_try import completed_at_once
+from wakeful.alarm import Alarm, Completed, Delivered, Outcome, Policy, Row, Snoozed, Try, Waiting, settle
+from wakeful.alarm.first_try import settled_at_once
 from wakeful.alarm.settle import settle_at_length
 
-from .world import DONE, HOUR, MINUTE, SECOND, World, alarm, at, hourly, once
+from .world import ARRIVED, AWAITED, BROKEN, DONE, HOUR, MINUTE, SECOND, World, alarm, at, hourly, once
 
 
 def claimed(world: World) -> Alarm:
@@ -22,13 +22,15 @@ def claimed(world: World) -> Alarm:
 @pytest.mark.parametrize(
     "world", [once(), hourly(), hourly(policy=Policy(max_fires=1)), hourly(policy=Policy(jitter=60))]
 )
-@pytest.mark.parametrize("result", ["", "three grants", "x" * 40_000])
-def test_both_ways_come_to_the_same(world: World, result: str) -> None:
+@pytest.mark.parametrize(
+    "outcome", [*map(Completed, ["", "three grants", "x" * 40_000]), Delivered(), Delivered("HTTP 200")]
+)
+def test_both_ways_come_to_the_same(world: World, outcome: Outcome) -> None:
     held = claimed(World(world.alarm))
     attempt = Try(held.next_fire_at, held.next_fire_at + SECOND)
-    short = completed_at_once(held, Completed(result), attempt)
+    short = settled_at_once(held, outcome, attempt)
     assert short is not None
-    assert replace(short, at_once=False) == settle_at_length(held, None, Completed(result), attempt)
+    assert replace(short, at_once=False) == settle_at_length(held, None, outcome, attempt)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,20 @@ def test_both_ways_come_to_the_same(world: World, result: str) -> None:
 )
 def test_what_has_more_to_it_is_decided_at_length(more: dict[str, Any]) -> None:
     held = replace(claimed(hourly()), **more)
-    assert completed_at_once(held, DONE, Try(held.next_fire_at, held.next_fire_at)) is None
+    assert settled_at_once(held, DONE, Try(held.next_fire_at, held.next_fire_at)) is None
+
+
+@pytest.mark.parametrize(
+    "outcome", [AWAITED, BROKEN, Waiting(), Snoozed(MINUTE), Delivered(row=Row("messages", {}, "id"))]
+)
+def test_what_leaves_something_to_wait_for_or_to_write_is_decided_at_length(outcome: Outcome) -> None:
+    held = claimed(once())
+    assert settled_at_once(held, outcome, Try(held.next_fire_at, held.next_fire_at)) is None
+
+
+def test_a_delivery_whose_alarm_wants_a_report_is_decided_at_length() -> None:
+    held = claimed(once(policy=Policy(report_within=60.0)))
+    assert settled_at_once(held, ARRIVED, Try(held.next_fire_at, held.next_fire_at)) is None
 
 
 def test_what_it_cost_is_decided_at_length() -> None:

@@ -38,7 +38,7 @@ class Source(Struct, frozen=True):
 
 Fault = Sql | Source
 _SETTLING = ("settle", "settle_edited")
-_COMPLETED = ("settle_completed",)
+_COMPLETED = ("settle_at_once",)
 _CLAIMING = ("claim", "due", "suspect", "in_turn", "claim_in_turn")
 
 FAULTS: Final[dict[str, Fault]] = {

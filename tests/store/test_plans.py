@@ -46,7 +46,7 @@ WRITES = {
         "claim",
         "claimed",
         "settle",
-        "settle_completed",
+        "settle_at_once",
         "settle_edited",
         "put_fires",
         "add_events",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -151,19 +151,33 @@ class Wire:
         self.lost = 0
         self.flows = asyncio.Event()
         self.flows.set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._ends: list[asyncio.StreamWriter] = []
+        self._connections: set[asyncio.Task[Any]] = set()
 
-    async def serve(self, directory: Path) -> asyncio.AbstractServer:
-        return await asyncio.start_unix_server(self._connect, directory / ".s.PGSQL.5432")
+    @asynccontextmanager
+    async def served(self, directory: Path) -> AsyncIterator[None]:
+        server = await asyncio.start_unix_server(self._connect, directory / ".s.PGSQL.5432")
+        yield
+        server.close()
+        await server.wait_closed()
+        for end in self._ends:
+            end.close()
+        await asyncio.gather(*self._connections)  # nothing of it outlives the loop
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (connection := asyncio.current_task()) is not None:
+            self._connections.add(connection)
         server_reader, server_writer = await asyncio.open_unix_connection(self._behind)
+        ends = (writer, server_writer)
+        self._ends += ends
         task = asyncio.create_task(self._pass(reader, server_writer, spoils=False))
-        self._tasks.add(task)
         await self._pass(server_reader, writer, spoils=True)
-        for end in (writer, server_writer):
+        for end in ends:
             end.close()
         await task
+        for end in ends:
+            with suppress(ConnectionError):
+                await end.wait_closed()
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, spoils: bool) -> None:
         with suppress(ConnectionError):
@@ -183,12 +197,10 @@ async def wire(own_world: World) -> AsyncIterator[tuple[Wire, PostgresStore]]:
     behind = own_world.dsn.rpartition("host=")[2]
     with TemporaryDirectory(prefix="wkw") as directory:
         wire = Wire(Path(behind) / ".s.PGSQL.5432")
-        server = await wire.serve(Path(directory))
         distant = own_world.store(dsn=own_world.dsn.replace(behind, directory))
-        yield wire, distant
-        await distant.close()
-        server.close()
-        await server.wait_closed()
+        async with wire.served(Path(directory)):
+            yield wire, distant
+            await distant.close()
 
 
 async def test_a_create_whose_answer_was_lost_is_not_a_duplicate_of_itself(wire: tuple[Wire, PostgresStore]) -> None:

@@ -1,4 +1,4 @@
-"""The way that nearly every fire takes: a first attempt that completed. Pure.
+"""The way that nearly every fire takes: a first attempt that arrived, with nothing left to wait for. Pure.
 
 settle.py decides the same of it, at length; a test compares the two. Here it is a third of the work, and a store that
 is told so writes a few columns instead of all.
@@ -9,16 +9,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from wakeful.alarm.model import RESULT_LIMIT, Alarm, Attempt, Change, Fire
-from wakeful.alarm.outcome import Completed, Try
+from wakeful.alarm.outcome import Completed, Delivered, Outcome, Try
 from wakeful.alarm.plan import advance, passed_over
 from wakeful.moments import MS, whole_ms
 
 
-def completed_at_once(alarm: Alarm, outcome: Completed, attempt: Try) -> Change | None:
+def settled_at_once(alarm: Alarm, outcome: Outcome, attempt: Try) -> Change | None:
     """Return what follows the first attempt at a fire, or None if there is more to say of it."""
-    if alarm.unsettled > 1 or alarm.failure_count or alarm.awaiting is not None or outcome.cost:
+    if alarm.unsettled > 1 or alarm.failure_count or alarm.awaiting is not None:
         return None
-    started, ended = whole_ms(attempt.started), whole_ms(attempt.ended)
+    if (fire := _first(alarm, outcome, attempt)) is None:
+        return None
+    ended = fire.updated_at
     after = replace(
         alarm,
         status="fired" if alarm.kind == "once" else alarm.status,
@@ -36,20 +38,31 @@ def completed_at_once(alarm: Alarm, outcome: Completed, attempt: Try) -> Change 
         if policy.renew_for is not None or policy.calendar or passed_over(alarm, started=attempt.started, now=ended):
             return None
         after = advance(after, max(ended, alarm.next_fire_at))
-    result = outcome.result
-    fire = Fire(
+    return Change(claim=alarm.claim, version=alarm.version, after=after, fires=(fire,), at_once=True)
+
+
+def _first(alarm: Alarm, outcome: Outcome, attempt: Try) -> Fire | None:
+    """The fire of a first attempt, unless its outcome leaves something to wait for, to count or to write."""
+    started, ended = whole_ms(attempt.started), whole_ms(attempt.ended)
+    match outcome:
+        case Completed(result, cost=0.0):
+            done, said = True, f"completed: {result[:200]}" if result else "completed"
+        case Delivered(detail, awaits_report=False, row=None) if alarm.policy.report_within is None:
+            done, said, result = False, f"delivered: {detail}" if detail else "delivered", ""
+        case _:
+            return None
+    return Fire(
         alarm_id=alarm.id,
         scheduled_for=alarm.occurrence_at,
         owner_did=alarm.owner_did,
         target=alarm.target,
-        status="completed",
+        status="completed" if done else "delivered",
         attempts=1,
         started_at=started,
         delivered_at=ended,
-        completed_at=ended,
-        duration_ms=max(0, (ended - started) // MS),
+        completed_at=ended if done else None,
+        duration_ms=max(0, (ended - started) // MS) if done else None,
         result=result[:RESULT_LIMIT],
-        log=(Attempt(started, attempt.ms, f"completed: {result[:200]}" if result else "completed"),),
+        log=(Attempt(started, attempt.ms, said),),
         updated_at=ended,
     )
-    return Change(claim=alarm.claim, version=alarm.version, after=after, fires=(fire,), at_once=True)

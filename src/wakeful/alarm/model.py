@@ -266,7 +266,7 @@ class Change(Struct, frozen=True, kw_only=True):
     edited: bool = False  # intent columns changed too, not only the dispatch columns
     cost: float = 0.0  # as a report said: it is added to the counts of the budgets
     seen: SeenValue | None = None  # of the alarm's check: the next wake comes only if it differs
-    at_once: bool = False  # a first attempt that completed, as first_try.py says: a store may write it the short way
+    at_once: bool = False  # a first attempt that arrived, as first_try.py says: a store may write it the short way
 
 
 def fire_id(alarm_id: str, scheduled_for: datetime) -> str:

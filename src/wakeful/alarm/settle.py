@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
-from wakeful.alarm.first_try import completed_at_once
+from wakeful.alarm.first_try import settled_at_once
 from wakeful.alarm.holidays import end_of_day, holiday_at, holidays_unknown, unfired
 from wakeful.alarm.lineage import announced
 from wakeful.alarm.model import (
@@ -164,7 +164,7 @@ def skip(alarm: Alarm, reason: SkipReason, *, now: datetime, tolerance: float = 
 
 def settle(alarm: Alarm, fire: Fire | None, outcome: Outcome, attempt: Try) -> Change:
     """Decide what follows one delivery attempt."""
-    if fire is None and type(outcome) is Completed and (change := completed_at_once(alarm, outcome, attempt)):
+    if fire is None and (change := settled_at_once(alarm, outcome, attempt)):
         return change
     return settle_at_length(alarm, fire, outcome, attempt)
 

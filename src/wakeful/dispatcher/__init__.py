@@ -226,11 +226,13 @@ class Dispatcher:
             return 0.0
         await self._upkeep.catch_up()
         await self._after_a_stall()
-        if self._flights.making_room and (rest := self._room_by - self._clock.monotonic()) > 0:
-            return rest  # or until something is written
+        if self._flights.making_room:
+            self._room_by = self._room_by or self._clock.monotonic() + ROOM_WITHIN
+            if (rest := self._room_by - self._clock.monotonic()) > 0:
+                return rest  # or until there is room for many
+        self._room_by = 0.0
         slots = self._flights.slots(self._now())
         claimed = await self._claim(slots, self._flights.early(slots) if self._lead else NOT_EARLY) if slots else []
-        self._room_by = self._clock.monotonic() + ROOM_WITHIN
         self._flights.fed(slots, Counter(alarm.target for alarm in claimed))
         if any(target in self._flights.hungry for target in self._flights.slots(self._now())):
             return 0.0  # there may be more where that came from, and room for it
@@ -444,9 +446,13 @@ class Dispatcher:
         """Hand it on to be written, and look for the next: both then go into one transaction where they can."""
         flight.task = None
         self._settler.add(flight)
-        if self._flights.is_awaited(flight.alarm.target):
-            self._woken.set()
         self._flights.come_back(flight)
+        self._look_for_more(flight)
+
+    def _look_for_more(self, flight: Flight) -> None:
+        waits_for_many = self._room_by and self._flights.making_room
+        if self._flights.is_awaited(flight.alarm.target) and not waits_for_many:
+            self._woken.set()
 
     def _set_aside(self, flight: Flight, what: str, error: Exception) -> Change:
         observability.broke(what, flight.alarm, error)
@@ -479,9 +485,8 @@ class Dispatcher:
         self._came_back(flight)
 
     def _landed(self, flight: Flight) -> None:
-        if self._flights.is_awaited(flight.alarm.target):
-            self._woken.set()
         self._flights.land(flight)
+        self._look_for_more(flight)
 
     # The end
 

@@ -169,15 +169,17 @@ class Flights:
 
     @property
     def making_room(self) -> bool:
-        """Whether a target with more due has room for little only because much of what came back is being written.
+        """Whether a target with more due has room for a few only, and for more in a moment.
 
-        It has room for much in a moment, and one large claim costs less than many small ones.
+        Deliveries are coming back, or what came back is being written. One large claim costs less than many small ones.
         """
         return any(self._is_making_room(name) for name in self.hungry if name in self.served)
 
     def _is_making_room(self, name: str) -> bool:
         places = self.served[name].concurrency
         free = places - self._by_target[name]
+        if 0 < free < places // 8:
+            return True
         return 2 * places - self._unsettled[name] < min(free, self._reach[name] // 4)
 
     def judge(self, flight: Flight, outcome: Outcome, *, now: datetime) -> None:

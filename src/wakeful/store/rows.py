@@ -112,8 +112,8 @@ def from_change(change: Change) -> list[Any]:
     return values
 
 
-def from_completed(change: Change) -> list[Any]:
-    """The parameters of `settle_completed`. A one-shot stays at its moment."""
+def from_at_once(change: Change) -> list[Any]:
+    """The parameters of `settle_at_once`. A one-shot stays at its moment."""
     after = change.after
     moments = [unix_ms(after.next_fire_at), unix_ms(after.occurrence_at)] if after.kind == "cron" else [None, None]
     return [after.id, change.claim, change.version, after.status, *moments, unix_ms(after.updated_at)]

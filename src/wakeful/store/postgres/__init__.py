@@ -142,7 +142,7 @@ class PostgresStore:
         self._adding = GroupCommit(self._add, room=room)
         self._adding_beside = GroupCommit(self._add, room=room)  # every second batch of a large call
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
-        self._settling_completed = GroupCommit(self._settle_completed, apart=_changed_id, room=room, lanes=2)
+        self._settling_at_once = GroupCommit(self._settle_at_once, apart=_changed_id, room=room, lanes=2)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
 
     async def migrate(self) -> list[str]:
@@ -155,7 +155,7 @@ class PostgresStore:
             return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
-        lanes = (self._adding, self._adding_beside, self._settling, self._settling_completed, self._settling_slowly)
+        lanes = (self._adding, self._adding_beside, self._settling, self._settling_at_once, self._settling_slowly)
         for lane in lanes:
             await lane.close()
         await self.budget.close()
@@ -257,7 +257,7 @@ class PostgresStore:
         ):
             return self._settling_slowly
         is_short = change.at_once and len(change.fires) == 1 and not change.events
-        return self._settling_completed if is_short else self._settling
+        return self._settling_at_once if is_short else self._settling
 
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         ours = [claim for claim in claims if uuid_of(claim.id)]
@@ -483,9 +483,9 @@ class PostgresStore:
 
         return await self._write_or_refuse(work, alone=alone)
 
-    async def _settle_completed(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
+    async def _settle_at_once(self, items: Sequence[Change], *, alone: bool) -> list[Settled]:
         async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
-            return await self._writes.settle_completed(connection, items, now=self._moment(), alone=alone, again=again)
+            return await self._writes.settle_at_once(connection, items, now=self._moment(), alone=alone, again=again)
 
         return await self._write_or_refuse(work, alone=alone)
 

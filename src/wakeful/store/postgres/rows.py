@@ -141,18 +141,18 @@ def dispatch_columns(changes: Iterable[Change]) -> Columns:
     return _columns([_dispatched(change.after) for change in changes], len(DISPATCH))
 
 
-def completed_columns(changes: Iterable[Change]) -> Columns:
-    """Of first attempts that completed: see `settle_completed`."""
-    return _columns([_completed_values(change, change.after, change.fires[0]) for change in changes], 12)
+def at_once_columns(changes: Iterable[Change]) -> Columns:
+    """Of first attempts that arrived: see `settle_at_once`."""
+    return _columns([_at_once_values(change, change.after, change.fires[0]) for change in changes], 13)
 
 
-def _completed_values(change: Change, after: Alarm, fire: Fire) -> tuple[Any, ...]:
+def _at_once_values(change: Change, after: Alarm, fire: Fire) -> tuple[Any, ...]:
     held = (after.id, change.claim, change.version, after.status)
     moments: tuple[datetime | None, ...] = (None, None, None)
     if after.kind == "cron":
         moments = (after.next_fire_at, after.occurrence_at, fire.scheduled_for)
     log = _json.encode(fire.log).decode()
-    return (*held, *moments, fire.started_at, fire.updated_at, fire.duration_ms, fire.result, log)
+    return (*held, *moments, fire.started_at, fire.updated_at, fire.completed_at, fire.duration_ms, fire.result, log)
 
 
 def intent_columns(changes: Iterable[Change]) -> Columns:

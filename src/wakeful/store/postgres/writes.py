@@ -17,7 +17,7 @@ from wakeful.store.postgres.database import DRIVER_ERRORS, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.rows import (
     alarm_of,
-    completed_columns,
+    at_once_columns,
     dispatch_columns,
     event_columns,
     fire_columns,
@@ -116,15 +116,15 @@ class Writes:
         settled, soon, _ = await self._settled(connection, changes, now=now, alone=alone, again=again)
         return settled, soon
 
-    async def settle_completed(
+    async def settle_at_once(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
     ) -> tuple[list[Settled], bool]:
-        """First attempts that completed. One that the database does not take is written at length, cleaned."""
+        """First attempts that arrived. One that the database does not take is written at length, cleaned."""
         if alone:
             return await self.settle(connection, changes, now=now, alone=alone, again=again)
         ordered = sorted(changes, key=lambda change: change.after.id)
-        columns = completed_columns(ordered)
-        rows = await connection.fetch(self._sql["settle_completed"], now, lock_wait(alone), self._tick, *columns)
+        columns = at_once_columns(ordered)
+        rows = await connection.fetch(self._sql["settle_at_once"], now, lock_wait(alone), self._tick, *columns)
         settled, soon, _ = await self._answered(connection, changes, rows, again=again)
         return settled, soon
 

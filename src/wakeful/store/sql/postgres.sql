@@ -332,8 +332,8 @@ select id,
        soon
   from applied;
 
--- name: settle_completed
--- First attempts that completed (alarm/first_try.py): what `settle` would write of them, from a few columns. A one-shot
+-- name: settle_at_once
+-- First attempts that arrived (alarm/first_try.py): what `settle` would write of them, from a few columns. A one-shot
 -- stays at its moment, so it names none. Nothing is on record of such a fire unless a clock was set back.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
@@ -357,9 +357,9 @@ applied as (
       from moment
      cross join unnest(
         $4::uuid[], $5::integer[], $6::integer[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
-        $11::timestamptz[], $12::timestamptz[], $13::bigint[], $14::text[], $15::json[])
+        $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::bigint[], $15::text[], $16::json[])
         as change (id, held_claim, held_version, status, next_fire_at, occurrence_at, scheduled_for,
-                   started, ended, ms, result, log)
+                   started, ended, completed, ms, result, log)
      where alarm.id = change.id
        and alarm.claim = change.held_claim
        and alarm.version = change.held_version
@@ -369,14 +369,15 @@ applied as (
               coalesce(change.scheduled_for, alarm.occurrence_at) as scheduled_for,
               change.started,
               change.ended,
+              change.completed,
               change.ms,
               change.result,
               change.log,
               alarm.status = 'active' and alarm.next_fire_at <= moment.now + $3::interval as soon),
 put_fires as (
     insert into {t}fires ({fire columns})
-    select id, scheduled_for, owner_did, target, 'completed', '', 1, 0, started, ended, null, ended, ms, result, '', log,
-           null, 1, ended
+    select id, scheduled_for, owner_did, target, case when completed is null then 'delivered' else 'completed' end,
+           '', 1, 0, started, ended, null, completed, ms, result, '', log, null, 1, ended
       from applied
         on conflict (alarm_id, scheduled_for) do update
        set {fire columns but alarm_id, scheduled_for from excluded})

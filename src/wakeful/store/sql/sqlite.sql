@@ -146,8 +146,8 @@ update {t}alarms as alarm
    and alarm.claim = change.held_claim
    and alarm.version = change.held_version;
 
--- name: settle_completed
--- First attempts that completed (alarm/first_try.py): what `settle` would write of them, from a few columns.
+-- name: settle_at_once
+-- First attempts that arrived (alarm/first_try.py): what `settle` would write of them, from a few columns.
 with change (id, held_claim, held_version, status, next_fire_at, occurrence_at, ended) as (values {rows})
 update {t}alarms as alarm
    set next_fire_at = coalesce(change.next_fire_at, alarm.next_fire_at),

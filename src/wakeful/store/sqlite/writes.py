@@ -16,7 +16,7 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Change
 from wakeful.alarm import Row as TableRow
 from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
-from wakeful.store.rows import Row, from_change, from_completed, from_event, from_fire
+from wakeful.store.rows import Row, from_at_once, from_change, from_event, from_fire
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
 _PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
@@ -136,7 +136,7 @@ def _in_front(first: list[int], due: str, free: int, suspect: int | None) -> str
     return str(list(dict.fromkeys(order))[:free])
 
 
-Statement = Literal["settle", "settle_edited", "settle_completed"]
+Statement = Literal["settle", "settle_edited", "settle_at_once"]
 
 
 class Written(Struct, frozen=True):
@@ -157,8 +157,8 @@ def written(change: Change) -> Written:
     return Written(
         change.after.id,
         change.claim,
-        "settle_completed" if is_short else statement,
-        from_completed(change) if is_short else from_change(change),
+        "settle_at_once" if is_short else statement,
+        from_at_once(change) if is_short else from_change(change),
         [from_fire(fire) for fire in change.fires],
         [from_event(event) for event in change.events],
         change.row,

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Completed, Failed, Fire, Policy, Row, Try, settle, skip_next
+from wakeful.alarm import Attempt, Completed, Delivered, Failed, Fire, Outcome, Policy, Row, Try, settle, skip_next
 from wakeful.moments import stamp
 from wakeful.store import FireQuery, Store
 from wakeful.testing.clock import ManualClock
@@ -41,16 +41,16 @@ class TestSettling:
         assert [event for _, event in await store.events()] == list(settlement.events)
 
     @pytest.mark.parametrize("cron_expr", ["", "@hourly"])
-    @pytest.mark.parametrize("result", ["", "three grants"])
-    async def test_a_first_attempt_that_completed_is_written_as_it_was_decided(
-        self, store: Store, clock: ManualClock, cron_expr: str, result: str
+    @pytest.mark.parametrize("outcome", [Completed(), Completed("three grants"), Delivered("HTTP 200")])
+    async def test_a_first_attempt_that_arrived_is_written_as_it_was_decided(
+        self, store: Store, clock: ManualClock, cron_expr: str, outcome: Outcome
     ) -> None:
         kind = "cron" if cron_expr else "once"
         alarm = an_alarm(clock, kind=kind, cron_expr=cron_expr, fire_count=3, failed_in_a_row=2, last_error="HTTP 503")
         await added(store, alarm)
         leased = await one_claimed(store)
         attempt = Try(clock.now(), clock.now() + timedelta(milliseconds=1500))
-        settlement = settle(leased, None, Completed(result), attempt)
+        settlement = settle(leased, None, outcome, attempt)
         assert settlement.at_once
         assert await settled(store, settlement) == ["applied"]
         assert await store.get(leased.id) == settlement.after
