@@ -174,8 +174,10 @@ async def hanging() -> AsyncIterator[tuple[str, asyncio.Event]]:
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         called.set()
-        await reader.read()
-        writer.close()
+        try:
+            await reader.read()
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(hang, "127.0.0.1", 0)
     try:
