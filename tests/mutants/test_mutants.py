@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from .plant import FAULTS, VARIABLE
+from .faults import FAULTS
+from .plant import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 CONFORMANCE = "tests/store/test_conformance.py::"
