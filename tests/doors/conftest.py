@@ -7,6 +7,8 @@ import pytest
 
 from tests.doors.world import Visitor, serving
 
+pytest.register_assert_rewrite("tests.doors.owner_world")  # what it checks is told like what a test checks
+
 
 @pytest.fixture
 async def visit(tmp_path: Path) -> AsyncIterator[Visitor]:
