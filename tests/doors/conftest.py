@@ -7,7 +7,8 @@ import pytest
 
 from tests.doors.world import Visitor, serving
 
-pytest.register_assert_rewrite("tests.doors.owner_world")  # what it checks is told like what a test checks
+# What these check is told like what a test checks.
+pytest.register_assert_rewrite("tests.doors.owner_world", "tests.doors.wishes")
 
 
 @pytest.fixture
