@@ -21,6 +21,7 @@ from bench.worlds import World
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import StoreBusy
+from wakeful.service import Alarms
 from wakeful.service.caller import Caller
 from wakeful.service.figures import owners
 from wakeful.service.limits import COUNTED_AT_ONCE
@@ -83,33 +84,33 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
         "overview": lambda: clock.overview(),
         "agenda": lambda: clock.agenda(hours=24, limit=100),
         "pending, 500": lambda: clock.active(limit=500, most=PAGE_SIZE),
-        "history, 50": lambda: clock.history(limit=50, most=PAGE_SIZE),
-        "history, 500": lambda: clock.history(limit=500, most=PAGE_SIZE),
-        "history, pending, 500": lambda: clock.history(limit=500, status="pending", most=PAGE_SIZE),
-        "history, cancelled": lambda: clock.history(limit=50, status="cancelled", most=PAGE_SIZE),
-        "history, one target, in pieces": lambda: clock.history(limit=50, target="nothing", most=PAGE_SIZE),
-        "history, snoozed": lambda: clock.history(limit=50, status="snoozed", most=PAGE_SIZE),
+        "history, 50": _history(clock, 50),
+        "history, 500": _history(clock, 500),
+        "history, pending, 500": _history(clock, 500, status="pending"),
+        "history, cancelled": _history(clock, 50, status="cancelled"),
+        "history, one target, in pieces": _history(clock, 50, target="nothing"),
+        "history, snoozed": _history(clock, 50, status="snoozed"),
         "failed": lambda: clock.failed(limit=100, most=PAGE_SIZE),
-        "list": lambda: clock.find(limit=100, most=PAGE_SIZE),
-        "list, active": lambda: clock.find(limit=100, status="active", most=PAGE_SIZE),
-        "list, paused": lambda: clock.find(limit=100, status="paused", most=PAGE_SIZE),
-        "list, a rare label": lambda: clock.find(limit=100, label="alarm 4", most=PAGE_SIZE),
-        "list, no such label": lambda: clock.find(limit=100, label="nothing", most=PAGE_SIZE),
-        "list, a conversation": lambda: clock.find(limit=100, conversation_id="conversation 77", most=PAGE_SIZE),
-        "list, no such conversation": lambda: clock.find(limit=100, conversation_id="nothing", most=PAGE_SIZE),
-        "list, no such target": lambda: clock.find(limit=100, target="nothing", most=PAGE_SIZE),
-        "list, kind": lambda: clock.find(limit=100, kind="once", most=PAGE_SIZE),
-        "list, a key": lambda: clock.find(limit=100, key="nothing", most=PAGE_SIZE),
-        "list, since": lambda: clock.find(limit=100, since=now, most=PAGE_SIZE),
-        "list, a text": lambda: clock.find(limit=100, text="nothing", most=PAGE_SIZE),
+        "list": _list(clock),
+        "list, active": _list(clock, status="active"),
+        "list, paused": _list(clock, status="paused"),
+        "list, a rare label": _list(clock, label="alarm 4"),
+        "list, no such label": _list(clock, label="nothing"),
+        "list, a conversation": _list(clock, conversation_id="conversation 77"),
+        "list, no such conversation": _list(clock, conversation_id="nothing"),
+        "list, no such target": _list(clock, target="nothing"),
+        "list, kind": _list(clock, kind="once"),
+        "list, a key": _list(clock, key="nothing"),
+        "list, since": _list(clock, since=now),
+        "list, a text": _list(clock, text="nothing"),
         "dashboard's list, a label": lambda: alarms_like(clock, limit=100, most=PAGE_SIZE, label="nothing"),
         "dashboard's list, a text": lambda: alarms_like(clock, limit=100, most=PAGE_SIZE, text="nothing"),
         "dashboard's fires, a target": lambda: fires_like(clock, limit=100, most=PAGE_SIZE, target="nothing"),
-        "fires": lambda: clock.fires(limit=100, most=PAGE_SIZE),
-        "fires, failed": lambda: clock.fires(limit=100, status="failed", most=PAGE_SIZE),
-        "fires, no such target": lambda: clock.fires(limit=100, target="nothing", most=PAGE_SIZE),
-        "fires, snoozed": lambda: clock.fires(limit=100, status="snoozed", most=PAGE_SIZE),
-        "fires of an alarm": lambda: clock.fires(template, limit=100, most=PAGE_SIZE),
+        "fires": _fires(clock),
+        "fires, failed": _fires(clock, status="failed"),
+        "fires, no such target": _fires(clock, target="nothing"),
+        "fires, snoozed": _fires(clock, status="snoozed"),
+        "fires of an alarm": _fires(clock, id=template),
         "count, paused": lambda: store.count(AlarmQuery(statuses=("paused",), **counted)),
         "count, active": lambda: store.count(AlarmQuery(statuses=("active",), **counted)),
         "count, cancelled": lambda: store.count(AlarmQuery(statuses=("cancelled",), **counted)),
@@ -122,16 +123,16 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
     }
     operators: dict[str, Read] = {
         "operator's stats": lambda: operator.stats(),
-        "operator's list": lambda: operator.find(limit=100, most=PAGE_SIZE),
-        "operator's list, active": lambda: operator.find(limit=100, status="active", most=PAGE_SIZE),
-        "operator's list, paused": lambda: operator.find(limit=100, status="paused", most=PAGE_SIZE),
-        "operator's list, since": lambda: operator.find(limit=100, since=now, most=PAGE_SIZE),
-        "operator's list, no such label": lambda: operator.find(limit=100, label="nothing", most=PAGE_SIZE),
-        "operator's list, a text": lambda: operator.find(limit=100, text="nothing", most=PAGE_SIZE),
-        "operator's fires": lambda: operator.fires(limit=100, most=PAGE_SIZE),
-        "operator's fires, failed": lambda: operator.fires(limit=100, status="failed", most=PAGE_SIZE),
-        "operator's history, 50": lambda: operator.history(limit=50, most=PAGE_SIZE),
-        "operator's history, 500": lambda: operator.history(limit=500, most=PAGE_SIZE),
+        "operator's list": _list(operator),
+        "operator's list, active": _list(operator, status="active"),
+        "operator's list, paused": _list(operator, status="paused"),
+        "operator's list, since": _list(operator, since=now),
+        "operator's list, no such label": _list(operator, label="nothing"),
+        "operator's list, a text": _list(operator, text="nothing"),
+        "operator's fires": _fires(operator),
+        "operator's fires, failed": _fires(operator, status="failed"),
+        "operator's history, 50": _history(operator, 50),
+        "operator's history, 500": _history(operator, 500),
         "operator's failed": lambda: operator.failed(limit=100, most=PAGE_SIZE),
         "operator's agenda": lambda: operator.agenda(hours=24, limit=100),
         "operator's events": lambda: operator.recent_events(limit=20),
@@ -149,6 +150,18 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
         "figures: latest": lambda: store.figures.latest("", [(now - hour, now)], each=100),
     }
     return everyday | operators | ticks
+
+
+def _list(who: Alarms, **fits: Any) -> Read:
+    return lambda: who.find(limit=100, most=PAGE_SIZE, **fits)
+
+
+def _fires(who: Alarms, **fits: Any) -> Read:
+    return lambda: who.fires(limit=100, most=PAGE_SIZE, **fits)
+
+
+def _history(who: Alarms, limit: int, **fits: Any) -> Read:
+    return lambda: who.history(limit=limit, most=PAGE_SIZE, **fits)
 
 
 async def _timed(name: str, read: Read) -> dict[str, Any]:

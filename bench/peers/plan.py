@@ -104,30 +104,20 @@ def _beside_peers(sizes: Sizes, store: Store, peers: tuple[Contestant, ...]) -> 
 
 
 def _alone(sizes: Sizes, store: Store) -> list[Measure]:
-    own = (WAKEFUL,)
+    def alone(name: str, title: str, asked: dict[str, Any], figure: str = "per_s") -> Measure:
+        return Measure(name, store, title, asked, (WAKEFUL,), figures=(figure,))
+
+    drain = {"measure": "drain", "jobs": sizes.jobs}
     busy = {"measure": "punctual", "jobs": int(sizes.busy_per_s * sizes.busy_for), "over": sizes.busy_for}
-    waiting = {"measure": "drain", "jobs": sizes.jobs, "pending": sizes.pending}
+    webhooks = {"measure": "webhooks", "jobs": sizes.webhooks}
+    requests = {"measure": "http", "jobs": sizes.requests}
     return [
-        Measure("herd", store, "series due at one moment, per second", {"measure": "herd", "jobs": sizes.jobs}, own),
-        Measure("empty", store, "drain, none pending, per second", {"measure": "drain", "jobs": sizes.jobs}, own),
-        Measure("pending", store, f"drain beside {sizes.pending:,} pending, per second", waiting, own),
-        Measure("busy", store, f"late by at {sizes.busy_per_s:,}/s, p99 in ms", busy, own, figures=("p99_ms",)),
-        Measure(
-            "webhooks",
-            store,
-            "webhooks for a second of processor, of the bare client's",
-            {"measure": "webhooks", "jobs": sizes.webhooks},
-            own,
-            figures=("ratio",),
-        ),
-        Measure(
-            "http",
-            store,
-            "durable create over HTTP, µs of processor",
-            {"measure": "http", "jobs": sizes.requests},
-            own,
-            figures=("cpu_us",),
-        ),
+        alone("herd", "series due at one moment, per second", {"measure": "herd", "jobs": sizes.jobs}),
+        alone("empty", "drain, none pending, per second", drain),
+        alone("pending", f"drain beside {sizes.pending:,} pending, per second", drain | {"pending": sizes.pending}),
+        alone("busy", f"late by at {sizes.busy_per_s:,}/s, p99 in ms", busy, "p99_ms"),
+        alone("webhooks", "webhooks for a second of processor, of the bare client's", webhooks, "ratio"),
+        alone("http", "durable create over HTTP, µs of processor", requests, "cpu_us"),
     ]
 
 

@@ -7,6 +7,9 @@ import pytest
 
 from tests.doors.world import Visitor, serving
 
+# What these check is told like what a test checks.
+pytest.register_assert_rewrite("tests.doors.owner_world", "tests.doors.wishes")
+
 
 @pytest.fixture
 async def visit(tmp_path: Path) -> AsyncIterator[Visitor]:

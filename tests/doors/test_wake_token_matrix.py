@@ -21,7 +21,7 @@ from wakeful.alarm import Wake
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.testing import store_of
 
-from .test_owner_matrix import NEEDED_BY_TOOL, World, attempts, calls, pages, world
+from .owner_world import NEEDED_BY_TOOL, World, attempts, calls, pages, world
 
 __all__ = ["world"]
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from .plant import FAULTS, VARIABLE
+from .faults import FAULTS
+from .plant import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 CONFORMANCE = "tests/store/test_conformance.py::"
@@ -61,7 +62,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     "everyone has buttons": [SAFETY + "test_who_may_only_read_sees_no_buttons_and_is_refused"],
     "everyone is an operator": ["tests/dashboard/test_owner_filter.py::test_nobody_else_has_the_filter[sqlite]"],
     "anyone names an owner": [
-        "tests/doors/test_owner_matrix.py::test_only_an_operator_looks_after_another_owners_alarms[sqlite]"
+        "tests/doors/test_owner_pages.py::test_only_an_operator_looks_after_another_owners_alarms[sqlite]"
     ],
     "a limit leaves somebody out": [
         "tests/service/test_bulk.py::test_a_limit_stops_it_and_going_on_from_there_does_the_rest[6]"

@@ -155,7 +155,7 @@ async def test_what_says_the_same_is_named(clock: Wakeful) -> None:
 
 
 async def test_pages_go_on_until_all_are_there(house: Visitor, clock: Wakeful, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakeful.remote.clock.PAGE", 2)
+    monkeypatch.setattr("wakeful.remote.looking.PAGE", 2)
     for number in range(5):
         await clock.set("in 1 hour", str(number))
     assert [alarm.wake_message for alarm in await clock.find()] == ["4", "3", "2", "1", "0"]

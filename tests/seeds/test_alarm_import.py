@@ -1,90 +1,28 @@
-"""`wakeful import alarm`: every row comes over with what became of it, once, however often it is run or cut off."""
+"""`wakeful import alarm`: every row comes over with what became of it, and what cannot come is told."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import wakeful
-from tests.faults.conftest import Process
-from wakeful.alarm import Alarm, Fire
 from wakeful.cli import main
 from wakeful.contrib.erlang_terms import Atom
-from wakeful.contrib.takeover import PAGE
 from wakeful.service.history import HistoryStatus
-from wakeful.store import FireQuery, Stats, Store, Worker
+from wakeful.store import Stats
 from wakeful.testing import ManualClock
 
 from .alarm_file_world import NOW, AlarmsFile
-from .chronos_world import Chronos, Here, here_on
+from .alarm_import_world import A_PID, Import, at, bring, by_row, file, fires, here, opened, told
+from .chronos_world import Here
 from .erlang import a_map, keywords, term_to_binary
 
-Import = Callable[..., Result]
-DAYS = 24 * 3600
-A_PID = bytes([131, 104, 2, 119, 4]) + b"ping" + bytes([88, 119, 1]) + b"n" + bytes(12)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> AlarmsFile:
-    (tmp_path / "data").mkdir()
-    return AlarmsFile(tmp_path / "data" / "alarm.sqlite")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Here]:
-    with here_on(request.param, request, tmp_path) as here:
-        yield here
-
-
-@pytest.fixture
-def bring(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Import:
-    """Run the command, as people and scripts do."""
-    monkeypatch.chdir(tmp_path)
-    for name, value in here.environ.items():
-        monkeypatch.setenv(name, value)
-
-    def bring(*args: str, code: int = 0, path: str = "data/alarm.sqlite") -> Result:
-        result = CliRunner().invoke(main, ["import", "alarm", path, *args], catch_exceptions=False)
-        assert result.exit_code == code, result.output
-        return result
-
-    return bring
-
-
-def told(result: Result) -> Any:
-    return json.loads(result.stdout)
-
-
-def by_row(here: Here) -> dict[int, Alarm]:
-    alarms = here.alarms().values()
-    found = {int(alarm.idempotency_key.removeprefix("alarm:")): alarm for alarm in alarms}
-    assert len(found) == len(alarms)
-    return found
-
-
-def fires(here: Here) -> dict[str, Fire]:
-    async def read(store: Store) -> dict[str, Fire]:
-        return {fire.alarm_id: fire for fire in await store.fires(FireQuery(limit=100_000))}
-
-    return here.ask(read)
-
-
-def opened(here: Here, **more: Any) -> wakeful.Wakeful:
-    given: dict[str, Any] = here.given | more
-    return wakeful.open(**given)
-
-
-def at(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+__all__ = ["bring", "file", "here"]
 
 
 def test_what_is_pending_waits_here(file: AlarmsFile, here: Here, bring: Import) -> None:
@@ -218,122 +156,6 @@ def test_what_had_fired_can_still_be_reported_on(file: AlarmsFile, here: Here, b
     assert by_row(here).keys() == {id}
 
 
-def test_a_dry_run_counts_and_changes_nothing(file: AlarmsFile, here: Here, bring: Import, tmp_path: Path) -> None:
-    file.fill()
-    bad = file.add(set_at=10**13)
-    before = file.path.read_bytes()
-    answer = told(bring("--dry-run", "--json", code=1))
-    assert {one["status"]: one["count"] for one in answer["alarms"]} == {
-        "pending": 4,
-        "retrying": 1,
-        "fired": 1,
-        "completed": 2,
-        "failed": 1,
-        "timeout_unknown": 1,
-        "cancelled": 1,
-    }
-    assert (answer["dry_run"], answer["found"], answer["due"], answer["left_behind"]) == (True, 11, 2, 1)
-    assert "taken_over" not in answer
-    assert answer["left"][0]["id"] == str(bad)
-    assert answer["left"][0]["reason"].startswith("set_at: 10000000000000 is not a moment that can be kept.")
-    assert file.path.read_bytes() == before
-    assert [path.name for path in tmp_path.rglob("*")] == ["data", "alarm.sqlite"]
-    if schema := here.given.get("schema"):
-        assert Chronos(here.given["db"], schema).sql("select to_regnamespace($1::text)", schema)[0][0] is None
-
-
-def test_running_it_again_adds_nothing_and_leaves_alone_what_has_moved_on(
-    file: AlarmsFile, here: Here, bring: Import
-) -> None:
-    rows = file.fill()
-    bring()
-    plain = by_row(here)[rows["pending"]]
-    assert CliRunner().invoke(main, ["cancel", plain.id]).exit_code == 0
-    # Meanwhile in Alarm, which nobody stopped: what it fires there is not what happened here.
-    file.sql("update alarm set started_at = ?, result = 'ok', completed_at = ?", (NOW, NOW))
-    more = file.add()
-    after, kept = here.alarms(), fires(here)
-    assert told(bring("--json"))["taken_over"] == len(rows) + 1
-    assert {id: alarm for id, alarm in here.alarms().items() if id in after} == after
-    assert by_row(here).keys() == {*rows.values(), more}
-    assert fires(here) | kept == fires(here)
-    assert by_row(here)[rows["pending"]].status == "cancelled"
-
-
-HALTING = """
-import os, signal, sys
-
-from wakeful.cli import main
-from wakeful.store.postgres import PostgresStore
-from wakeful.store.sqlite import SqliteStore
-
-verb, point, args = sys.argv[1], sys.argv[2], sys.argv[3:]
-
-
-def halting(do):
-    calls = 0
-
-    async def halting(self, values, **more):
-        nonlocal calls
-        calls += 1
-        if calls == 3 and point == "before":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        done = await do(self, values, **more)
-        if calls == 3 and point == "after":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return done
-
-    return halting
-
-
-for store in (PostgresStore, SqliteStore):
-    setattr(store, verb, halting(getattr(store, verb)))
-main(args)
-"""
-
-
-@pytest.mark.parametrize(("verb", "point"), [("add", "before"), ("add", "after"), ("settle", "after")])
-def test_killed_half_way_and_run_again_every_row_is_here_once(
-    file: AlarmsFile, here: Here, bring: Import, tmp_path: Path, verb: str, point: str
-) -> None:
-    file.add_many(4 * PAGE + 1)
-    asked = [sys.executable, "-c", HALTING, verb, point, "import", "alarm", str(file.path)]
-    process = Process(asked, tmp_path, name="halting")
-    try:
-        asyncio.run(process.frozen())
-    finally:
-        process.close()
-    assert len(here.alarms()) == (2 if (verb, point) == ("add", "before") else 3) * PAGE
-    assert len(fires(here)) == (3 if verb == "settle" else 2) * PAGE // 2
-    assert told(bring("--json"))["taken_over"] == 4 * PAGE + 1
-    rows, alarms, kept = file.rows(), by_row(here), fires(here)
-    assert alarms.keys() == rows.keys()
-    for id, row in rows.items():
-        alarm = alarms[id]
-        assert alarm.status == ("active" if row["started_at"] is None else "fired")
-        assert (alarm.id in kept) == (row["started_at"] is not None)
-        assert (alarm.claim, alarm.version, alarm.claimed_at) == (0, 1, None)
-
-
-def test_a_retry_is_nobodys_until_what_was_tried_is_on_record(
-    file: AlarmsFile, here: Here, bring: Import, tmp_path: Path
-) -> None:
-    """Killed between the two: it is leased, and a lease ends by itself; run again, and it is free at once."""
-    rows = file.fill()
-    source = HALTING.replace("calls == 3", "calls == 1")
-    process = Process(
-        [sys.executable, "-c", source, "add", "after", "import", "alarm", str(file.path)], tmp_path, name="halting"
-    )
-    try:
-        asyncio.run(process.frozen())
-    finally:
-        process.close()
-    assert {id for id, alarm in by_row(here).items() if alarm.claimed_at is not None} == {rows["retrying"]}
-    bring()
-    retried = by_row(here)[rows["retrying"]]
-    assert (retried.claimed_at, fires(here)[retried.id].attempts) == (None, 2)
-
-
 def test_what_cannot_come_is_listed_and_everything_else_comes(file: AlarmsFile, here: Here, bring: Import) -> None:
     good = file.add()
     bad = {
@@ -416,67 +238,3 @@ def test_an_older_alarm_had_fewer_columns(here: Here, bring: Import, tmp_path: P
     alarms = by_row(here)
     assert (alarms[pending].max_failures, alarms[pending].policy.backoff_base) == (0, 5)
     assert fires(here)[alarms[fired].id].status == "delivered"
-
-
-def test_the_row_of_another_file_with_the_same_id_is_told_apart(
-    file: AlarmsFile, here: Here, bring: Import, tmp_path: Path
-) -> None:
-    id = file.add()
-    other = AlarmsFile(tmp_path / "other.sqlite")
-    other.add(id=id, message=term_to_binary(b"something else"))
-    bring()
-    [left] = told(bring("--json", code=1, path="other.sqlite"))["left"]
-    [mine] = here.alarms().values()
-    assert left["reason"] == f"alarm {mine.id} already has the idempotency_key 'alarm:{id}' here"
-    bring("--owner", "bo", path="other.sqlite")
-    assert {alarm.owner_did: alarm.wake_message for alarm in here.alarms().values()} == {
-        "local": "Call client",
-        "bo": "something else",
-    }
-
-
-def test_where_wakes_go_can_be_said(file: AlarmsFile, here: Here, bring: Import) -> None:
-    push, mail = file.add(), file.add(process="Elixir.My.Mailer")
-    said = bring("--dry-run").stderr
-    assert "note: 1 wait for 'My.Mailer', which is not known here" in said
-    assert "note: 1 wait for 'Pushover', which is not known here" in said
-    said = bring("--target", "inbox", "--target-for", "Elixir.My.Mailer=mailer").stderr
-    assert "note: 1 wait for 'mailer'" in said
-    assert "Pushover" not in said
-    assert {id: alarm.target for id, alarm in by_row(here).items()} == {push: "inbox", mail: "mailer"}
-
-
-def test_a_handler_that_some_process_has_registered_is_known(file: AlarmsFile, here: Here, bring: Import) -> None:
-    file.add()
-    moment = at(NOW)
-    worker = Worker(id="w1", host="h", pid=1, version="1", started_at=moment, seen_at=moment, handlers=("Pushover",))
-    here.ask(lambda store: store.beat(worker))
-    assert bring().stderr == ""
-
-
-def test_what_is_beyond_retention_is_counted_and_said(file: AlarmsFile, here: Here, bring: Import) -> None:
-    then = NOW - 100 * DAYS
-    file.add(id=then * 1000, set_at=then, started_at=then, completed_at=then + 1, duration_ms=1000, result="ok")
-    result = bring("--json")
-    assert told(result)["beyond_retention"] == 1
-    assert "note: 1 ended more than 90 days ago: the next worker deletes them" in result.stderr
-    assert here.ask(lambda store: store.purge(at(NOW - 90 * DAYS))) == 2, "the alarm and its fire"
-    assert here.alarms() == {}
-
-
-def test_it_is_a_command_of_the_real_program(file: AlarmsFile, here: Here, bring: Import, tmp_path: Path) -> None:
-    file.fill()
-    asked = [sys.executable, "-m", "wakeful.cli", "import", "alarm", str(file.path), "--json"]
-    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    assert json.loads(done.stdout)["taken_over"] == 10
-    assert len(here.alarms()) == 10
-
-
-def test_the_page_shows_what_the_command_says(file: AlarmsFile, here: Here, bring: Import) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "seeds" / "alarm.md").read_text()
-    command, *shown = page.partition("$ wakeful import alarm ")[2].partition("```")[0].strip().splitlines()
-    file.fill()
-    file.add(id=1709395200000, message=A_PID)
-    path, *args = command.split()
-    said = bring(*args, code=1, path=path).stdout
-    assert [line.split() for line in said.splitlines()] == [line.split() for line in shown]

@@ -31,7 +31,8 @@ TABLES: dict[str, type[Struct]] = {
 # A program whose `Alarm` has two fields more, as its tables have two columns more.
 PROGRAM = """
 import asyncio, sys
-from tests.mutants.plant import Source, _Finder
+from tests.mutants.faults import Source
+from tests.mutants.plant import _Finder
 last = "    generation: int = 0\\n"
 more = last + "    colour: str = ''\\n    painted_at: datetime | None = None\\n"
 sys.meta_path.insert(0, _Finder(Source("wakeful.alarm.model", last, more)))

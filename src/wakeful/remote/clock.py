@@ -1,7 +1,8 @@
 """The clock of a program that is elsewhere: every verb of `Wakeful`, asked of a server.
 
 It is a `Wakeful`, so what takes one takes this one: the command line, `open_sync`, a program's own functions. Rules
-are the server's; here is only how each verb is said over HTTP. What needs the database itself says so.
+are the server's; here is only how each verb is said over HTTP (those that only read: looking.py). What needs the
+database itself says so.
 """
 
 from __future__ import annotations
@@ -10,26 +11,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, NoReturn, Self, TypeVar, cast, get_args
+from typing import Any, Final, NoReturn, Self, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id
-from wakeful.alarm.arguments import accepted
-from wakeful.alarm.budget_use import BudgetUse
+from wakeful.alarm import INBOX, Alarm, Fire
 from wakeful.alarm.json_text import json_of
-from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
-from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
 from wakeful.alarm.signals import check_signal_name
-from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
-from wakeful.moments import cursor_text
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import Answered, ServerConnection
 from wakeful.remote.decoding import (
@@ -37,40 +32,28 @@ from wakeful.remote.decoding import (
     alarm_path,
     alarms_of,
     body_of,
-    entries_of,
     fields_of,
     fire_path,
     fire_read,
-    fires_of,
-    further,
     is_said,
     length,
-    moment_text,
     taken_of,
     value,
 )
 from wakeful.remote.events import followed
+from wakeful.remote.looking import RemoteLookVerbs
 from wakeful.remote.problems import error_of
 from wakeful.remote.serving import InboxWorker
-from wakeful.schedule import Understood
-from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
-from wakeful.service import Alarms, Changed, Created, HistoryEntry, Service, Signalled, TakenWake, Why
+from wakeful.service import Alarms, Changed, Created, Service, Signalled, TakenWake
 from wakeful.service.cancelling import Cancelled
-from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
-from wakeful.service.looking import Cursor
-from wakeful.service.overview import Overview
-from wakeful.service.watching import TargetStatus
-from wakeful.store import Matches, Stats
 from wakeful.targets.handler import Handler, HandlerFunction
 
 F = TypeVar("F", bound=HandlerFunction)
 T = TypeVar("T")
-PAGE: Final = 500
 FETCHED_AT_ONCE: Final = 100
 LONGEST_WAIT: Final = 60.0
 REMEMBERED: Final = 1000
-PREVIEWED: Final = 100
 _LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics", "caller")
 
 
@@ -85,11 +68,6 @@ def needs_the_database(what: str) -> InvalidRequest:
 def _check_none(connection: Any) -> None:
     if connection is not None:
         raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
-
-
-def _left_out(told: Answered) -> tuple[tuple[datetime, str], ...]:
-    several = value(told, "skipped", list[Answered]) if "skipped" in told else []
-    return tuple((value(one, "utc", datetime), value(one, "holiday", str)) for one in several)
 
 
 def _settings_of(told: Answered) -> OwnerSettingsView:
@@ -114,7 +92,7 @@ class RemoteService:
         raise needs_the_database(f"`{name}`")
 
 
-class RemoteWakeful(Wakeful):
+class RemoteWakeful(RemoteLookVerbs):
     """One owner's clock on a server: the token says whose. For `async with wakeful.open("https://…") as clock`."""
 
     def __init__(self, address: ServerAddress, *, clock: Clock | None = None) -> None:
@@ -212,30 +190,7 @@ class RemoteWakeful(Wakeful):
     async def fire(self, id: str) -> Alarm:
         return alarm_of(await self._ask("POST", f"{alarm_path(id)}/fire"), Alarm)
 
-    # Look
-
-    async def parse(self, when: str, *, timezone: str = "") -> Understood:
-        told = await self._preview(when, timezone)
-        return Understood(
-            kind=msgspec.json.decode(told["kind"], type=Kind),
-            fire_at=value(told, "fire_at", datetime) if "fire_at" in told else None,
-            cron_expr=value(told, "cron_expr", str) if "cron_expr" in told else "",
-            timezone=value(told, "timezone", str),
-            description=value(told, "description", str),
-            now=value(told, "now", datetime),
-            _remarks=tuple(value(told, "remarks", list[str])),
-            starts_at=value(told, "starts_at", datetime) if "starts_at" in told else None,
-            ends_at=value(told, "ends_at", datetime) if "ends_at" in told else None,
-            max_fires=value(told, "max_fires", int) if "max_fires" in told else None,
-            skips_holidays="calendar" in told,
-            calendar=value(told, "calendar", str) if "calendar" in told else "",
-            left_out=_left_out(told),
-        )
-
-    async def _preview(self, when: str, timezone: str = "") -> Answered:
-        n = PREVIEWED if without_holidays(with_working_days(when))[1] else 1  # what is left out only the server knows
-        body = {"when": when, "n": n} | ({"timezone": timezone} if timezone else {})
-        return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
+    # Settings
 
     async def owner_settings(self) -> OwnerSettingsView:
         return _settings_of(await self._ask("GET", "/v1/settings"))
@@ -243,152 +198,6 @@ class RemoteWakeful(Wakeful):
     async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
         body = {name: said for name, said in asdict(asked).items() if said is not UNSET}
         return _settings_of(await self._ask("PATCH", "/v1/settings", body=body, repeatable=True))
-
-    async def get(self, id: str) -> Alarm:
-        return alarm_of(await self._ask("GET", alarm_path(id)), Alarm)
-
-    async def fire_of(self, fire_id: str) -> Fire:
-        return fire_read(await self._ask("GET", fire_path(fire_id)))
-
-    async def find(
-        self,
-        *,
-        status: AlarmStatus | Sequence[AlarmStatus] = (),
-        kind: Kind | Literal[""] = "",
-        target: str = "",
-        label: str = "",
-        conversation_id: str = "",
-        root_id: str = "",
-        key: str = "",
-        text: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-        cursor: Alarm | Cursor | None = None,
-        most: int = 0,
-    ) -> Matches[Alarm]:
-        after = (cursor.created_at, cursor.id) if isinstance(cursor, Alarm) else cursor
-        query = {
-            "status": ",".join(accepted("status", status, ALARM_STATUSES)),
-            "kind": "".join(accepted("kind", kind, get_args(Kind))),
-            "target": target,
-            "label": label,
-            "conversation_id": conversation_id,
-            "root_id": root_id,
-            "key": key,
-            "q": text,
-            "since": moment_text(since),
-            "until": moment_text(until),
-        }
-        return await self._pages("/v1/alarms", query, lambda told: alarms_of(told["alarms"]), limit, after, most)
-
-    async def fires(
-        self,
-        id: str = "",
-        *,
-        status: FireStatus | Sequence[FireStatus] = (),
-        target: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-        cursor: Cursor | None = None,
-        most: int = 0,
-    ) -> Matches[Fire]:
-        query = {
-            "status": ",".join(accepted("status", status, FIRE_STATUSES)),
-            "since": moment_text(since),
-            "until": moment_text(until),
-        }
-        if not id:
-            query["target"] = target
-
-        def read(told: Answered) -> list[Fire]:
-            return [fire for fire in fires_of(told["fires"]) if target in ("", fire.target)]
-
-        path = f"{alarm_path(id)}/fires" if id else "/v1/fires"
-        try:
-            return await self._pages(path, query, read, limit, cursor, most)
-        except NotFound:  # nothing happened to what there is not
-            return Matches()
-
-    async def _pages(
-        self,
-        path: str,
-        query: dict[str, str],
-        read: Callable[[Answered], list[T]],
-        limit: int,
-        cursor: Cursor | None,
-        most: int,
-    ) -> Matches[T]:
-        """As many as asked, page by page; with `most` only the first page, whose length the server decides."""
-        found: Matches[T] = Matches((), cursor)
-        while len(found) < limit:
-            after = {} if found.further is None else {"cursor": cursor_text(*found.further)}
-            size = {"limit": str(min(PAGE, limit - len(found)))}
-            told = await self._ask("GET", path, query | after | size)
-            found = Matches([*found, *read(told)], further(told))
-            if found.further is None or most:
-                break
-        return found
-
-    async def pending(self, *, limit: int | None = None) -> list[Pending]:
-        return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in await self.active(limit=limit)]
-
-    async def active(self, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
-        if limit is not None and limit < 1:
-            raise InvalidRequest(f"{limit} is less than 1", field="limit")
-        found = await self.find(status="active", limit=1 << 62)
-        return Matches(sorted(found, key=lambda alarm: (alarm.next_fire_at, alarm.id))[:limit])
-
-    async def history(
-        self,
-        *,
-        status: HistoryStatus | Literal[""] = "",
-        target: str = "",
-        since: datetime | float | str | None = None,
-        limit: int = 50,
-        most: int = 0,
-    ) -> Matches[HistoryEntry]:
-        begin = None if since is None else moment_or_ago(since, "since", now=await self.service.now())
-        accepted("status", status, STATUSES)
-        query = {"status": status, "target": target, "since": moment_text(begin), "limit": str(limit)}
-        return entries_of(await self._ask("GET", "/v1/history", query), "history")
-
-    async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
-        return entries_of(await self._ask("GET", "/v1/failed", {"limit": str(limit)}), "failed")
-
-    async def stats(self) -> Stats:
-        return msgspec.json.decode(msgspec.json.encode(await self._ask("GET", "/v1/stats")), type=Stats)
-
-    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
-        told = await self._ask("GET", "/v1/agenda", {"hours": f"{hours:.6f}", "limit": str(limit)})
-        coming = [
-            (value(one, "at", datetime), alarm_of(fields_of(one["alarm"]), Alarm))
-            for one in value(told, "agenda", list[Answered])
-        ]
-        return Matches(coming, (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None)
-
-    async def why(self, id: str) -> Why:
-        told = await self._ask("GET", f"{fire_path(id) if is_fire_id(id) else alarm_path(id)}/why")
-        return msgspec.json.decode(msgspec.json.encode(told), type=Why)
-
-    # Watch
-
-    async def targets(self) -> list[TargetStatus]:
-        return value(await self._ask("GET", "/v1/targets"), "targets", list[TargetStatus])
-
-    async def budget(self, id: str = "") -> list[BudgetUse]:
-        return value(await self._ask("GET", "/v1/budget", {"alarm_id": id}), "budget", list[BudgetUse])
-
-    async def overview(self) -> Overview:
-        told = await self._ask("GET", "/v1/overview")
-        rest = {name: text for name, text in told.items() if name != "next"}
-        coming = msgspec.json.encode([msgspec.to_builtins(alarm) for alarm in alarms_of(told["next"])])
-        return msgspec.json.decode(msgspec.json.encode(rest | {"next": msgspec.Raw(coming)}), type=Overview)
-
-    async def recent_events(self, *whats: str, alarm_id: str = "", limit: int = 20) -> list[LiveEvent]:
-        query = {"events": ",".join(whats), "alarm_id": alarm_id, "limit": str(limit)}
-        return value(await self._ask("GET", "/v1/events/recent", query), "events", list[LiveEvent])
 
     # Change
 
@@ -545,6 +354,3 @@ class RemoteWakeful(Wakeful):
 
     def asgi(self) -> NoReturn:
         raise needs_the_database("serving HTTP")
-
-    async def _ask(self, method: str, path: str, query: dict[str, str] | None = None, **more: Any) -> Answered:
-        return await self._connection.ask(method, path, query, **more)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace as with_fields
 from datetime import datetime
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -26,6 +26,18 @@ from wakeful.store.looking import ROWS_A_READ, ROWS_A_SEARCH
 
 EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
 Cursor = tuple[datetime, str]
+Query = TypeVar("Query", AlarmQuery, FireQuery)
+Row = TypeVar("Row")
+
+
+async def _as_many_as_asked(query: Query, read: Callable[[Query], Awaitable[Matches[Row]]]) -> Matches[Row]:
+    """Rows up to the query's limit, however few of them one look finds; with `most` only what the first one does."""
+    found: Matches[Row] = await read(query)
+    while not query.most and found.further is not None and len(found) < query.limit:
+        rest = replace(query, cursor=found.further, limit=query.limit - len(found))
+        more: Matches[Row] = await read(rest)
+        found = Matches([*found, *more], more.further)
+    return found
 
 
 class LookVerbs(ReportVerbs):
@@ -92,12 +104,7 @@ class LookVerbs(ReportVerbs):
             most=most,
             look_at=ROWS_A_SEARCH if text else ROWS_A_READ,
         )
-        found = await self.service.store.find(query)
-        while not most and found.further is not None and len(found) < limit:
-            rest = replace(query, cursor=found.further, limit=limit - len(found))
-            more = await self.service.store.find(rest)
-            found = Matches([*found, *more], more.further)
-        return found
+        return await _as_many_as_asked(query, self.service.store.find)
 
     async def fires(
         self,
@@ -135,12 +142,7 @@ class LookVerbs(ReportVerbs):
             most=most,
             look_at=ROWS_A_READ,
         )
-        found = await self.service.store.fires(query)
-        while not most and found.further is not None and len(found) < limit:
-            rest = replace(query, cursor=found.further, limit=limit - len(found))
-            more = await self.service.store.fires(rest)
-            found = Matches([*found, *more], more.further)
-        return found
+        return await _as_many_as_asked(query, self.service.store.fires)
 
     async def pending(self, *, limit: int | None = None) -> list[Pending]:
         """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.

@@ -1,0 +1,21 @@
+"""Every fault that can be planted, by the part of wakeful that it is in.
+
+Nothing of wakeful is imported here: a fault is planted before the module that it is in.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .alarm import IN_DECISIONS
+from .delivery import IN_DELIVERY
+from .doors import IN_DOORS
+from .fault import Fault, Source, Sql
+from .service import IN_VERBS
+from .store import IN_STORES
+
+__all__ = ["FAULTS", "Fault", "Source", "Sql"]
+
+_PARTS: Final = (IN_DECISIONS, IN_DELIVERY, IN_DOORS, IN_VERBS, IN_STORES)
+FAULTS: Final[dict[str, Fault]] = {name: fault for part in _PARTS for name, fault in part.items()}
+assert len(FAULTS) == sum(map(len, _PARTS)), "two faults have one name: only one of them would be planted"

@@ -1,0 +1,107 @@
+"""Faults in the verbs and what they ask: `service/`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .fault import Fault, Source
+
+IN_VERBS: Final[dict[str, Fault]] = {
+    "a limit leaves somebody out": Source(
+        "wakeful.service.bulk",
+        "place(rows[acted.reached - 1]) if acted.reached",
+        "place(rows[acted.done - 1]) if acted.done",
+    ),
+    "many are set over a key that is taken": Source(
+        "wakeful.service.creating", "return bool(one.alarm.idempotency_key) and (", "return False and ("
+    ),
+    "owners hear what a target said to others": Source(
+        "wakeful.service.why", "if state is not None and not operator:", "if False:"
+    ),
+    "events are counted for all owners": Source(
+        "wakeful.service.live", "seq=self._counts.next(event.owner)", "seq=number"
+    ),
+    "another fire is skipped than the one that was meant": Source(
+        "wakeful.service.changes", "meant = alarm.occurrence_at  # if", "pass  # if"
+    ),
+    "a target is for everyone": Source(
+        "wakeful.service.targets", "may_use(name) if name in configured", "True if name in configured"
+    ),
+    "nobody looks for fires of a clock that was set back": Source(
+        "wakeful.service.signalling", "for fire in await self.service.store.fires(query)", "for fire in ()"
+    ),
+    "a calendar silences alarms unasked": Source(
+        "wakeful.service.holidays",
+        "if not said and not policy.calendar and policy.on_holiday is None:",
+        "if not said and not own.calendar and policy.on_holiday is None:",
+    ),
+    "an owner's settings are everyone's": Source(
+        "wakeful.service.owner_settings",
+        "known = self._known.get(owner)",
+        "known = next(iter(self._known.values()), None)",
+    ),
+    "an owner's settings are read once and for all": Source(
+        "wakeful.service.owner_settings", "known is not None and now - known[0] < GOOD_FOR:", "known is not None:"
+    ),
+    "the history does not say what waits for its budget": Source(
+        "wakeful.service.history", '"budget" if alarm.id in deferred else alarm.paused_reason', "alarm.paused_reason"
+    ),
+    "what waits for its budget counts as missed": Source(
+        "wakeful.service.taken_wake", 'if fire.status == "skipped" and fire.reason', "if fire.reason"
+    ),
+    "a key whose alarm has ended is a silent success": Source(
+        "wakeful.service.notes", "return _ended(alarm, asked)", "return []"
+    ),
+    "the token of a wake names any parent": Source(
+        "wakeful.service.creating", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
+    ),
+    "the token of a wake finds every alarm": Source(
+        "wakeful.service.caller",
+        "return self.wake is None or self.wake.root_id in (alarm.id, alarm.root_id)",
+        "return True",
+    ),
+    "the token of a wake lists every alarm": Source(
+        "wakeful.service.looking", "            root_id = self.caller.wake.root_id\n", "            pass\n"
+    ),
+    "the token of a wake lists every fire": Source(
+        "wakeful.service.looking", " or self.caller.wake is not None:\n            try:", ":\n            try:"
+    ),
+    "the token of a wake shows every fire": Source(
+        "wakeful.service.changes",
+        "            await self.get(fire.alarm_id)  # found only",
+        "            pass  # found only",
+    ),
+    "the token of a wake cancels what fits": Source(
+        "wakeful.service.cancelling", '        filters["root_id"] = verbs.caller.wake.root_id\n', "        pass\n"
+    ),
+    "the token of a wake cancels what waits in the inbox": Source(
+        "wakeful.service.cancelling", " and verbs.caller.reaches(alarm):", ":"
+    ),
+    "the token of a wake tells of similar alarms": Source(
+        "wakeful.service.verbs",
+        "return like if like is not None and self.caller.reaches(like) else None",
+        "return like",
+    ),
+    "the token of a wake takes any key": Source(
+        "wakeful.service.verbs", "        check_holder(self.caller, known, on_conflict)\n", ""
+    ),
+    "many take any key with the token of a wake": Source(
+        "wakeful.service.creating", "        check_holder(caller, known, on_conflict)\n", ""
+    ),
+    "the token of a wake replaces its owner's alarm": Source(
+        "wakeful.service.caller", "(self.wake is None or bool(alarm.parent_fire))", "True"
+    ),
+    "the token of a wake outlives its chain": Source(
+        "wakeful.service.wake_tokens", 'if root is not None and root.status == "cancelled":', "if False:"
+    ),
+    "the token of a wake outlives its key": Source(
+        "wakeful.service.wake_tokens",
+        "if retired_at is not None and not reports_under(",
+        "if False and not reports_under(",
+    ),
+    "a series that a wake sets never ends": Source(
+        "wakeful.service.creating",
+        "        if self._caller.wake is not None:\n            alarm = with_end",
+        "        if False:\n            alarm = with_end",
+    ),
+}
