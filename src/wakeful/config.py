@@ -96,7 +96,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     )
     batch: Annotated[int, _about("The most alarms that one claim takes.")] = 500
     concurrency: Annotated[int, _about("Concurrent deliveries to one target, unless the target says.")] = 64
-    total_concurrency: Annotated[int, _about("Concurrent deliveries in one process.")] = 512
+    total_concurrency: Annotated[int, _about("Concurrent deliveries in one process.")] = 2048
     stop_within: Annotated[Seconds, _about("How long a stopping process waits for deliveries in flight.")] = timedelta(
         seconds=10
     )

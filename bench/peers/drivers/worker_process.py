@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import resource
 import time
 from multiprocessing.connection import Connection
@@ -94,6 +95,7 @@ async def _handle(told: Connection, count: Any, place: dict[str, Any], handler: 
         started = time.perf_counter()
         asyncio.get_running_loop().add_reader(told.fileno(), clock.dispatcher.stop)
         await clock.run()
+        os.set_blocking(told.fileno(), True)  # the loop did not need it so: what is said now may be long
         told.recv()  # the word to stop
     startup_s = opened + (first[0] - started if first else 0)
     told.send(Handled(fires, late_ms, startup_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
