@@ -19,19 +19,33 @@ def test_the_same_expression_and_zone_are_one_value() -> None:
     assert schedule("0 9 * * 1-5", BERLIN) is not schedule("0 9 * * 1-5", "UTC")
 
 
-def test_many_alarms_on_one_expression_cost_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = 0
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    asked: list[datetime] = []
     search = Cron.search
 
-    def counting(self: Cron, asked: datetime) -> datetime | None:
-        nonlocal searches
-        searches += 1
-        return search(self, asked)
+    def counting(self: Cron, moment: datetime) -> datetime | None:
+        asked.append(moment)
+        return search(self, moment)
 
     monkeypatch.setattr(Cron, "search", counting)
+    return asked
+
+
+def test_many_fires_of_one_moment_cost_a_search_on_either_side(searches: list[datetime]) -> None:
+    daily = schedule("11 9 * * *", BERLIN)
+    occurrence = daily.after(NOW)
+    assert occurrence is not None
+    before = occurrence - timedelta(milliseconds=1)
+    answers = {(daily.after(before), daily.after(occurrence)) for _ in range(1000)}
+    assert answers == {(occurrence, occurrence + timedelta(days=1))}
+    assert len(searches) == 2
+
+
+def test_many_alarms_on_one_expression_cost_one_search(searches: list[datetime]) -> None:
     fires = {schedule("7 9 * * 1-5", BERLIN).after(NOW + n * timedelta(milliseconds=1)) for n in range(10_000)}
     assert len(fires) == 1
-    assert searches == 1
+    assert len(searches) == 1
 
 
 def test_importing_it_loads_neither_the_rest_of_wakeful_nor_the_phrases() -> None:

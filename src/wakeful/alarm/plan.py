@@ -38,12 +38,15 @@ def said_schedule(alarm: Alarm) -> Schedule:
     return schedule(alarm.cron_expr, alarm.timezone, anchor=alarm.policy.anchor or alarm.occurrence_at)
 
 
-def following(alarm: Alarm, moment: datetime) -> datetime | None:
-    """Return the first occurrence of the series strictly after a moment, within the bounds of its policy."""
+def following(alarm: Alarm, moment: datetime, *, fired: int = 0) -> datetime | None:
+    """Return the first occurrence of the series strictly after a moment, within the bounds of its policy.
+
+    `fired`: how many more fires than are recorded count against `max_fires`.
+    """
     if alarm.kind == "once":
         return None
     policy = alarm.policy
-    if policy.max_fires is not None and alarm.fire_count >= policy.max_fires:
+    if policy.max_fires is not None and alarm.fire_count + fired >= policy.max_fires:
         return None
     if policy.starts_at is not None:
         moment = max(moment, policy.starts_at - _TICK)
@@ -144,8 +147,7 @@ def _run(alarm: Alarm, first: datetime, last: datetime) -> tuple[datetime, int]:
 
 def undecided(alarm: Alarm) -> datetime | None:
     """Return the first occurrence after the current one that is not recorded yet, where the series continues."""
-    counted = replace(alarm, fire_count=alarm.fire_count + 1)  # the current one may be the last one allowed
-    return following(counted, alarm.next_fire_at)
+    return following(alarm, alarm.next_fire_at, fired=1)  # the current one may be the last one allowed
 
 
 def put_back(alarm: Alarm, at: datetime, *, now: datetime) -> tuple[datetime, tuple[Fire, ...]]:
@@ -153,8 +155,7 @@ def put_back(alarm: Alarm, at: datetime, *, now: datetime) -> tuple[datetime, tu
 
     It is due again before its series is: only occurrences that have passed by then are recorded as missed.
     """
-    counted = replace(alarm, fire_count=alarm.fire_count + 1)
-    upcoming = following(counted, max(alarm.next_fire_at, min(at, whole_ms(now + _AS_GOOD_AS_OVER))))
+    upcoming = following(alarm, max(alarm.next_fire_at, min(at, whole_ms(now + _AS_GOOD_AS_OVER))), fired=1)
     if upcoming is not None:
         at = min(at, upcoming - _MS)
     at = max(alarm.next_fire_at, at)

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
-from msgspec.structs import replace
 
 from wakeful.alarm.checks import CheckLook
 from wakeful.alarm.lineage import Author, author_of, is_ending
@@ -163,8 +162,7 @@ class Wake:
     @cached_property
     def next_fire_at(self) -> datetime | None:
         """When the alarm fires next, as of its schedule; None if this is the last time."""
-        counted = replace(self.alarm, fire_count=self.number)
-        return following(counted, max(self.alarm.next_fire_at, self.scheduled_for))
+        return following(self.alarm, max(self.alarm.next_fire_at, self.scheduled_for), fired=1)
 
     @property
     def failed_in_a_row(self) -> int:

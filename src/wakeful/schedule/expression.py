@@ -88,19 +88,30 @@ def schedule(cron_expr: str, timezone: str = "UTC", *, anchor: datetime | None =
     `@every` fires at anchor + k · period, k ≥ 1, and a rule without DTSTART from its anchor on; without an anchor they
     can be checked but not asked.
     """
-    expr, name = _split_prefix(cron_expr, timezone)
-    if _begins_rule(expr):
-        from wakeful.schedule.recurrence_schedule import recurrence_schedule
+    # What is kept is short; only a rule may be longer.
+    named = _named(cron_expr, timezone) if len(cron_expr) <= LONGEST else None
+    return named or _counting(cron_expr, timezone, anchor)
 
-        return recurrence_schedule(expr, name, anchor)
-    if len(cron_expr) > LONGEST:
-        raise InvalidSchedule(f"is longer than {LONGEST} characters.", field="cron_expr")
-    if expr.startswith(_EVERY):
-        zone(name)
-        return every(expr.removeprefix(_EVERY).strip(), anchor)
-    return _shared(expr, name)
+
+@by_zone_rules(maxsize=4096)
+def _named(cron_expr: str, timezone: str) -> Cron | None:
+    """What names its times; None if it counts from an anchor. Every fire of a series asks, a few times."""
+    expr, name = _split_prefix(cron_expr, timezone)
+    return None if expr.startswith(_EVERY) or _begins_rule(expr) else _shared(expr, name)
 
 
 @by_zone_rules(maxsize=4096)
 def _shared(expr: str, timezone: str) -> Cron:
     return Cron(expr, zone(timezone))
+
+
+def _counting(cron_expr: str, timezone: str, anchor: datetime | None) -> Schedule:
+    expr, name = _split_prefix(cron_expr, timezone)
+    if not _begins_rule(expr):
+        if len(cron_expr) > LONGEST:
+            raise InvalidSchedule(f"is longer than {LONGEST} characters.", field="cron_expr")
+        zone(name)
+        return every(expr.removeprefix(_EVERY).strip(), anchor)
+    from wakeful.schedule.recurrence_schedule import recurrence_schedule
+
+    return recurrence_schedule(expr, name, anchor)

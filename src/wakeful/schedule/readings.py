@@ -9,21 +9,22 @@ from zoneinfo import ZoneInfo
 from wakeful.schedule.zones import SECOND, aware, change_at, instant
 
 SEARCH_YEARS = 28
-_NEVER = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+Window = tuple[datetime, datetime]  # a moment, and the next fire after it
+_NEVER: Window = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 
 
 class WallSchedule(ABC):
-    """Readings of a zone's wall clock that fire. It never changes; it only remembers its last answer.
+    """Readings of a zone's wall clock that fire. It never changes; it only remembers its last two answers.
 
     *Fixed* ones name their hours and minutes; the others follow whatever the wall clock really shows.
     """
 
-    __slots__ = ("_window", "fixed", "zone")
+    __slots__ = ("_windows", "fixed", "zone")
 
     def __init__(self, tz: ZoneInfo, *, fixed: bool) -> None:
         self.zone = tz
         self.fixed = fixed
-        self._window: tuple[datetime, datetime] = _NEVER
+        self._windows: tuple[Window, Window] = (_NEVER, _NEVER)
 
     @abstractmethod
     def at_or_after(self, wall: datetime, limit: int) -> datetime | None:
@@ -32,13 +33,14 @@ class WallSchedule(ABC):
     def after(self, moment: datetime) -> datetime | None:
         asked = aware(moment)
         # Nothing fires between a moment and its next fire, so the whole stretch has one answer:
-        # thousands of alarms that share an expression cost one search. One tuple, swapped whole.
-        since, fire = self._window
-        if since <= asked < fire:
-            return fire
+        # thousands of alarms that share an expression cost one search. Two, since a fire asks on either side of its
+        # occurrence. One tuple, swapped whole.
+        for since, fire in self._windows:
+            if since <= asked < fire:
+                return fire
         found = self.search(asked)
         if found is not None:
-            self._window = asked, found
+            self._windows = (asked, found), self._windows[0]
         return found
 
     def search(self, asked: datetime) -> datetime | None:
