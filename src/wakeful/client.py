@@ -175,8 +175,8 @@ class Wakeful(Alarms):
                 raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Choose another name.")
             if name == self._implied:
                 self._implied = ""
-            room = self.settings.total_concurrency if concurrency is None else concurrency
             target = Handler(function, timeout=timeout, reports=reports)
+            room = target.room(self.settings.total_concurrency) if concurrency is None else concurrency
             self._served[name] = ServedTarget(
                 target, room, breaks=False, users=users_of(self.settings, name, "handler")
             )

@@ -6,14 +6,17 @@ import functools
 import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import wakeful
 from wakeful.alarm import Completed, Failed, Snoozed, Wake
 from wakeful.errors import InvalidConfig
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, Snooze
+from wakeful.testing import targets_of
 from wakeful.testing.targets import TargetConformance, a_wake
 
 Open = Callable[..., Handler]
@@ -302,6 +305,16 @@ async def test_plain_functions_run_beside_each_other_up_to_the_limit(handler: Op
     target = handler(lambda wake: together.wait(20) >= 0, threads=4)
     outcomes = await asyncio.gather(*(target.deliver(a_wake()) for _ in range(4)))
     assert outcomes == [Completed("true")] * 4
+
+
+async def test_a_plain_function_is_not_handed_what_would_wait_long_for_a_thread(tmp_path: Path) -> None:
+    async with wakeful.open(tmp_path / "w.db", total_concurrency=1000) as clock:
+        for name, function in (("plain", plain_echo), ("async", echo)):
+            clock.handler(name)(function)
+        clock.handler("few", concurrency=3)(echo)
+        room = {name: served.concurrency for name, served in targets_of(clock).items()}
+    assert (room["plain"], room["async"], room["few"]) == (64, 1000, 3)
+    assert Handler(plain_echo).room(10) == 10
 
 
 @pytest.mark.parametrize("settings", [{"timeout": 0}, {"threads": 0}])

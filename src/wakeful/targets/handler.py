@@ -57,10 +57,18 @@ class Handler:
         self._nothing_said: Outcome = _TAKEN if reports else _DONE
         self._deadlines = _Deadlines(timeout)
         self._late = f"no answer within {timeout:g} s"
+        self._most = None if _is_async(function) else 2 * threads
         self._threads = Threads(threads, f"wakeful-{getattr(function, '__name__', 'handler')}")
         self._lock = threading.Lock()
         self._in_threads: set[object] = set()
         self._abandoned: set[object] = set()
+
+    def room(self, total: int) -> int:
+        """How many wakes it is handed at once, where nobody says: of a plain function those that run, and the next.
+
+        What waits for a thread is this process's, and its time runs: another process may be idle meanwhile.
+        """
+        return total if self._most is None else min(total, self._most)
 
     @property
     def overdue(self) -> int:
