@@ -63,6 +63,8 @@ LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: 
 SHORTEST_PAUSE: Final = 0.001
 LEAD: Final = timedelta(milliseconds=20)  # before an alarm is due it is claimed, with what is due soon after it
 ROOM_WITHIN: Final = 0.02  # seconds that a claim waits for room for many: other targets wait no longer than that for it
+FEW: Final = 8  # flights
+HALF_A_MS: Final = 0.0005
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -312,7 +314,8 @@ class Dispatcher:
         """Deliver an alarm that was claimed a moment before it is due, then: never early."""
         try:
             while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:
-                await self._clock.sleep(rest)
+                # Timers go by whole milliseconds. The last part of one is awaited turn by turn where few wait for it.
+                await self._clock.sleep(rest if len(self._flights) <= FEW else rest + HALF_A_MS)
         except asyncio.CancelledError:
             self._hand_back(flight)  # the process is stopping
             return
