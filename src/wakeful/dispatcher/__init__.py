@@ -228,7 +228,7 @@ class Dispatcher:
             return 0.0
         await self._upkeep.catch_up()
         await self._after_a_stall()
-        if self._flights.making_room:
+        if self._lead and self._flights.making_room:
             self._room_by = self._room_by or self._clock.monotonic() + ROOM_WITHIN
             if (rest := self._room_by - self._clock.monotonic()) > 0:
                 return rest  # or until there is room for many
