@@ -62,7 +62,7 @@ log = logging.getLogger("wakeful.dispatcher")
 LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: it is back for longer than that
 SHORTEST_PAUSE: Final = 0.001
 LEAD: Final = timedelta(milliseconds=20)  # before an alarm is due it is claimed, with what is due soon after it
-ROOM_WITHIN: Final = 0.02  # seconds that a claim waits for room for many: other targets wait no longer than that for it
+ROOM_WITHIN: Final = 0.01  # seconds that a claim waits for room for many: other targets wait no longer than that for it
 FEW: Final = 8  # flights
 HALF_A_MS: Final = 0.0005
 _MS: Final = timedelta(milliseconds=1)
