@@ -136,7 +136,9 @@ class _Court:
     def _due_of(self, story: Story, wake: Seen) -> float:
         if story.period:
             return wake.scheduled
-        snoozed = [a for a in story.acks if a.verb == "snooze" and a.known == "ok" and a.answered < wake.at]
+        # One that answered `in_flight` puts off what comes after the attempt under way, which then has its new moment.
+        acks = [ack for ack in story.acks if ack.known == "ok" and not ack.in_flight]
+        snoozed = [ack for ack in acks if ack.verb == "snooze" and ack.answered < wake.at]
         put_off = [a.due for a in snoozed if not self._forgotten(a.answered)]
         return max([wake.scheduled, *(due for due in put_off if due is not None)])
 

@@ -194,6 +194,17 @@ def test_a_wake_may_be_faster_than_the_answer_to_the_resume_it_waited_for() -> N
     assert columns(evidence(acks=[ack(), paused, resumed], wakes=late)) == ["late"]
 
 
+def test_a_snooze_while_a_wake_is_under_way_puts_off_the_next_one() -> None:
+    snoozed = ack("snooze", sent=DUE - 1, answered=DUE + 0.03, due=DUE + 4, in_flight=True)
+    under_way = wake(at=DUE + 0.08, answered=DUE + 0.09)
+    again = wake(at=DUE + 4.01, answered=DUE + 4.02, scheduled=DUE + 4, fire="a1@2")
+    too_soon = wake(at=DUE + 3, answered=DUE + 3.1, scheduled=DUE + 4, fire="a1@2")
+    assert "early" not in columns(evidence(acks=[ack(), snoozed], wakes=[under_way, again]))
+    assert "early" in columns(evidence(acks=[ack(), snoozed], wakes=[under_way, too_soon]))
+    answered_before = replace(snoozed, in_flight=False)
+    assert "early" in columns(evidence(acks=[ack(), answered_before], wakes=[under_way, again]))
+
+
 def test_a_snooze_that_a_backup_forgot_does_not_make_a_wake_early() -> None:
     snoozed = ack("snooze", sent=DUE - 2, answered=DUE - 1.9, due=DUE + 2)
     back = Injection(
