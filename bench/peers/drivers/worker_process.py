@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import time
+from datetime import datetime
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
@@ -71,31 +72,35 @@ def _work(told: Connection, count: Any, place: dict[str, Any], handler: bool) ->
 
 async def _handle(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
     import wakeful
+    from wakeful.alarm.model import fire_id
     from wakeful.server import tune_interpreter
 
-    fires: list[str] = []
-    late_ms: list[float] = []
-    first: list[float] = []
+    alarms: list[str] = []
+    due: list[datetime] = []
+    begun: list[float] = []
     opening = time.perf_counter()
     async with wakeful.open(**place) as clock:
         tune_interpreter(clock)  # as `wakeful worker` does
 
         async def noop(wake: wakeful.Wake) -> None:
-            late_ms.append((time.time() - wake.scheduled_for.timestamp()) * 1000)
-            if not fires:
-                first.append(time.perf_counter())
-            fires.append(wake.fire_id)
-            count.value = len(fires)
+            """Only note what came and when, as the peers' handlers do."""
+            begun.append(time.time())
+            alarms.append(wake.alarm_id)
+            due.append(wake.scheduled_for)
+            count.value += 1
 
         if handler:
             clock.handler("noop")(noop)
         opened = time.perf_counter() - opening
         told.send("ready")
         assert told.recv() == "go"
-        started = time.perf_counter()
+        started = time.time()
         asyncio.get_running_loop().add_reader(told.fileno(), clock.dispatcher.stop)
         await clock.run()
         os.set_blocking(told.fileno(), True)  # the loop did not need it so: what is said now may be long
         told.recv()  # the word to stop
-    startup_s = opened + (first[0] - started if first else 0)
-    told.send(Handled(fires, late_ms, startup_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    startup_s = opened + (begun[0] - started if begun else 0)
+    fires = [fire_id(alarm, at) for alarm, at in zip(alarms, due, strict=True)]
+    late_ms = [1000 * (at - moment.timestamp()) for at, moment in zip(begun, due, strict=True)]
+    told.send(Handled(fires, late_ms, startup_s, peak_mb))

@@ -314,8 +314,10 @@ class Dispatcher:
         """Deliver an alarm that was claimed a moment before it is due, then: never early."""
         try:
             while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:
-                # Timers go by whole milliseconds. The last part of one is awaited turn by turn where few wait for it.
-                await self._clock.sleep(rest if len(self._flights) <= FEW else rest + HALF_A_MS)
+                # Timers go by the nearest millisecond. Where few wait, theirs ends before the moment, and the rest is
+                # awaited turn by turn; of many each sleeps once.
+                is_many = len(self._flights) > FEW
+                await self._clock.sleep(rest + HALF_A_MS if is_many else max(0.0, rest - HALF_A_MS))
         except asyncio.CancelledError:
             self._hand_back(flight)  # the process is stopping
             return

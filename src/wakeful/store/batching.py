@@ -17,6 +17,7 @@ from wakeful.errors import StoreBusy, StoreUnavailable
 BATCH: Final = 500
 _PART: Final = 32  # a troubled batch goes on in parts of this size, then row by row
 
+T = TypeVar("T")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -28,7 +29,7 @@ class StoreRefused(StoreUnavailable):
 
 
 class Write(Protocol[Item_contra, Answer_co]):
-    async def __call__(self, items: Sequence[Item_contra], *, alone: bool) -> Sequence[Answer_co]:
+    def __call__(self, items: Sequence[Item_contra], *, alone: bool) -> Coroutine[Any, Any, Sequence[Answer_co]]:
         """Write all or nothing. Refused or StoreBusy when one row is at fault; `alone`: now wait longer for locks."""
         ...
 
@@ -105,7 +106,7 @@ class GroupCommit(Generic[Item, Answer]):
         self._waiting: deque[_Unit[Item, Answer]] = deque()
         self._most_lanes = lanes
         self._lanes: list[asyncio.Task[None]] = []
-        self._aside: set[asyncio.Task[None]] = set()
+        self._aside: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def put(self, items: Sequence[Item]) -> list[Answer]:
@@ -116,6 +117,22 @@ class GroupCommit(Generic[Item, Answer]):
             answers += await self._turn(items[start : start + self._limit])
         return answers
 
+    async def put_together(self, items: Sequence[Item]) -> list[Answer]:
+        """The same for a batch that its caller has collected: nothing is done for each item, unless one is in trouble.
+
+        Whoever calls this sees to how many are written at a time, and that no two have the same key.
+        """
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        try:
+            # As in a lane: a caller that is cancelled does not take the batch with it.
+            return list(await asyncio.shield(self._go(self._write(items, alone=False))))
+        except (StoreRefused, StoreBusy):
+            call, units = self._parted(items)
+            self._isolate(units)
+            await call.done
+            return [answer for unit in units for answer in unit.answers]
+
     async def close(self) -> None:
         """Finish what was accepted."""
         self._closed = True
@@ -125,15 +142,18 @@ class GroupCommit(Generic[Item, Answer]):
     async def _turn(self, items: Sequence[Item]) -> list[Answer]:
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        parts = [items] if self._apart is None else [items[at : at + 1] for at in range(len(items))]
-        call: _Call[Answer] = _Call(len(parts))
-        units = [_Unit(part, call) for part in parts]
+        call, units = self._parted(items)
         self._waiting.extend(units)
         self._lanes = [lane for lane in self._lanes if not lane.done()]
         if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._limit // 2):
             self._lanes.append(asyncio.create_task(self._run()))
         await call.done
         return [answer for unit in units for answer in unit.answers]
+
+    def _parted(self, items: Sequence[Item]) -> tuple[_Call[Answer], list[_Unit[Item, Answer]]]:
+        parts = [items] if self._apart is None else [items[at : at + 1] for at in range(len(items))]
+        call: _Call[Answer] = _Call(len(parts))
+        return call, [_Unit(part, call) for part in parts]
 
     async def _run(self) -> None:
         # The lane is a task of its own: a caller that is cancelled takes nobody's batch with it.
@@ -183,11 +203,11 @@ class GroupCommit(Generic[Item, Answer]):
     def _isolate(self, batch: list[_Unit[Item, Answer]]) -> None:
         """Go on in smaller parts, beside the lane: the next batch does not wait for what is wrong with this one."""
         if len(batch) == 1:
-            return self._go(self._patiently(batch))
+            self._go(self._patiently(batch))
+            return
         size = _PART if len(batch) > _PART else 1
         for start in range(0, len(batch), size):
             self._go(self._quickly(batch[start : start + size]))
-        return None
 
     async def _quickly(self, batch: list[_Unit[Item, Answer]]) -> None:
         async with self._room.quick:
@@ -197,7 +217,8 @@ class GroupCommit(Generic[Item, Answer]):
         async with self._room.patient:
             await self._commit(batch, alone=True)
 
-    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+    def _go(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
+        return task

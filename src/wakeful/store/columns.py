@@ -24,7 +24,7 @@ from msgspec import Struct, inspect
 
 from wakeful.alarm import Alarm, Event, Fire
 from wakeful.alarm.budget import BudgetCount
-from wakeful.store.records import TargetState, Token, Worker
+from wakeful.store.records import FirstTry, TargetState, Token, Worker
 
 # What a settlement writes. An owner's words are not among them: an edit is never overwritten by a delivery.
 DISPATCH: Final = (
@@ -54,6 +54,8 @@ _OTHER_TYPES: Final = {
     (Fire, "duration_ms"): "bigint",
     (Token, "scopes"): "text",
     (BudgetCount, "cost"): "bigint",
+    (FirstTry, "id"): "uuid",
+    (FirstTry, "ms"): "bigint",
 }
 
 
@@ -111,6 +113,7 @@ _GROUPS: Final[Mapping[str, Sequence[Column]]] = {
     "state": columns(TargetState),
     "token": columns(Token),
     "count": columns(BudgetCount),
+    "first_try": columns(FirstTry),
 }
 
 _ASKED: Final = re.compile(
@@ -159,7 +162,7 @@ def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[Seque
     """The columns of a batch, nothing sent twice, as `unfolded` reads them: one value where all rows have the same."""
     found = [column[:1] if column.count(column[0]) == len(column) else column for column in columns]
     occurrence = found[names.index("occurrence_at")]
-    for at in map(names.index, AS_OCCURRENCE):
+    for at in [names.index(name) for name in AS_OCCURRENCE if name in names]:
         if len(found[at]) > 1 and found[at] == occurrence:
             found[at] = ()
     return found

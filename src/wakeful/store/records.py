@@ -48,3 +48,24 @@ class Token(Struct, frozen=True, kw_only=True):
 
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+class FirstTry(Struct, frozen=True):
+    """What is written of a first attempt that arrived (alarm/first_try.py): all that does not follow from its alarm.
+
+    The moments after `status` are of a series: a one-shot stays at its own. `ms`: from the start to the end, which is
+    before it where a clock was set back.
+    """
+
+    id: str
+    held_claim: int
+    held_version: int
+    status: str
+    next_fire_at: datetime | None
+    occurrence_at: datetime | None
+    scheduled_for: datetime | None
+    started_at: datetime
+    ms: int
+    completed: bool
+    result: str
+    log: tuple[object, ...]

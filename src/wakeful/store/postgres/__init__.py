@@ -236,15 +236,21 @@ class PostgresStore:
         lanes = [self._lane(change) for change in changes]
         groups = {id(lane): lane for lane in lanes}
         if len(groups) == 1:
-            return await lanes[0].put(changes)
+            return await self._put(lanes[0], changes)
         answered = await asyncio.gather(
             *(
-                lane.put([change for change, its in zip(changes, lanes, strict=True) if its is lane])
+                self._put(lane, [change for change, its in zip(changes, lanes, strict=True) if its is lane])
                 for lane in groups.values()
             )
         )
         answers = {key: iter(some) for key, some in zip(groups, answered, strict=True)}
         return [next(answers[id(lane)]) for lane in lanes]
+
+    async def _put(self, lane: GroupCommit[Change, Settled], changes: Sequence[Change]) -> list[Settled]:
+        # First tries come from the dispatcher, in batches: nobody else's would join them.
+        if lane is self._settling_at_once and len({change.after.id for change in changes}) == len(changes) <= BATCH:
+            return await lane.put_together(changes)
+        return await lane.put(changes)
 
     def _lane(self, change: Change) -> GroupCommit[Change, Settled]:
         """What brings more than its own rows takes a transaction; what is quickly said is written quickly."""

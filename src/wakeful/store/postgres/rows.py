@@ -16,9 +16,10 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
-from wakeful.moments import unix_ms
+from wakeful.moments import MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, INTENT, folded, places
+from wakeful.store.records import FirstTry
 from wakeful.store.rows import policy_of, policy_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _EVENT: Final = Event.__struct_fields__
 _TARGET: Final = TargetState.__struct_fields__
 _WORKER: Final = Worker.__struct_fields__
 _TOKEN: Final = Token.__struct_fields__
+_FIRST_TRY: Final = FirstTry.__struct_fields__
 _POLICY: Final = _ALARM.index("policy")
 _LOG: Final = _FIRE.index("log")
 _LISTS: Final = places(Worker, "json")
@@ -141,18 +143,22 @@ def dispatch_columns(changes: Iterable[Change]) -> Columns:
     return _columns([_dispatched(change.after) for change in changes], len(DISPATCH))
 
 
-def at_once_columns(changes: Iterable[Change]) -> Columns:
-    """Of first attempts that arrived: see `settle_at_once`."""
-    return _columns([_at_once_values(change, change.after, change.fires[0]) for change in changes], 13)
+def first_try_columns(changes: Iterable[Change]) -> Columns:
+    """Of first attempts that arrived, folded: see `settle_at_once`."""
+    values = [_first_try_values(change, change.after, change.fires[0]) for change in changes]
+    return folded(list(zip(*values, strict=True)), _FIRST_TRY)
 
 
-def _at_once_values(change: Change, after: Alarm, fire: Fire) -> tuple[Any, ...]:
-    held = (after.id, change.claim, change.version, after.status)
+def _first_try_values(change: Change, after: Alarm, fire: Fire) -> tuple[Any, ...]:
+    started = fire.started_at
+    assert started is not None
     moments: tuple[datetime | None, ...] = (None, None, None)
     if after.kind == "cron":
         moments = (after.next_fire_at, after.occurrence_at, fire.scheduled_for)
+    ms = (fire.updated_at - started) // MS
     log = _json.encode(fire.log).decode()
-    return (*held, *moments, fire.started_at, fire.updated_at, fire.completed_at, fire.duration_ms, fire.result, log)
+    held = (after.id, change.claim, change.version, after.status)
+    return (*held, *moments, started, ms, fire.completed_at is not None, fire.result, log)
 
 
 def intent_columns(changes: Iterable[Change]) -> Columns:

@@ -17,10 +17,10 @@ from wakeful.store.postgres.database import DRIVER_ERRORS, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.rows import (
     alarm_of,
-    at_once_columns,
     dispatch_columns,
     event_columns,
     fire_columns,
+    first_try_columns,
     guard_columns,
     intent_columns,
     new_alarm_columns,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
 LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
 _TRIES: Final = 3
+_APPLIED: Final = Settled("applied")
 _COLUMNS: Final = """
 select attname, format_type(atttypid, atttypmod)
   from pg_attribute
@@ -123,10 +124,11 @@ class Writes:
         if alone:
             return await self.settle(connection, changes, now=now, alone=alone, again=again)
         ordered = sorted(changes, key=lambda change: change.after.id)
-        columns = at_once_columns(ordered)
-        rows = await connection.fetch(self._sql["settle_at_once"], now, lock_wait(alone), self._tick, *columns)
-        settled, soon, _ = await self._answered(connection, changes, rows, again=again)
-        return settled, soon
+        columns = first_try_columns(ordered)
+        [(soon, ids)] = await connection.fetch(self._sql["settle_at_once"], now, lock_wait(alone), self._tick, *columns)
+        if ids is None:  # nearly always
+            return [_APPLIED] * len(changes), soon
+        return await self._verdicts(connection, changes, {str(id) for id in ids}, again=again), soon
 
     async def _settled(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
@@ -152,12 +154,18 @@ class Writes:
         self, connection: Connection, changes: Sequence[Change], rows: Sequence[Record], *, again: bool
     ) -> tuple[list[Settled], bool, Set[str]]:
         soon = any(row["soon"] for row in rows)
-        done = Settled("applied")
         applied = {str(row["id"]) for row in rows}
-        if len(rows) == len(changes):
-            return [done] * len(changes), soon, applied
-        verdicts = await self._why_not(connection, [c for c in changes if c.after.id not in applied], again=again)
-        return [verdicts.get(change.after.id, done) for change in changes], soon, applied
+        return await self._verdicts(connection, changes, applied, again=again), soon, applied
+
+    async def _verdicts(
+        self, connection: Connection, changes: Sequence[Change], applied: Set[str], *, again: bool
+    ) -> list[Settled]:
+        """Of each change: it is written, or why it is not."""
+        left = [change for change in changes if change.after.id not in applied]
+        if not left:
+            return [_APPLIED] * len(changes)
+        verdicts = await self._why_not(connection, left, again=again)
+        return [verdicts.get(change.after.id, _APPLIED) for change in changes]
 
     async def settle_slowly(
         self, connection: Connection, changes: Sequence[Change], *, now: datetime | None, alone: bool, again: bool
@@ -242,5 +250,5 @@ def _verdict(change: Change, row: Record | None, *, again: bool) -> Settled:
     if row is None:
         return Settled("lost")
     if again and (row["claim"], row["version"], row["updated_at"]) == (after.claim, after.version, after.updated_at):
-        return Settled("applied")  # by the try whose answer was lost with its connection
+        return _APPLIED  # by the try whose answer was lost with its connection
     return Settled("edited" if row["claim"] == change.claim else "lost")

@@ -333,12 +333,16 @@ select id,
   from applied;
 
 -- name: settle_at_once
--- First attempts that arrived (alarm/first_try.py): what `settle` would write of them, from a few columns. A one-shot
--- stays at its moment, so it names none. Nothing is on record of such a fire unless a clock was set back.
+-- First attempts that arrived (alarm/first_try.py): what `settle` would write of them, from a few columns, of which those
+-- that are alike in a batch come once. A one-shot stays at its moment, so it names none. Nothing is on record of such a
+-- fire unless a clock was set back. The answer is one row; it names alarms only where some were not ours any more.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('lock_timeout', $2, true),
            set_config('synchronous_commit', 'on', true)),
+change ({first_try columns}) as (
+    select {first_try unfolded of sent from $4}
+      from unnest({first_try arrays from $4}) as sent ({first_try columns})),
 applied as (
     update {t}alarms as alarm
        set next_fire_at = coalesce(change.next_fire_at, alarm.next_fire_at),
@@ -346,8 +350,8 @@ applied as (
            failure_count = 0,
            last_error = '',
            claimed_at = null,
-           updated_at = change.ended,
-           last_fired_at = change.ended,
+           updated_at = change.started_at + change.ms * interval '1 ms',
+           last_fired_at = change.started_at + change.ms * interval '1 ms',
            occurrence_at = coalesce(change.occurrence_at, alarm.occurrence_at),
            claim = alarm.claim + 1,
            unsettled = 0,
@@ -355,11 +359,7 @@ applied as (
            fire_count = alarm.fire_count + 1,
            failed_in_a_row = 0
       from moment
-     cross join unnest(
-        $4::uuid[], $5::integer[], $6::integer[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
-        $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::bigint[], $15::text[], $16::json[])
-        as change (id, held_claim, held_version, status, next_fire_at, occurrence_at, scheduled_for,
-                   started, ended, completed, ms, result, log)
+     cross join change
      where alarm.id = change.id
        and alarm.claim = change.held_claim
        and alarm.version = change.held_version
@@ -367,8 +367,8 @@ applied as (
               alarm.owner_did,
               alarm.target,
               coalesce(change.scheduled_for, alarm.occurrence_at) as scheduled_for,
-              change.started,
-              change.ended,
+              change.started_at,
+              alarm.updated_at as ended,
               change.completed,
               change.ms,
               change.result,
@@ -376,13 +376,14 @@ applied as (
               alarm.status = 'active' and alarm.next_fire_at <= moment.now + $3::interval as soon),
 put_fires as (
     insert into {t}fires ({fire columns})
-    select id, scheduled_for, owner_did, target, case when completed is null then 'delivered' else 'completed' end,
-           '', 1, 0, started, ended, null, completed, ms, result, '', log, null, 1, ended
+    select id, scheduled_for, owner_did, target, case when completed then 'completed' else 'delivered' end,
+           '', 1, 0, started_at, ended, null, case when completed then ended end,
+           case when completed then greatest(ms, 0) end, result, '', log, null, 1, ended
       from applied
         on conflict (alarm_id, scheduled_for) do update
        set {fire columns but alarm_id, scheduled_for from excluded})
-select id,
-       soon
+select coalesce(bool_or(soon), false) as soon,
+       case when count(*) < cardinality($4::uuid[]) then coalesce(array_agg(id), '{}') end as ids
   from applied;
 
 -- name: settle_edited
