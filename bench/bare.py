@@ -58,8 +58,12 @@ select i::uuid, 'local', 'local', 'once', f, f, 'wake up', '{{{{"n": 1}}}}', now
 """
 PG_FILL = f"""
 insert into {{s}}.alarms ({COLUMNS})
-select gen_random_uuid(), 'local', 'local', 'once', f, f, 'wake up', '{{{{"n": 1}}}}', now(), now(), 'noop', f
-  from (select {{start}} + g * interval '1 ms' as f from generate_series(1, {{n}}) g) r
+select i, 'local', 'local', 'once', f, f, 'wake up', '{{{{"n": 1}}}}', now(), now(), 'noop', f
+  from (select {{start}} + g * interval '1 ms' as f,
+               -- In the order they are made in, as wakeful's own ids are (UUIDv7): millisecond, count, chance.
+               (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
+                || lpad(to_hex(g % 4096), 3, '0') || '8' || substr(md5(random()::text), 1, 15))::uuid as i
+          from generate_series(1, {{n}}) g) r
 """
 PG_CLAIM = """
 with due as (

@@ -80,6 +80,11 @@ def nap(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def unix_us() -> int:
+    """Return the machine's time in whole microseconds: for where a moment would be made thousands of times a second."""
+    return time.time_ns() // 1000
+
+
 def stopwatch() -> float:
     """Return seconds on a clock that never goes back; only differences have a meaning."""
     return time.monotonic()

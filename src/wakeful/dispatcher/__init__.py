@@ -52,7 +52,7 @@ from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.dispatcher.zone_planning import ZonePlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
-from wakeful.moments import unix_ms
+from wakeful.moments import MS
 from wakeful.store import NOT_EARLY, Claimed, Store, Worker
 
 __all__ = ["Dispatcher", "DispatcherHealth", "ServedTarget"]
@@ -65,7 +65,6 @@ LEAD: Final = timedelta(milliseconds=20)  # before an alarm is due it is claimed
 ROOM_WITHIN: Final = 0.01  # seconds that a claim waits for room for many: other targets wait no longer than that for it
 FEW: Final = 8  # flights
 HALF_A_MS: Final = 0.0005
-_MS: Final = timedelta(milliseconds=1)
 
 
 class Dispatcher:
@@ -468,7 +467,7 @@ class Dispatcher:
         return Wake(
             alarm,
             attempt=attempt_number(alarm, fire),
-            late_ms=max(0, unix_ms(started) - unix_ms(alarm.occurrence_at)),
+            late_ms=max(0, (started - alarm.occurrence_at) // MS),
             missed=missed_before(alarm, started) if alarm.kind == "cron" else 0,
             report_url=self._report_url,
             secret=self._report_key.key,

@@ -98,8 +98,9 @@ class Flights:
     def land(self, flight: Flight) -> None:
         """It is settled, and no longer ours."""
         self.come_back(flight)
-        if self._flying.get(flight.key) is flight:
-            del self._flying[flight.key]
+        key = flight.key
+        if self._flying.get(key) is flight:
+            del self._flying[key]
             self._unsettled[flight.alarm.target] -= 1
 
     def slots(self, now: datetime) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import Final
 from wakeful.alarm import Alarm
 from wakeful.alarm.pace import too_soon
 
+_NO_TIME: Final = timedelta(0)
 ALARMS: Final = 20_000  # remembered at once; beyond that those forgotten are the ones delivered longest ago
 
 
@@ -20,7 +21,7 @@ class Pace:
     def wait(self, alarm: Alarm, now: datetime) -> timedelta:
         """How long this alarm is to wait before it is delivered once more; nothing: it may go."""
         times = self._delivered.get(alarm.id)
-        return timedelta(0) if times is None else too_soon(times, self.most, now=now)
+        return _NO_TIME if times is None else too_soon(times, self.most, now=now)
 
     def begun(self, alarm: Alarm, now: datetime) -> None:
         """It is being delivered. An alarm in its first claim is in no loop: a drain of many costs nothing here."""

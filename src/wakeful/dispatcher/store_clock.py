@@ -6,15 +6,16 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.clock import Clock, stopwatch
+from wakeful.clock import Clock, SystemClock, stopwatch, unix_us
 from wakeful.metrics import Metrics
-from wakeful.moments import whole_ms
+from wakeful.moments import EPOCH, from_unix_ms
 
 log = logging.getLogger("wakeful.dispatcher")
 
 JUMP: Final = 1.0
 SLOW: Final = 0.5
 _MS: Final = timedelta(milliseconds=1)
+_US: Final = timedelta(microseconds=1)
 
 
 class ClockJumpDetector:
@@ -38,13 +39,19 @@ class ClockJumpDetector:
 class StoreClock:
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
+        self._unix_us = unix_us if type(clock) is SystemClock else lambda: (clock.now() - EPOCH) // _US
         self._offset = timedelta(0)  # the store's clock less ours
+        self._offset_us = 0
+        self._last = -1, EPOCH  # a millisecond, and as a moment: most are asked for many times
         self._jumps = ClockJumpDetector(metrics)
         self._asked = (stopwatch(), clock.now())
 
     def now(self) -> datetime:
         """This moment by the store's clock, in whole milliseconds."""
-        return whole_ms(self._clock.now() + self._offset)
+        ms = (self._unix_us() + self._offset_us) // 1000
+        if ms != self._last[0]:
+            self._last = ms, from_unix_ms(ms)
+        return self._last[1]
 
     def until(self, moment: datetime) -> float:
         """Seconds from now, to the microsecond: what a nap goes by."""
@@ -57,6 +64,7 @@ class StoreClock:
     def heard(self, theirs: datetime) -> None:
         asked, asked_at = self._asked
         self._offset = believable(self._offset, theirs, asked_at, self._clock.now())
+        self._offset_us = self._offset // _US
         self._jumps.look(theirs, asked=asked, answered=stopwatch())
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from wakeful.errors import StoreBusy, StoreUnavailable
 
 BATCH: Final = 500
+WHOLE: Final = 32  # items that one caller has collected, and that go as they are: not many would join them
 _PART: Final = 32  # a troubled batch goes on in parts of this size, then row by row
 
 T = TypeVar("T")
@@ -120,7 +121,7 @@ class GroupCommit(Generic[Item, Answer]):
     async def put_together(self, items: Sequence[Item]) -> list[Answer]:
         """The same for a batch that its caller has collected: nothing is done for each item, unless one is in trouble.
 
-        Whoever calls this sees to how many are written at a time, and that no two have the same key.
+        The caller sees to it that no two have the same key.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")

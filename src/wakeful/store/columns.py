@@ -160,12 +160,17 @@ def _unfolded(wanted: Sequence[Column], alias: str, first: int) -> str:
 
 def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[Sequence[Any]]:
     """The columns of a batch, nothing sent twice, as `unfolded` reads them: one value where all rows have the same."""
-    found = [column[:1] if column.count(column[0]) == len(column) else column for column in columns]
+    found = [column[:1] if _is_alike(column) else column for column in columns]
     occurrence = found[names.index("occurrence_at")]
     for at in [names.index(name) for name in AS_OCCURRENCE if name in names]:
         if len(found[at]) > 1 and found[at] == occurrence:
             found[at] = ()
     return found
+
+
+def _is_alike(column: Sequence[Any]) -> bool:
+    # Those that are not mostly differ at their ends, too: comparing many long texts takes a while.
+    return bool(column[0] == column[-1]) and column.count(column[0]) == len(column)
 
 
 def _listed(wanted: Sequence[Column], asked: re.Match[str]) -> str:

@@ -43,7 +43,7 @@ from wakeful.store import (
     Worker,
     door_of,
 )
-from wakeful.store.batching import BATCH, Elbowroom, GroupCommit, StoreRefused
+from wakeful.store.batching import BATCH, WHOLE, Elbowroom, GroupCommit, StoreRefused
 from wakeful.store.counts import COUNTED, stats_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.looking import bounds, counted, indexed_statuses, is_bounded
@@ -247,8 +247,8 @@ class PostgresStore:
         return [next(answers[id(lane)]) for lane in lanes]
 
     async def _put(self, lane: GroupCommit[Change, Settled], changes: Sequence[Change]) -> list[Settled]:
-        # First tries come from the dispatcher, in batches: nobody else's would join them.
-        if lane is self._settling_at_once and len({change.after.id for change in changes}) == len(changes) <= BATCH:
+        is_batch = WHOLE <= len(changes) <= BATCH and lane is self._settling_at_once
+        if is_batch and len({change.after.id for change in changes}) == len(changes):
             return await lane.put_together(changes)
         return await lane.put(changes)
 

@@ -189,6 +189,18 @@ values {rows}
     on conflict (alarm_id, scheduled_for) do update
    set {fire columns but alarm_id, scheduled_for from excluded};
 
+-- name: put_first_fires
+-- The fires of first attempts that arrived: what `put_fires` would write of them, from a few columns.
+with first (alarm_id, scheduled_for, owner_did, target, status, started_at, ended, completed_at, ms, result, log)
+  as (values {rows})
+insert into {t}fires ({fire columns})
+select alarm_id, scheduled_for, owner_did, target, status, '', 1, 0, started_at, ended, null, completed_at, ms, result, '',
+       log, null, 1, ended
+  from first
+ where true -- else `on` would be read as a join's
+    on conflict (alarm_id, scheduled_for) do update
+   set {fire columns but alarm_id, scheduled_for from excluded};
+
 -- name: add_events
 insert into {t}events ({event columns})
 values {rows};

@@ -16,7 +16,7 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Change
 from wakeful.alarm import Row as TableRow
 from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
-from wakeful.store.rows import Row, from_at_once, from_change, from_event, from_fire
+from wakeful.store.rows import Row, from_change, from_event, from_fire, from_first_try
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
 _PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
@@ -152,13 +152,14 @@ class Written(Struct, frozen=True):
 
 
 def written(change: Change) -> Written:
-    statement: Statement = "settle_edited" if change.edited else "settle"
-    is_short = change.at_once and not change.edited
+    if change.at_once and not change.edited and len(change.fires) == 1 and not change.events:
+        alarm, fire = from_first_try(change)
+        return Written(change.after.id, change.claim, "settle_at_once", alarm, [fire], [], change.row)
     return Written(
         change.after.id,
         change.claim,
-        "settle_at_once" if is_short else statement,
-        from_at_once(change) if is_short else from_change(change),
+        "settle_edited" if change.edited else "settle",
+        from_change(change),
         [from_fire(fire) for fire in change.fires],
         [from_event(event) for event in change.events],
         change.row,
@@ -188,15 +189,17 @@ def _settle_alone(db: apsw.Connection, sql: Sql, change: Written, stamp: str) ->
 
 
 def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written], stamp: str) -> list[Settled]:
-    statements: dict[Statement, list[list[Any]]] = {}
+    statements: dict[Statement, list[Written]] = {}
     for change in changes:
-        statements.setdefault(change.statement, []).append(change.alarm)
-    held = sum(write_rows(db, sql[statement], rows) for statement, rows in statements.items())
+        statements.setdefault(change.statement, []).append(change)
+    held = sum(write_rows(db, sql[name], [change.alarm for change in some]) for name, some in statements.items())
     if held < len(changes):
         if len(changes) > 1:
             raise NotAllOurs
         return [_not_ours(db, sql, changes[0])]
-    write_rows(db, sql["put_fires"], [fire for change in changes for fire in change.fires])
+    for name, some in statements.items():
+        put = "put_first_fires" if name == "settle_at_once" else "put_fires"
+        write_rows(db, sql[put], [fire for change in some for fire in change.fires])
     write_rows(db, sql["add_events"], [event for change in changes for event in change.events])
     for change in changes:
         if change.row is not None:
