@@ -10,6 +10,7 @@ ONLY_SQLITE = {
     "claimed": "see due",
     "renewed": "see due",
     "put_fires": "one statement cannot write two tables, as PostgreSQL's can",
+    "put_first_fires": "see put_fires",
     "add_events": "see put_fires",
     "suspect": "see due",
     "in_turn": "see due",

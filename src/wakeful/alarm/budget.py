@@ -121,11 +121,10 @@ class Budget:
         """The limits a wake meets. `fire`: what is on record of it, where it was tried or reported on before."""
         limits = self._owners.get(alarm.owner_did)
         if limits is None:
-            is_plain = fire is None and alarm.generation == 0 and alarm.occurrence_at == alarm.fire_at
-            is_plain = is_plain and alarm.created_via != _BY_AGENTS
-            if is_plain and not self._spares_nobody and not _has_own(alarm.policy):
-                return ()  # nearly always, and found without a further look
             limits = self._everyone
+            if not self._spares_nobody and _is_plain(alarm, fire):  # nearly always, and found at one look
+                is_on_time = alarm.kind == "once" and alarm.occurrence_at == alarm.fire_at
+                return () if is_on_time else _of_rewake(alarm, fire, limits)
         if is_paid_for(alarm, fire):
             return ()
         met = [*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits)]
@@ -147,6 +146,13 @@ class Budget:
     def limits_on_agents(self, owner: str) -> tuple[Allowance, ...]:
         limits = self.limits_of(owner)
         return _allowed("agent", owner, limits.agent_wakes_per_hour, limits.agent_wakes_per_day)
+
+
+def _is_plain(alarm: Alarm, fire: Fire | None) -> bool:
+    """Return whether no limit is met but those of everybody, of every alarm, and of wakes that come again."""
+    if fire is not None or alarm.generation or alarm.failure_count or _has_own(alarm.policy):
+        return False
+    return alarm.kind != "once" or alarm.created_via != _BY_AGENTS
 
 
 def _has_own(policy: Policy) -> bool:

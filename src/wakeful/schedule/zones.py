@@ -163,6 +163,8 @@ def _unknown(name: str, why: str = "is not a known time zone") -> InvalidSchedul
 
 def aware(moment: datetime, what: str = "moment") -> datetime:
     """The moment in UTC; a naive one is refused, since nobody knows where it was read."""
+    if moment.tzinfo is UTC:
+        return moment
     if moment.utcoffset() is None:
         raise InvalidSchedule("has no time zone.", field=what, fix="Hand in an aware datetime.")
     return moment.astimezone(UTC)
