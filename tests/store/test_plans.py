@@ -49,6 +49,7 @@ WRITES = {
         "settle_at_once",
         "settle_edited",
         "put_fires",
+        "put_first_fires",
         "add_events",
         "renew",
         "renewed",

@@ -30,7 +30,7 @@ class StoreRefused(StoreUnavailable):
 
 
 class Write(Protocol[Item_contra, Answer_co]):
-    def __call__(self, items: Sequence[Item_contra], *, alone: bool) -> Coroutine[Any, Any, Sequence[Answer_co]]:
+    async def __call__(self, items: Sequence[Item_contra], *, alone: bool) -> Sequence[Answer_co]:
         """Write all or nothing. Refused or StoreBusy when one row is at fault; `alone`: now wait longer for locks."""
         ...
 
@@ -125,14 +125,16 @@ class GroupCommit(Generic[Item, Answer]):
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")
+        # As in a lane: a caller that is cancelled does not take the batch with it.
+        return await asyncio.shield(self._go(self._together(items)))
+
+    async def _together(self, items: Sequence[Item]) -> list[Answer]:
         try:
-            # As in a lane: a caller that is cancelled does not take the batch with it.
-            return list(await asyncio.shield(self._go(self._write(items, alone=False))))
+            return list(await self._write(items, alone=False))
         except (StoreRefused, StoreBusy):
             call, units = self._parted(items)
             self._isolate(units)
-            await call.done
-            return [answer for unit in units for answer in unit.answers]
+            return await _answers(call, units)
 
     async def close(self) -> None:
         """Finish what was accepted."""
@@ -148,8 +150,7 @@ class GroupCommit(Generic[Item, Answer]):
         self._lanes = [lane for lane in self._lanes if not lane.done()]
         if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._limit // 2):
             self._lanes.append(asyncio.create_task(self._run()))
-        await call.done
-        return [answer for unit in units for answer in unit.answers]
+        return await _answers(call, units)
 
     def _parted(self, items: Sequence[Item]) -> tuple[_Call[Answer], list[_Unit[Item, Answer]]]:
         parts = [items] if self._apart is None else [items[at : at + 1] for at in range(len(items))]
@@ -223,3 +224,8 @@ class GroupCommit(Generic[Item, Answer]):
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
         return task
+
+
+async def _answers(call: _Call[Answer], units: Sequence[_Unit[Any, Answer]]) -> list[Answer]:
+    await call.done
+    return [answer for unit in units for answer in unit.answers]
