@@ -15,6 +15,8 @@ from wakeful.store.postgres import PostgresStore
 
 from .postgres_world import LEASE, World, completed, new_alarm
 
+FIRES = "select count(*) from {}.fires"
+
 
 @pytest.fixture
 async def world(pg_dsn: str, pg_migrated: str) -> AsyncIterator[World]:
@@ -40,7 +42,7 @@ async def test_of_a_batch_of_first_attempts_each_has_its_own_answer(world: World
         await holder.fetch(f"select from {world.alarms} where id = $1 for update", alarms[7].id)
         settling = asyncio.create_task(store.settle(changes))
         async with asyncio.timeout(3):
-            while await world.value(f"select count(*) from {world.schema}.fires") < len(alarms) - 2:  # noqa: ASYNC110 - the server knows
+            while await world.value(FIRES.format(world.schema)) < len(alarms) - 2:  # noqa: ASYNC110 - the server knows
                 await asyncio.sleep(0.01)
         assert not settling.done()
     answers = await settling
@@ -59,7 +61,9 @@ async def test_a_batch_is_written_though_its_caller_is_cancelled(world: World) -
                 await asyncio.sleep(0.01)
         settling.cancel()
         closing = asyncio.create_task(store.close())
-        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while await world.value(FIRES.format(world.schema)) < WHOLE - 1:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
         assert not closing.done()
     await closing
-    assert await world.value(f"select count(*) from {world.schema}.fires where status = 'completed'") == WHOLE
+    assert await world.value(FIRES.format(world.schema)) == WHOLE
