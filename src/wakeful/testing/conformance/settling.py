@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -88,6 +89,26 @@ class TestSettling:
         assert await settled(store, *mixed) == ["applied", "applied", "edited", "applied", "applied", "applied"]
         assert await stored(store, held[1]) == held[1]
         for one in (*plain[::2], *failed):
+            assert await store.get(one.after.id) == one.after
+            assert await store.fires(FireQuery(alarm_id=one.after.id)) == list(one.fires)
+
+    async def test_first_attempts_of_all_kinds_in_one_call_are_each_written_as_decided(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        kinds: list[dict[str, Any]] = [
+            {},
+            {"kind": "cron", "cron_expr": "@hourly"},
+            {"kind": "cron", "cron_expr": "@daily"},
+        ]
+        await added(store, *(an_alarm(clock, **kinds[number % 3]) for number in range(40)))
+        outcomes: list[Outcome] = [Completed(), Completed('said "so" \\ {1,2} NULL'), Delivered("HTTP 200")]
+        changes = []
+        for number, alarm in enumerate(await claimed(store)):
+            # The third in four ends before it began: a clock was set back meanwhile.
+            ended = clock.now() + timedelta(milliseconds=(0, 7, -5, 1500)[number % 4])
+            changes.append(settle(alarm, None, outcomes[number // 3 % 3], Try(clock.now(), ended)))
+        assert await settled(store, *changes) == ["applied"] * 40
+        for one in changes:
             assert await store.get(one.after.id) == one.after
             assert await store.fires(FireQuery(alarm_id=one.after.id)) == list(one.fires)
 
