@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm.model import RESULT_LIMIT, Alarm, Attempt, Change, Fire
 from wakeful.alarm.outcome import Completed, Delivered, Outcome, Try
-from wakeful.alarm.plan import advance, passed_over
+from wakeful.alarm.plan import at_upcoming, undecided
 from wakeful.moments import MS, whole_ms
 
 
@@ -34,10 +34,10 @@ def settled_at_once(alarm: Alarm, outcome: Outcome, attempt: Try) -> Change | No
         updated_at=ended,
     )
     if alarm.kind == "cron":
-        policy = alarm.policy
-        if policy.renew_for is not None or policy.calendar or passed_over(alarm, started=attempt.started, now=ended):
+        policy, upcoming = alarm.policy, undecided(alarm)
+        if policy.renew_for is not None or policy.calendar or (upcoming is not None and upcoming <= ended):
             return None
-        after = advance(after, max(ended, alarm.next_fire_at))
+        after = at_upcoming(after, upcoming)
     return Change(claim=alarm.claim, version=alarm.version, after=after, fires=(fire,), at_once=True)
 
 

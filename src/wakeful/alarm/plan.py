@@ -103,7 +103,11 @@ def at_occurrence(alarm: Alarm, occurrence: datetime) -> Alarm:
 
 def advance(alarm: Alarm, past: datetime) -> Alarm:
     """Move the series to its first occurrence after a moment; `fired` if none is left."""
-    upcoming = following(alarm, past)
+    return at_upcoming(alarm, following(alarm, past))
+
+
+def at_upcoming(alarm: Alarm, upcoming: datetime | None) -> Alarm:
+    """Return the series waiting for the occurrence that comes next; `fired` if none does."""
     if upcoming is None:
         return replace(alarm, status="fired", failure_count=0)
     return at_occurrence(alarm, upcoming)

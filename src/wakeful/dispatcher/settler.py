@@ -27,7 +27,7 @@ from wakeful.store import Settled, Store
 log = logging.getLogger("wakeful.dispatcher")
 
 BATCH: Final = 500
-SIDE_BY_SIDE: Final = 2
+SIDE_BY_SIDE: Final = 3
 LINGER: Final = 0.005  # seconds that a few wait for more, where others were written a moment ago: not a lone one
 WORTH_IT: Final = 250  # flights that are written beside others, instead of after them together with more
 ENOUGH: Final = 3  # times that the store settled, but not this one, before it is set aside

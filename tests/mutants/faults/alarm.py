@@ -17,7 +17,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.first_try", "if alarm.unsettled > 1 or alarm.failure_count", "if alarm.failure_count"
     ),
     "a run that was passed over is not on record": Source(
-        "wakeful.alarm.first_try", " or passed_over(alarm, started=attempt.started, now=ended):", ":"
+        "wakeful.alarm.first_try", " or (upcoming is not None and upcoming <= ended):", ":"
     ),
     "cancel that does not raise the claim": Source(
         "wakeful.alarm.edit",
