@@ -27,6 +27,15 @@ _KINDS: Final = {
     for plain in _WORDS
     if name != "when" and {plain} == {one for one in get_args(hint) or (hint,) if one is not type(None)}
 }
+# What an alarm has as nothing at all where nobody says more: said so, it need not be read.
+_USUALLY_EMPTY: Final = frozenset(
+    {"cron_expr", "target", "timezone", "idempotency_key", "label", "conversation_id", "isolated", "parent_fire"}
+)
+# By the name of the argument: its field, what it must be, and whether empty is what it would be anyway.
+_READ_AS: Final = {
+    _ARGUMENTS.get(name, name): (name, _KINDS.get(name), name in _USUALLY_EMPTY)
+    for name in CreateRequest.__struct_fields__
+}
 
 
 def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> dict[str, Any]:
@@ -34,10 +43,17 @@ def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> di
     if creates:  # `update` leaves what is None as it is
         _check_given(arguments)
     _check_times([name for name in _TIMES if arguments.get(name) not in (None, "")], creates=creates)
-    given = {FIELDS.get(name, name): value for name, value in arguments.items() if value is not None}
-    for name, value in given.items():
-        if (kind := _KINDS.get(name)) is not None and type(value) is not kind:
-            _check_kind(name, value, kind)
+    # A new alarm is compared with one that is there only by who names a key.
+    is_compared = not creates or arguments["key"] != ""
+    given: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        field, kind, is_usual_empty = _READ_AS.get(name) or (name, _KINDS.get(name), False)
+        if kind is not None and type(value) is not kind:
+            _check_kind(field, value, kind)
+        if is_compared or value or not is_usual_empty:
+            given[field] = value
     if (when := given.pop("when", "")) != "":
         field, value = read_when(when)
         given[field] = value

@@ -40,7 +40,7 @@ class QueuedWork(Generic[T]):
 
     def __init__(
         self,
-        work: Work[T],
+        work: Work[T] | None,
         then: Callable[[], None] | None,
         *,
         alone: bool = False,
@@ -59,6 +59,14 @@ class QueuedWork(Generic[T]):
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
 
+    def done_by(self, db: apsw.Connection) -> T:
+        """Its work, by itself."""
+        if self.work is not None:
+            return self.work(db)
+        assert self.joint is not None
+        result: T = self.joint(db, [self.item])[0]
+        return result
+
 
 Answer = tuple[QueuedWork[Any], Any, BaseException | None]
 
@@ -70,6 +78,7 @@ class Writer:
         self._path = path
         self._original = original
         self._queue: SimpleQueue[QueuedWork[Any] | None] = SimpleQueue()
+        self._coming: dict[asyncio.AbstractEventLoop, list[QueuedWork[Any]]] = {}  # in this turn of their loop
         self._held_back: QueuedWork[Any] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -103,24 +112,46 @@ class Writer:
 
         Where the items fail together, each is tried by itself: `joint` must not mind what it did of them already.
         """
-        return self._put(QueuedWork(lambda db: joint(db, [item])[0], then, joint=joint, item=item))
+        operation: QueuedWork[Any] = QueuedWork(None, then, joint=joint, item=item)
+        with self._lock:
+            self._check_open()
+            coming = self._coming.setdefault(operation.loop, [])
+            coming.append(operation)
+        if len(coming) == 1:
+            operation.loop.call_soon(self._hand_over, operation.loop)
+        return operation.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What came in one turn of an event loop, together: a thread that is woken at the first waits for the rest."""
+        with self._lock:
+            self._enqueue(self._coming.pop(loop, ()))
 
     def _put(self, operation: QueuedWork[T]) -> asyncio.Future[T]:
         with self._lock:
-            if self._closing.is_set():
-                raise StoreUnavailable("the store is closed")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="wakeful-writer", daemon=True)
-                self._thread.start()
+            self._check_open()
+            self._enqueue((operation,))
+        return operation.future
+
+    def _check_open(self) -> None:
+        if self._closing.is_set():
+            raise StoreUnavailable("the store is closed")
+
+    def _enqueue(self, operations: Iterable[QueuedWork[Any]]) -> None:
+        for operation in operations:
             self._queue.put(operation)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="wakeful-writer", daemon=True)
+            self._thread.start()
         if self._queue.qsize() >= self._wanted:
             self._enough.set()
-        return operation.future
 
     def close(self) -> None:
         """Finish what is queued, checkpoint, and end the thread. Blocks."""
         with self._lock:
             if not self._closing.is_set():
+                for operations in self._coming.values():
+                    self._enqueue(operations)
+                self._coming.clear()
                 self._closing.set()
                 self._queue.put(None)
         if self._thread is not None:
@@ -177,7 +208,7 @@ class Writer:
 
     def _run_alone(self, operation: QueuedWork[Any]) -> None:
         try:
-            answer: Answer = (operation, operation.work(self._connection()), None)
+            answer: Answer = (operation, operation.done_by(self._connection()), None)
             self._look()
         except Exception as error:
             self._give_up(error)
@@ -190,7 +221,7 @@ class Writer:
             db = self._connection()
             sync_commits(db, False)
             db.execute("begin immediate")
-            answer: Answer = (operation, operation.work(db), None)
+            answer: Answer = (operation, operation.done_by(db), None)
             db.execute("commit")
             sync_commits(db, True)
             self.commits += 1
@@ -278,7 +309,7 @@ class Writer:
             return operation, None, None
         try:
             with contextlib.nullcontext() if operation.careful else db:  # a savepoint
-                result = operation.work(db)
+                result = operation.done_by(db)
         except Exception as error:
             if not db.in_transaction:
                 raise  # SQLite took the whole transaction back

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Literal
 
 import apsw
@@ -57,7 +58,7 @@ def write_rows(db: apsw.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> 
     for size in _PIECES:
         while len(rows) - at >= size:
             text = _for_rows(sql, size, len(rows[at]))
-            db.execute(text, [value for row in rows[at : at + size] for value in row])
+            db.execute(text, list(chain.from_iterable(rows[at : at + size])))
             changed += db.changes()
             at += size
     return changed
