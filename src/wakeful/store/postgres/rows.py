@@ -126,11 +126,11 @@ def token_values(token: Token) -> tuple[Any, ...]:
     return astuple(replace(token, scopes=",".join(token.scopes)))
 
 
-def new_alarm_columns(alarms: Sequence[Alarm]) -> Columns:
+def new_alarm_columns(alarms: Sequence[Alarm]) -> list[str | None]:
     """The columns of alarms to add, folded: most of a batch have most of them alike, and each value costs to send."""
     columns: Columns = list(zip(*map(astuple, alarms), strict=True))
     columns[_POLICY] = [policy_text(policy) for policy in columns[_POLICY]]
-    return folded(columns, _ALARM)
+    return folded(columns, Alarm.__struct_encode_fields__)
 
 
 def guard_columns(changes: Iterable[Change]) -> Columns:
