@@ -27,15 +27,9 @@ _KINDS: Final = {
     for plain in _WORDS
     if name != "when" and {plain} == {one for one in get_args(hint) or (hint,) if one is not type(None)}
 }
-# What an alarm has as nothing at all where nobody says more: said so, it need not be read.
-_USUALLY_EMPTY: Final = frozenset(
-    {"cron_expr", "target", "timezone", "idempotency_key", "label", "conversation_id", "isolated", "parent_fire"}
-)
-# By the name of the argument: its field, what it must be, and whether empty is what it would be anyway.
-_READ_AS: Final = {
-    _ARGUMENTS.get(name, name): (name, _KINDS.get(name), name in _USUALLY_EMPTY)
-    for name in CreateRequest.__struct_fields__
-}
+# Empty texts that say nothing: an alarm is the same without them.
+_MAY_BE_EMPTY: Final = frozenset({"cron", "target", "timezone", "key", "label", "conversation_id", "parent_fire"})
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> dict[str, Any]:
@@ -43,17 +37,16 @@ def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> di
     if creates:  # `update` leaves what is None as it is
         _check_given(arguments)
     _check_times([name for name in _TIMES if arguments.get(name) not in (None, "")], creates=creates)
-    # A new alarm is compared with one that is there only by who names a key.
-    is_compared = not creates or arguments["key"] != ""
+    # With a key they count: what is said is compared with the alarm that has it. In an edit they empty a field.
+    needless = _MAY_BE_EMPTY if creates and arguments["key"] == "" else _NONE
     given: dict[str, Any] = {}
     for name, value in arguments.items():
-        if value is None:
+        if value is None or (value == "" and name in needless):
             continue
-        field, kind, is_usual_empty = _READ_AS.get(name) or (name, _KINDS.get(name), False)
-        if kind is not None and type(value) is not kind:
+        field = FIELDS.get(name, name)
+        if (kind := _KINDS.get(field)) is not None and type(value) is not kind:
             _check_kind(field, value, kind)
-        if is_compared or value or not is_usual_empty:
-            given[field] = value
+        given[field] = value
     if (when := given.pop("when", "")) != "":
         field, value = read_when(when)
         given[field] = value

@@ -86,7 +86,8 @@ class GroupCommit(Generic[Item, Answer]):
 
     A call is written as a whole; or, where `apart` is given, item by item: then a call's items succeed and fail on
     their own, and two that `apart` gives the same key never share a batch. `lanes`: how many batches are written at a
-    time; another is begun only if half of what a batch holds has come together.
+    time; another is begun only if half of what a batch holds has come together. `crowd`: or as soon as so many have,
+    who are then written in halves: while the callers of one half get ready again, the other is on its way.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class GroupCommit(Generic[Item, Answer]):
         apart: Callable[[Item], Hashable] | None = None,
         limit: int = BATCH,
         lanes: int = 1,
+        crowd: int = 0,
     ) -> None:
         self._write = write
         self._apart = apart
@@ -104,12 +106,17 @@ class GroupCommit(Generic[Item, Answer]):
         self._limit = limit
         self._waiting: deque[_Unit[Item, Answer]] = deque()
         self._most_lanes = lanes
+        self._crowd = crowd
+        self._another_at = crowd or limit // 2
+        self._writing = 0  # lanes with a batch on its way
         self._lanes: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def put(self, items: Sequence[Item]) -> list[Answer]:
         """The answers, in order. If something fails its error is raised, once everything else is decided."""
+        if 0 < len(items) <= self._limit:
+            return await self._turn(items)
         answers: list[Answer] = []
         # In turns: whoever brings 100,000 at once must not keep the others waiting behind all of them.
         for start in range(0, len(items), self._limit):
@@ -130,7 +137,7 @@ class GroupCommit(Generic[Item, Answer]):
         units = [_Unit(part, call) for part in parts]
         self._waiting.extend(units)
         self._lanes = [lane for lane in self._lanes if not lane.done()]
-        if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._limit // 2):
+        if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._another_at):
             self._lanes.append(asyncio.create_task(self._run()))
         await call.done
         return [answer for unit in units for answer in unit.answers]
@@ -138,14 +145,23 @@ class GroupCommit(Generic[Item, Answer]):
     async def _run(self) -> None:
         # The lane is a task of its own: a caller that is cancelled takes nobody's batch with it.
         while batch := self._take():
-            await self._commit(batch)
+            self._writing += 1
+            try:
+                await self._commit(batch)
+            finally:
+                self._writing -= 1
+
+    def _share(self) -> int:
+        """How many of those that wait a lane may take: of a crowd no more than leaves as many to who takes next."""
+        takers = len(self._lanes) - self._writing if self._crowd else 1
+        return -(-len(self._waiting) // max(1, takers))
 
     def _take(self) -> list[_Unit[Item, Answer]]:
         taken: list[_Unit[Item, Answer]] = []
         later: list[_Unit[Item, Answer]] = []
         seen: set[Hashable] = set()
-        size = 0
-        while self._waiting and size < self._limit:
+        size, share = 0, self._share()
+        while self._waiting and size < self._limit and len(taken) < share:
             unit = self._waiting.popleft()
             if unit.call.done.done():
                 continue  # cancelled before it began
