@@ -20,7 +20,7 @@ from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
 from wakeful.store.rows import Row, from_at_once, from_change, from_event, from_fire
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
-_PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
+PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
 _KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 
@@ -55,7 +55,7 @@ def _for_rows(sql: str, count: int, width: int) -> str:
 def write_rows(db: apsw.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> int:
     """Run a `{rows}` statement over any number of rows; how many it changed."""
     changed = at = 0
-    for size in _PIECES:
+    for size in PIECES:
         while len(rows) - at >= size:
             text = _for_rows(sql, size, len(rows[at]))
             db.execute(text, list(chain.from_iterable(rows[at : at + size])))
