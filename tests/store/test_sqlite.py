@@ -8,9 +8,11 @@ import re
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +207,80 @@ class TestOtherPrograms:
         await other.close()
 
 
+def _watch(statements: list[str], db: apsw.Connection) -> None:
+    """Have every statement noted."""
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        statements.append(sql)
+        return True
+
+    db.exec_trace = trace
+
+
 class TestGroupCommit:
     async def test_creates_at_the_same_time_share_their_commits(self, file: SqliteStore, clock: ManualClock) -> None:
         before = file._writer.commits
         await asyncio.gather(*(file.add([an_alarm(clock)]) for _ in range(64)))
         assert file._writer.commits - before <= 32
+
+    async def test_a_crowd_is_two_statements(self, file: SqliteStore, clock: ManualClock) -> None:
+        """Each is a transaction by itself: while it runs the event loop makes the next creates ready."""
+        statements: list[str] = []
+        await file._writer.submit(partial(_watch, statements))
+        is_held, hold = threading.Event(), threading.Event()
+
+        def wait(db: apsw.Connection) -> bool:
+            is_held.set()
+            return hold.wait()
+
+        held = file._writer.submit(wait)
+        await asyncio.to_thread(is_held.wait)
+        alarms = [an_alarm(clock) for _ in range(64)]
+        calls = [asyncio.ensure_future(file.add([alarm])) for alarm in alarms]
+        await asyncio.sleep(0.01)
+        statements.clear()
+        hold.set()
+        await asyncio.gather(held, *calls)
+        begun = statements[statements.index("commit") + 1 :]  # after what was held
+        assert ["insert into" in sql for sql in begun] == [True, True]
+        assert [await file.get(alarm.id) for alarm in alarms] == alarms
+
+    @pytest.mark.parametrize("how", ["abort", "rollback"])
+    @pytest.mark.parametrize("crowd", [20, 32, 64, 100])
+    async def test_one_of_a_crowd_that_is_refused_fails_alone(
+        self, file: SqliteStore, clock: ManualClock, crowd: int, how: str
+    ) -> None:
+        await file._writer.submit(
+            lambda db: db.execute(f"""create trigger broken before insert on alarms when new.label = 'bad'
+                begin select raise({how}, 'broken'); end""")
+        )
+        alarms = [an_alarm(clock, label="bad" if n == 10 else "") for n in range(crowd)]
+        answers = await asyncio.gather(*(file.add([alarm]) for alarm in alarms), return_exceptions=True)
+        assert [n for n, answer in enumerate(answers) if isinstance(answer, StoreUnavailable)] == [10]
+        assert [await file.get(alarm.id) for alarm in alarms] == [*alarms[:10], None, *alarms[11:]]
+
+    async def test_of_a_crowd_with_one_key_one_is_new(self, file: SqliteStore, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock, idempotency_key="k", label=str(n)) for n in range(64)]
+        answers = await asyncio.gather(*(file.add([alarm]) for alarm in alarms))
+        assert [added.deduped for [added] in answers] == [False] + [True] * 63
+        assert {added.alarm for [added] in answers} == {alarms[0]}
+
+    async def test_whoever_is_cancelled_takes_nobody_along(self, file: SqliteStore, clock: ManualClock) -> None:
+        alarms = [an_alarm(clock) for _ in range(64)]
+        calls = [asyncio.ensure_future(file.add([alarm])) for alarm in alarms]
+        await asyncio.sleep(0)
+        calls[5].cancel()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [n for n, answer in enumerate(answers) if isinstance(answer, asyncio.CancelledError)] == [5]
+        assert None not in [await file.get(alarm.id) for n, alarm in enumerate(alarms) if n != 5]
+
+    async def test_what_was_accepted_is_written_before_it_is_closed(self, path: str, clock: ManualClock) -> None:
+        store = SqliteStore(path, clock=clock)
+        await store.migrate()
+        calls = [asyncio.ensure_future(store.add([an_alarm(clock)])) for _ in range(10)]
+        await asyncio.sleep(0)
+        await asyncio.gather(store.close(), *calls)
+        assert ask(path, "select count(*) from alarms") == [(10,)]
 
     async def test_operations_of_every_kind_share_a_commit(self, file: SqliteStore, clock: ManualClock) -> None:
         await added(file, an_alarm(clock))
@@ -257,16 +328,8 @@ class TestGroupCommit:
         """Between two statements a busy event loop may keep the interpreter lock for milliseconds."""
         await added(file, *(an_alarm(clock) for _ in range(500)))
         leased = await claimed(file, 500)
-        statements = []
-
-        def trace(_: object, sql: str, __: object) -> bool:
-            statements.append(sql)
-            return True
-
-        def watch(db: apsw.Connection) -> None:
-            db.exec_trace = trace
-
-        await file._writer.submit(watch)
+        statements: list[str] = []
+        await file._writer.submit(partial(_watch, statements))
         assert await settled(file, *(done(alarm) for alarm in leased)) == ["applied"] * 500
         assert 0 < len(statements) < 50
 

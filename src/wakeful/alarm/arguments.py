@@ -27,6 +27,9 @@ _KINDS: Final = {
     for plain in _WORDS
     if name != "when" and {plain} == {one for one in get_args(hint) or (hint,) if one is not type(None)}
 }
+# Empty texts that say nothing: an alarm is the same without them.
+_MAY_BE_EMPTY: Final = frozenset({"cron", "target", "timezone", "key", "label", "conversation_id", "parent_fire"})
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> dict[str, Any]:
@@ -34,10 +37,16 @@ def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> di
     if creates:  # `update` leaves what is None as it is
         _check_given(arguments)
     _check_times([name for name in _TIMES if arguments.get(name) not in (None, "")], creates=creates)
-    given = {FIELDS.get(name, name): value for name, value in arguments.items() if value is not None}
-    for name, value in given.items():
-        if (kind := _KINDS.get(name)) is not None and type(value) is not kind:
-            _check_kind(name, value, kind)
+    # With a key they count: what is said is compared with the alarm that has it. In an edit they empty a field.
+    needless = _MAY_BE_EMPTY if creates and arguments["key"] == "" else _NONE
+    given: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if value is None or (value == "" and name in needless):
+            continue
+        field = FIELDS.get(name, name)
+        if (kind := _KINDS.get(field)) is not None and type(value) is not kind:
+            _check_kind(field, value, kind)
+        given[field] = value
     if (when := given.pop("when", "")) != "":
         field, value = read_when(when)
         given[field] = value

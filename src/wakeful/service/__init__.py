@@ -49,8 +49,8 @@ __all__ = [
     "Why",
 ]
 
-OFFSET_GOOD_FOR: Final = timedelta(seconds=30)
-OFFSET_DRIFT: Final = timedelta(milliseconds=100)  # by which two clocks that nobody sets may differ in that time
+OFFSET_GOOD_FOR: Final = 30.0  # seconds
+OFFSET_DRIFT: Final = 0.1  # by which two clocks that nobody sets may differ in that time
 
 
 class Service:
@@ -96,9 +96,9 @@ class Service:
         """
         here, passed = self.clock.now(), self.clock.monotonic()
         was_here, was_passed = self._measured
-        since = timedelta(seconds=passed - was_passed)
+        since = passed - was_passed  # in seconds, as what is compared here: every create asks
         # Our own clock may have been set since: then what was measured against it says nothing.
-        if since >= OFFSET_GOOD_FOR or abs(here - was_here - since) > OFFSET_DRIFT:
+        if since >= OFFSET_GOOD_FOR or abs((here - was_here).total_seconds() - since) > OFFSET_DRIFT:
             self._offset, self._measured = await self.store.now() - here, (here, passed)
             await adopt_newer_rules(self.store.zones)
             refresh_calendars()

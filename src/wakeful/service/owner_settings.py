@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.defaults import Defaults
@@ -29,6 +30,14 @@ GOOD_FOR: Final = 3.0  # seconds after which a change by another process is seen
 REMEMBERED: Final = 10_000  # owners
 
 
+class _Known(Struct, frozen=True):
+    """What was read of an owner's settings, when, and what counts where the server's fill the gaps."""
+
+    at: float
+    own: OwnerSettings
+    counting: OwnerSettings
+
+
 class OwnerSettingsCache:
     """What counts for an owner. Read once in a few seconds: a create costs one round trip, as before."""
 
@@ -37,33 +46,36 @@ class OwnerSettingsCache:
         self._settings = settings
         self._clock = clock
         self._server = of_server(settings)
-        self._known: dict[str, tuple[float, OwnerSettings]] = {}
+        self._known: dict[str, _Known] = {}
 
     async def own(self, owner: str) -> OwnerSettings:
         """What an owner has set, and no more."""
-        now = self._clock.monotonic()
-        known = self._known.get(owner)
-        if known is not None and now - known[0] < GOOD_FOR:
-            return known[1]
-        return self._remember(owner, await self._store.owner_settings.get(owner))
+        return (await self._look_up(owner)).own
 
     async def of(self, owner: str) -> OwnerSettings:
         """What counts for an owner's alarms where they do not say."""
-        return effective(await self.own(owner), self._server)
+        return (await self._look_up(owner)).counting
 
     async def change(self, owner: str, asked: SettingsRequest) -> OwnerSettings:
         if not owner:
             raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner whose settings these are.")
         wanted = changed(await self._store.owner_settings.get(owner), asked, self._settings)
         await self._store.owner_settings.put(owner, wanted)
-        return self._remember(owner, wanted)
+        return self._remember(owner, wanted).own
 
-    def _remember(self, owner: str, found: OwnerSettings) -> OwnerSettings:
+    async def _look_up(self, owner: str) -> _Known:
+        known = self._known.get(owner)
+        if known is not None and self._clock.monotonic() - known.at < GOOD_FOR:
+            return known
+        return self._remember(owner, await self._store.owner_settings.get(owner))
+
+    def _remember(self, owner: str, found: OwnerSettings) -> _Known:
+        known = _Known(self._clock.monotonic(), found, effective(found, self._server))
         self._known.pop(owner, None)
-        self._known[owner] = self._clock.monotonic(), found
+        self._known[owner] = known
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
-        return found
+        return known
 
 
 def defaults_for(usual: Defaults, owner: OwnerSettings) -> Defaults:

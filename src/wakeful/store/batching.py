@@ -87,8 +87,8 @@ class GroupCommit(Generic[Item, Answer]):
     """One lane of writes.
 
     A call is written as a whole; or, where `apart` is given, item by item: then a call's items succeed and fail on
-    their own, and two that `apart` gives the same key never share a batch. `lanes`: how many batches are written at a
-    time; another is begun only if half of what a batch holds has come together.
+    their own, and two that `apart` gives the same key never share a batch. `crowd`: where so many wait, two batches are
+    written at a time, each of half of them: while the callers of one half get ready again, the other is on its way.
     """
 
     def __init__(
@@ -98,20 +98,23 @@ class GroupCommit(Generic[Item, Answer]):
         room: Elbowroom,
         apart: Callable[[Item], Hashable] | None = None,
         limit: int = BATCH,
-        lanes: int = 1,
+        crowd: int = 0,
     ) -> None:
         self._write = write
         self._apart = apart
         self._room = room
         self._limit = limit
         self._waiting: deque[_Unit[Item, Answer]] = deque()
-        self._most_lanes = lanes
+        self._crowd = crowd
+        self._writing = 0  # lanes with a batch on its way
         self._lanes: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def put(self, items: Sequence[Item]) -> list[Answer]:
         """The answers, in order. If something fails its error is raised, once everything else is decided."""
+        if 0 < len(items) <= self._limit:
+            return await self._turn(items)
         answers: list[Answer] = []
         # In turns: whoever brings 100,000 at once must not keep the others waiting behind all of them.
         for start in range(0, len(items), self._limit):
@@ -148,7 +151,7 @@ class GroupCommit(Generic[Item, Answer]):
         call, units = self._parted(items)
         self._waiting.extend(units)
         self._lanes = [lane for lane in self._lanes if not lane.done()]
-        if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._limit // 2):
+        if not self._lanes or (len(self._lanes) == 1 and 0 < self._crowd <= len(self._waiting)):
             self._lanes.append(asyncio.create_task(self._run()))
         return await _answers(call, units)
 
@@ -160,14 +163,23 @@ class GroupCommit(Generic[Item, Answer]):
     async def _run(self) -> None:
         # The lane is a task of its own: a caller that is cancelled takes nobody's batch with it.
         while batch := self._take():
-            await self._commit(batch)
+            self._writing += 1
+            try:
+                await self._commit(batch)
+            finally:
+                self._writing -= 1
+
+    def _share(self) -> int:
+        """How many of those that wait a lane may take: of a crowd no more than leaves as many to who takes next."""
+        takers = len(self._lanes) - self._writing if self._crowd else 1
+        return -(-len(self._waiting) // max(1, takers))
 
     def _take(self) -> list[_Unit[Item, Answer]]:
         taken: list[_Unit[Item, Answer]] = []
         later: list[_Unit[Item, Answer]] = []
         seen: set[Hashable] = set()
-        size = 0
-        while self._waiting and size < self._limit:
+        size, share = 0, self._share()
+        while self._waiting and size < self._limit and len(taken) < share:
             unit = self._waiting.popleft()
             if unit.call.done.done():
                 continue  # cancelled before it began

@@ -7,7 +7,9 @@ SQL that goes over a table's columns asks for them here, and says what it wants 
     {dispatch columns from change}  next_fire_at = change.next_fire_at, status = change.status, …
     {alarm as json}                 'id', id, … 'fire_at', fire_at / 1000.0, …                     (SQLite)
     {alarm arrays from $4}          $4::uuid[], $5::text[], …: an array for each column            (PostgreSQL)
-    {alarm unfolded of sent from $4}  the values of such arrays, where an array of one stands for all rows
+    {alarm definitions}             id uuid, owner_did text, …: of what all rows have alike        (PostgreSQL)
+    {alarm lists from $5}           json_array_elements_text($5::json), …: of each other column    (PostgreSQL)
+    {alarm unfolded of sent from $5}  the values of both, row by row                               (PostgreSQL)
     {token values from $2}          $2::text, $3::text, …: a value for each column                 (PostgreSQL)
 
 Arrays or values without a `from` are numbered on from those before. `but a, b` leaves columns out.
@@ -20,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct, inspect
 
 from wakeful.alarm import Alarm, Event, Fire
@@ -32,11 +35,12 @@ DISPATCH: Final = (
     *("occurrence_at", "claim", "unsettled", "version", "awaiting", "fire_count", "failed_in_a_row"),
     *("paused_reason", "cancelled_at"),
 )
-# Moments that nearly always are the occurrence: of new rows they are not sent a second time.
-AS_OCCURRENCE: Final = ("fire_at", "next_fire_at")
+# Moments that nearly always are another: of new rows they are not sent a second time.
+AS_ANOTHER: Final = {"fire_at": "occurrence_at", "next_fire_at": "occurrence_at", "updated_at": "created_at"}
 # What nothing changes: whose it is, its key, and when it was created.
 FIXED: Final = ("id", "owner_did", "user_id", "idempotency_key", "created_at")
 
+_encode: Final = msgspec.json.Encoder().encode
 Kind = Literal["text", "number", "moment", "flag", "bytes", "json"]
 _TYPES: Final[Mapping[Kind, str]] = {
     "text": "text",
@@ -117,7 +121,7 @@ _GROUPS: Final[Mapping[str, Sequence[Column]]] = {
 }
 
 _ASKED: Final = re.compile(
-    r"\{(?P<group>\w+) (?P<what>columns|arrays|values|unfolded|as json)"
+    r"\{(?P<group>\w+) (?P<what>columns|arrays|values|definitions|lists|unfolded|as json)"
     r"( but (?P<but>\w+(, \w+)*))?( of (?P<alias>\w+))?( from (?P<source>\$?\w+))?\}"
 )
 
@@ -131,12 +135,14 @@ def filled(sql: str) -> str:
         wanted = list(_GROUPS[asked["group"]])
         for name in asked["but"].split(", ") if asked["but"] else ():
             del wanted[[column.name for column in wanted].index(name)]
-        if asked["what"] not in ("arrays", "values", "unfolded"):
+        if asked["what"] not in ("arrays", "values", "lists", "unfolded"):
             return _listed(wanted, asked)
         first = int(asked["source"].removeprefix("$")) if asked["source"] else number + 1
         number = first + len(wanted) - 1
         if asked["what"] == "unfolded":
             return _unfolded(wanted, asked["alias"], first)
+        if asked["what"] == "lists":
+            return ", ".join(f"json_array_elements_text(${place}::json)" for place in range(first, number + 1))
         ending = "[]" if asked["what"] == "arrays" else ""
         return ", ".join(f"${place}::{column.type}{ending}" for place, column in enumerate(wanted, first))
 
@@ -144,28 +150,48 @@ def filled(sql: str) -> str:
 
 
 def _unfolded(wanted: Sequence[Column], alias: str, first: int) -> str:
-    """What `folded` has made of a batch, row by row. An empty array says: as `occurrence_at`."""
-
-    def one(at: int, column: Column, otherwise: str = "") -> str:
-        array = f"${at}::{column.type}[]"
-        return f"case cardinality({array}) when 1 then ({array})[1]{otherwise} else {alias}.{column.name} end"
-
+    """What `folded` has made of a batch, row by row."""
     numbered = {column.name: (at, column) for at, column in enumerate(wanted, first)}
-    occurrence = one(*numbered["occurrence_at"])
-    return ", ".join(
-        one(at, column, f" when 0 then {occurrence}" if name in AS_OCCURRENCE else "")
-        for name, (at, column) in numbered.items()
-    )
+
+    def own(name: str) -> str:
+        return f"{alias}.{name}::{numbered[name][1].type}"
+
+    def one(name: str) -> str:
+        at, column = numbered[name]
+        other = AS_ANOTHER.get(name)
+        as_another = f" when json_array_length(${at}::json) = 0 then {own(other)}" if other else ""
+        return f"case when ${at}::json is null then alike.{name}::{column.type}{as_another} else {own(name)} end"
+
+    return ", ".join(map(one, numbered))
 
 
-def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[Sequence[Any]]:
-    """The columns of a batch, nothing sent twice, as `unfolded` reads them: one value where all rows have the same."""
-    found = [column[:1] if _is_alike(column) else column for column in columns]
-    occurrence = found[names.index("occurrence_at")]
-    for at in [names.index(name) for name in AS_OCCURRENCE if name in names]:
-        if len(found[at]) > 1 and found[at] == occurrence:
-            found[at] = ()
-    return found
+def _definition(column: Column) -> str:
+    """Of a value in a JSON object. What is JSON itself comes as text, so that it stays byte for byte as given."""
+    return f"{column.name} {'text' if column.type == 'json' else column.type}"
+
+
+def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[str | None]:
+    """The columns of a batch as `unfolded` reads them: first what all rows have alike, then each column that differs.
+
+    All of it is JSON: a driver that looks at every value of an array takes longer for that than the database for this.
+    The first column always comes as one: it says how many rows there are.
+    """
+    alike: dict[str, Any] = {}
+    differing: dict[str, Sequence[Any]] = {}
+    for name, column in zip(names, columns, strict=True):
+        if differing and _is_alike(column):
+            alike[name] = column[0]
+        else:
+            differing[name] = column
+    for name, other in AS_ANOTHER.items():
+        if name in differing and differing[name] == differing.get(other):
+            differing[name] = ()
+    sent = (_json(differing[name]) if name in differing else None for name in names)
+    return [_json(alike), *sent]
+
+
+def _json(value: object) -> str:
+    return _encode(value).decode()
 
 
 def _is_alike(column: Sequence[Any]) -> bool:
@@ -176,6 +202,8 @@ def _is_alike(column: Sequence[Any]) -> bool:
 def _listed(wanted: Sequence[Column], asked: re.Match[str]) -> str:
     if asked["what"] == "as json":
         return ", ".join(f"'{column.name}', {_as_json(column)}" for column in wanted)
+    if asked["what"] == "definitions":
+        return ", ".join(map(_definition, wanted))
     if source := asked["source"]:
         return ", ".join(f"{column.name} = {source}.{column.name}" for column in wanted)
     alias = f"{asked['alias']}." if asked["alias"] else ""

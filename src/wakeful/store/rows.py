@@ -57,9 +57,12 @@ def _with_moments(row: Row, positions: tuple[int, ...]) -> list[Any]:
 
 def _with_ms(row: Row, positions: tuple[int, ...]) -> list[Any]:
     values = list(row)
+    known = ms = None
     for at in positions:
         if (moment := values[at]) is not None:
-            values[at] = (moment - EPOCH) // MS
+            if moment is not known:  # a new row has two moments in its five
+                known, ms = moment, (moment - EPOCH) // MS
+            values[at] = ms
     return values
 
 

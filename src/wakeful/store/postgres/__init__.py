@@ -92,6 +92,7 @@ if TYPE_CHECKING:
 _TICK: Final = timedelta(seconds=1)
 _WORDS: Final = ("label", "wake_message", "idempotency_key")
 NO_ID: Final = UUID(int=0)  # before every id there is
+_CROWD: Final = 16  # creates that wait at once: from here on a second connection costs less than waiting for the first
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
 
@@ -140,9 +141,11 @@ class PostgresStore:
         self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
         self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
+        # Without keys it does not matter which of two comes first: a crowd goes over two connections.
+        self._adding_keyless = GroupCommit(self._add, room=room, crowd=_CROWD)
         self._adding_beside = GroupCommit(self._add, room=room)  # every second batch of a large call
         self._settling = GroupCommit(self._settle, apart=_changed_id, room=room)
-        self._settling_at_once = GroupCommit(self._settle_at_once, apart=_changed_id, room=room, lanes=2)
+        self._settling_at_once = GroupCommit(self._settle_at_once, apart=_changed_id, room=room)
         self._settling_slowly = GroupCommit(self._settle_slowly, apart=_changed_id, room=room)
 
     async def migrate(self) -> list[str]:
@@ -155,8 +158,8 @@ class PostgresStore:
             return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
-        lanes = (self._adding, self._adding_beside, self._settling, self._settling_at_once, self._settling_slowly)
-        for lane in lanes:
+        adding = (self._adding, self._adding_keyless, self._adding_beside)
+        for lane in (*adding, self._settling, self._settling_at_once, self._settling_slowly):
             await lane.close()
         await self.budget.close()
         await self._hints.close()
@@ -193,8 +196,12 @@ class PostgresStore:
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
-        if len(alarms) <= BATCH or any(alarm.idempotency_key for alarm in alarms):
-            return await self._adding.put(alarms) if alarms else []
+        if not alarms:
+            return []
+        if any(alarm.idempotency_key for alarm in alarms):
+            return await self._adding.put(alarms)
+        if len(alarms) <= BATCH:
+            return await self._adding_keyless.put(alarms)
         return await self._add_side_by_side(alarms)
 
     async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:

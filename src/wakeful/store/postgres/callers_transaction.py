@@ -49,7 +49,7 @@ class CallersTransaction(PostgresStore):
         self.__dict__.update(ours.__dict__)
         self._database = CallersDatabase(connection, ours._database)
         at_once: Any = AtOnce
-        self._adding = at_once(self._add)
+        self._adding = self._adding_keyless = at_once(self._add)
         self._settling = at_once(self._settle)
         self._settling_slowly = at_once(self._settle_slowly)
 

@@ -128,11 +128,11 @@ def token_values(token: Token) -> tuple[Any, ...]:
     return astuple(replace(token, scopes=",".join(token.scopes)))
 
 
-def new_alarm_columns(alarms: Sequence[Alarm]) -> Columns:
+def new_alarm_columns(alarms: Sequence[Alarm]) -> list[str | None]:
     """The columns of alarms to add, folded: most of a batch have most of them alike, and each value costs to send."""
     columns: Columns = list(zip(*map(astuple, alarms), strict=True))
     columns[_POLICY] = [policy_text(policy) for policy in columns[_POLICY]]
-    return folded(columns, _ALARM)
+    return folded(columns, Alarm.__struct_encode_fields__)
 
 
 def guard_columns(changes: Iterable[Change]) -> Columns:
@@ -143,7 +143,7 @@ def dispatch_columns(changes: Iterable[Change]) -> Columns:
     return _columns([_dispatched(change.after) for change in changes], len(DISPATCH))
 
 
-def first_try_columns(changes: Iterable[Change]) -> Columns:
+def first_try_columns(changes: Iterable[Change]) -> list[str | None]:
     """Of first attempts that arrived, folded: see `settle_at_once`."""
     values = [_first_try_values(change, change.after, change.fires[0]) for change in changes]
     return folded(list(zip(*values, strict=True)), _FIRST_TRY)

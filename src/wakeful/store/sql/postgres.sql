@@ -33,21 +33,22 @@ noted as (
 
 -- name: add
 -- Either unique index may be the one that says no: the id (a repeated call) or the owner's key. What all alarms of a
--- batch have alike comes once, in an array of one. The answer is one row; it names alarms only where some were not added.
+-- batch have alike comes once, in $4. The answer is one row; it names alarms only where some were not added.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('lock_timeout', $2, true),
            set_config('synchronous_commit', 'on', true)),
 added as (
     insert into {t}alarms
-    select {alarm unfolded of sent from $4}
+    select {alarm unfolded of sent from $5}
       from moment
-     cross join unnest({alarm arrays from $4}) as sent ({alarm columns})
+     cross join json_to_record($4::json) as alike ({alarm definitions})
+     cross join rows from ({alarm lists from $5}) as sent ({alarm columns})
         on conflict do nothing
     returning id,
               status = 'active' and next_fire_at <= (select now from moment) + $3::interval as soon)
 select coalesce(bool_or(soon), false) as soon,
-       case when count(*) < cardinality($4::uuid[]) then coalesce(array_agg(id), '{}') end as ids
+       case when count(*) < json_array_length($5::json) then coalesce(array_agg(id), '{}') end as ids
   from added;
 
 -- name: same_key
@@ -341,8 +342,9 @@ with moment as materialized (
            set_config('lock_timeout', $2, true),
            set_config('synchronous_commit', 'on', true)),
 change ({first_try columns}) as (
-    select {first_try unfolded of sent from $4}
-      from unnest({first_try arrays from $4}) as sent ({first_try columns})),
+    select {first_try unfolded of sent from $5}
+      from json_to_record($4::json) as alike ({first_try definitions})
+     cross join rows from ({first_try lists from $5}) as sent ({first_try columns})),
 applied as (
     update {t}alarms as alarm
        set next_fire_at = coalesce(change.next_fire_at, alarm.next_fire_at),
@@ -383,7 +385,7 @@ put_fires as (
         on conflict (alarm_id, scheduled_for) do update
        set {fire columns but alarm_id, scheduled_for from excluded})
 select coalesce(bool_or(soon), false) as soon,
-       case when count(*) < cardinality($4::uuid[]) then coalesce(array_agg(id), '{}') end as ids
+       case when count(*) < json_array_length($5::json) then coalesce(array_agg(id), '{}') end as ids
   from applied;
 
 -- name: settle_edited

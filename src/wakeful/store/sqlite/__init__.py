@@ -76,12 +76,13 @@ from wakeful.store.sqlite.inspection import inspected
 from wakeful.store.sqlite.original import Original, check_expected
 from wakeful.store.sqlite.owner_settings import SqliteOwnerSettings
 from wakeful.store.sqlite.purging import SqlitePurging
+from wakeful.store.sqlite.queued_work import Work
 from wakeful.store.sqlite.readers import Readers
 from wakeful.store.sqlite.schema import bring_up_to_date
 from wakeful.store.sqlite.search import narrowed, search_end, search_values
 from wakeful.store.sqlite.tasks import SqliteTasks
 from wakeful.store.sqlite.tokens import SqliteTokens
-from wakeful.store.sqlite.writer import Work, Writer
+from wakeful.store.sqlite.writer import Writer
 from wakeful.store.sqlite.zones import SqliteZones
 
 T = TypeVar("T")
@@ -160,7 +161,8 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         hint = self._hint(alarms)
 
         def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
-            return self._writer.submit_joint(self._add, self._encoded(from_alarm, chunk), then=hint)
+            rows = self._encoded(from_alarm, chunk)
+            return self._writer.submit_joint(self._add, rows, then=hint, is_row=len(rows) == 1)
 
         there_first = await (some(alarms) if len(alarms) <= _CHUNK else _in_chunks(some, alarms))
         return [

@@ -16,7 +16,7 @@ from wakeful.store.sqlite import SqliteStore
 from wakeful.store.sqlite.file import describe
 
 if TYPE_CHECKING:
-    from wakeful.store.sqlite.writer import Joint, Work
+    from wakeful.store.sqlite.queued_work import Joint, Work
 
 T = TypeVar("T")
 

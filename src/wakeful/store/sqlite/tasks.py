@@ -18,8 +18,9 @@ from wakeful.store import task_door as door
 from wakeful.store.queries import Naming
 from wakeful.store.rows import Row, from_alarm
 from wakeful.store.sqlite import writes as sqlite_writes
+from wakeful.store.sqlite.queued_work import Work
 from wakeful.store.sqlite.texts import FoundTask, news_from, read_news, texts
-from wakeful.store.sqlite.writer import Work, Writer
+from wakeful.store.sqlite.writer import Writer
 from wakeful.store.task_door import TasksOver, at_once
 from wakeful.store.tasks import Planned, TaskTable, filled, task_of, unfit_id
 

@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 
@@ -19,48 +19,18 @@ from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
 from wakeful.store.sqlite.file import describe, open_writer, sync_commits
 from wakeful.store.sqlite.original import Original
+from wakeful.store.sqlite.queued_work import Answer, Joint, QueuedWork, Work, is_alike, resolve
+from wakeful.store.sqlite.writes import PIECES
 
 T = TypeVar("T")
-Work = Callable[[apsw.Connection], T]
 
 _FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
 _JOINT: Final = 512  # items that are written in one go
+_CROWD: Final = 32  # callers: of so many, or of half of more, one statement is made
+_JUST_NOW: Final = 0.001  # seconds
 _GATHER: Final = 0.0005  # seconds at a time to wait for a crowd to gather again; a lone caller never waits
 _NOBODY: Final = 1 << 30
 _GAP: Final = 0.002  # and how long we then let them in, when we have more to do
-
-
-Joint = Callable[[apsw.Connection, list[Any]], list[Any]]
-
-
-class QueuedWork(Generic[T]):
-    """One caller's write on its way through the writer."""
-
-    __slots__ = ("alone", "careful", "future", "item", "joint", "lax", "loop", "then", "work")
-
-    def __init__(
-        self,
-        work: Work[T],
-        then: Callable[[], None] | None,
-        *,
-        alone: bool = False,
-        careful: bool = False,
-        lax: bool = False,
-        joint: Joint | None = None,
-        item: Any = None,
-    ) -> None:
-        self.work = work
-        self.then = then
-        self.alone = alone
-        self.careful = careful
-        self.lax = lax
-        self.joint = joint
-        self.item = item
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[T] = self.loop.create_future()
-
-
-Answer = tuple[QueuedWork[Any], Any, BaseException | None]
 
 
 class Writer:
@@ -70,6 +40,7 @@ class Writer:
         self._path = path
         self._original = original
         self._queue: SimpleQueue[QueuedWork[Any] | None] = SimpleQueue()
+        self._coming: dict[asyncio.AbstractEventLoop, list[QueuedWork[Any]]] = {}  # in this turn of their loop
         self._held_back: QueuedWork[Any] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -79,6 +50,7 @@ class Writer:
         self._enough = threading.Event()
         self._db: apsw.Connection | None = None
         self._emptied = False  # the log, of a file that is away
+        self._seen = -_JUST_NOW  # when the file was last seen under its name
         self.commits = 0  # for whoever wants to know how well operations share them
 
     def submit(
@@ -98,29 +70,54 @@ class Writer:
         """
         return self._put(QueuedWork(work, then, alone=alone, careful=careful, lax=lax))
 
-    def submit_joint(self, joint: Joint, item: Any, *, then: Callable[[], None] | None = None) -> asyncio.Future[Any]:
+    def submit_joint(
+        self, joint: Joint, item: Any, *, then: Callable[[], None] | None = None, is_row: bool = False
+    ) -> asyncio.Future[Any]:
         """Have an item written together with what others hand to the same `joint` meanwhile; its own answer.
 
         Where the items fail together, each is tried by itself: `joint` must not mind what it did of them already.
+        `is_row`: it writes a row and no more, as many of them as `PIECES` says in one statement.
         """
-        return self._put(QueuedWork(lambda db: joint(db, [item])[0], then, joint=joint, item=item))
+        operation: QueuedWork[Any] = QueuedWork(None, then, joint=joint, item=item, is_row=is_row)
+        with self._lock:
+            self._check_open()
+            coming = self._coming.setdefault(operation.loop, [])
+            coming.append(operation)
+        if len(coming) == 1:
+            operation.loop.call_soon(self._hand_over, operation.loop)
+        return operation.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What came in one turn of an event loop, together: a thread that is woken at the first waits for the rest."""
+        with self._lock:
+            self._enqueue(self._coming.pop(loop, ()))
 
     def _put(self, operation: QueuedWork[T]) -> asyncio.Future[T]:
         with self._lock:
-            if self._closing.is_set():
-                raise StoreUnavailable("the store is closed")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="wakeful-writer", daemon=True)
-                self._thread.start()
+            self._check_open()
+            self._enqueue((operation,))
+        return operation.future
+
+    def _check_open(self) -> None:
+        if self._closing.is_set():
+            raise StoreUnavailable("the store is closed")
+
+    def _enqueue(self, operations: Iterable[QueuedWork[Any]]) -> None:
+        for operation in operations:
             self._queue.put(operation)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="wakeful-writer", daemon=True)
+            self._thread.start()
         if self._queue.qsize() >= self._wanted:
             self._enough.set()
-        return operation.future
 
     def close(self) -> None:
         """Finish what is queued, checkpoint, and end the thread. Blocks."""
         with self._lock:
             if not self._closing.is_set():
+                for operations in self._coming.values():
+                    self._enqueue(operations)
+                self._coming.clear()
                 self._closing.set()
                 self._queue.put(None)
         if self._thread is not None:
@@ -133,10 +130,12 @@ class Writer:
                 self._run_alone(operation)
             elif operation.lax and self._queue.empty():
                 self._run_lax(operation)
+            elif operation.is_row and (waiting := self._queue.qsize() + 1) >= _CROWD:
+                self._run_crowd(operation, waiting)
             else:
                 if self._crowd > 1:
                     self._gather()
-                self._run_together(operation)
+                self._run_together([operation])
             # Others poll for the lock; without a gap we would take it again before they look.
             if stopwatch() - began > _FULL / 2 and not self._queue.empty():
                 self._closing.wait(_GAP)
@@ -177,7 +176,7 @@ class Writer:
 
     def _run_alone(self, operation: QueuedWork[Any]) -> None:
         try:
-            answer: Answer = (operation, operation.work(self._connection()), None)
+            answer: Answer = (operation, operation.done_by(self._connection()), None)
             self._look()
         except Exception as error:
             self._give_up(error)
@@ -190,7 +189,7 @@ class Writer:
             db = self._connection()
             sync_commits(db, False)
             db.execute("begin immediate")
-            answer: Answer = (operation, operation.work(db), None)
+            answer: Answer = (operation, operation.done_by(db), None)
             db.execute("commit")
             sync_commits(db, True)
             self.commits += 1
@@ -202,17 +201,41 @@ class Writer:
             answer = (operation, None, error)
         self._tell([answer])
 
-    def _run_together(self, first: QueuedWork[Any]) -> None:
-        """One transaction for whatever waits. Where one of them has SQLite take it all back, each has its own."""
+    def _run_crowd(self, first: QueuedWork[Any], waiting: int) -> None:
+        """Half of a crowd by one statement: that is a transaction by itself, without the interpreter's lock.
+
+        The others get ready meanwhile. With more than one statement we would wait in between until all of them are.
+        """
+        wanted = next(size for size in PIECES if size <= max(_CROWD, waiting // 2))
+        taken = [first]
+        while is_alike(taken[-1], first) and len(taken) < wanted and (another := self._another()) is not None:
+            taken.append(another)
+        if len(taken) < wanted or not all(is_alike(one, first) and not one.future.cancelled() for one in taken):
+            return self._run_together(taken)
+        assert first.joint is not None
+        try:
+            # Looked at just now, after the other half: every system call lets the event loop have the interpreter.
+            db = self._db if self._db is not None and stopwatch() - self._seen < _JUST_NOW else self._connection()
+            results = first.joint(db, [operation.item for operation in taken])
+            self.commits += 1
+            self._look()
+        except Exception as error:
+            return self._fail(taken, error)
+        return self._tell([(operation, result, None) for operation, result in zip(taken, results, strict=True)])
+
+    def _run_together(self, taken: list[QueuedWork[Any]]) -> None:
+        """One transaction for whatever waits. Where one of them has SQLite take it all back, each has its own.
+
+        `taken`: from the queue, and not answered yet.
+        """
         answers: list[Answer] = []
-        taken = [first]  # from the queue, and not answered yet
         try:
             db = self._connection()
             # Immediate: a deferred transaction that turns to writing fails instead of waiting.
             db.execute("begin immediate")
             began, crowd = stopwatch(), 0
             while taken:
-                size, taken = self._grouped(taken[0])
+                size = self._grouped(taken)
                 crowd = max(crowd, size)
                 answers += self._attempt_jointly(db, taken[:size])
                 del taken[:size]
@@ -223,15 +246,17 @@ class Writer:
             self._crowd = crowd + self._queue.qsize() if crowd > 1 else 0
             self._look()  # before anybody hears that it was written
         except Exception as error:
-            self._give_up(error)
-            waited = [answer[0] for answer in answers] + taken
-            if isinstance(error, apsw.BusyError):
-                waited += self._everyone()  # they waited as well: not five more seconds for each
-            elif len(waited) > 1 and not isinstance(error, StoreUnavailable):
-                return self._run_one_by_one(waited)
-            answers = [(failed, None, error) for failed in waited]
-        self._tell(answers)
-        return None
+            return self._fail([answer[0] for answer in answers] + taken, error)
+        return self._tell(answers)
+
+    def _fail(self, waited: list[QueuedWork[Any]], error: Exception) -> None:
+        """Of what was to be one transaction each has its own, unless the error would be the same."""
+        self._give_up(error)
+        if isinstance(error, apsw.BusyError):
+            waited += self._everyone()  # they waited as well: not five more seconds for each
+        elif len(waited) > 1 and not isinstance(error, StoreUnavailable):
+            return self._run_one_by_one(waited)
+        return self._tell([(failed, None, error) for failed in waited])
 
     def _run_one_by_one(self, operations: list[QueuedWork[Any]]) -> None:
         """A transaction for each: one of them broke the one they shared, and the others are not to blame."""
@@ -252,14 +277,15 @@ class Writer:
                 stuck = error if isinstance(error, apsw.BusyError | StoreUnavailable) else None
             self._tell([answer])
 
-    def _grouped(self, first: QueuedWork[Any]) -> tuple[int, list[QueuedWork[Any]]]:
-        """How many operations can be done in one go, and all that were taken: the last may be one that cannot."""
-        taken = [first]
-        while (another := self._another()) is not None:
+    def _grouped(self, taken: list[QueuedWork[Any]]) -> int:
+        """How many operations can be done in one go. More are taken for it: the last may be one that cannot."""
+        joint = taken[0].joint
+        while True:
+            if len(taken) > 1 and (joint is None or taken[-1].joint is not joint or len(taken) > _JOINT):
+                return len(taken) - 1
+            if (another := self._another()) is None:
+                return len(taken)
             taken.append(another)
-            if first.joint is None or another.joint is not first.joint or len(taken) > _JOINT:
-                return len(taken) - 1, taken
-        return len(taken), taken
 
     def _attempt_jointly(self, db: apsw.Connection, group: list[QueuedWork[Any]]) -> list[Answer]:
         joint, wanted = group[0].joint, [operation for operation in group if not operation.future.cancelled()]
@@ -278,7 +304,7 @@ class Writer:
             return operation, None, None
         try:
             with contextlib.nullcontext() if operation.careful else db:  # a savepoint
-                result = operation.work(db)
+                result = operation.done_by(db)
         except Exception as error:
             if not db.in_transaction:
                 raise  # SQLite took the whole transaction back
@@ -295,8 +321,10 @@ class Writer:
             self._original.check()
         except StoreUnavailable:
             self._empty_log()
+            self._seen = -_JUST_NOW
             raise
         self._emptied = False
+        self._seen = stopwatch()
 
     def _empty_log(self) -> None:
         """Move what the log holds into the file, wherever that is now.
@@ -348,16 +376,4 @@ class Writer:
             loops.setdefault(operation.loop, []).append((operation, result, told))
         for loop, some in loops.items():
             with contextlib.suppress(RuntimeError):  # its loop is gone, and with it whoever asked
-                loop.call_soon_threadsafe(_resolve, some)
-
-
-def _resolve(answers: list[Answer]) -> None:
-    for operation, result, error in answers:
-        if error is None and operation.then is not None:
-            operation.then()
-        if operation.future.done():
-            continue  # cancelled meanwhile
-        if error is None:
-            operation.future.set_result(result)
-        else:
-            operation.future.set_exception(error)
+                loop.call_soon_threadsafe(resolve, some)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Literal
 
 import apsw
@@ -19,7 +20,7 @@ from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
 from wakeful.store.rows import Row, from_change, from_event, from_fire, from_first_try
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
-_PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
+PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
 _KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 
@@ -54,10 +55,10 @@ def _for_rows(sql: str, count: int, width: int) -> str:
 def write_rows(db: apsw.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> int:
     """Run a `{rows}` statement over any number of rows; how many it changed."""
     changed = at = 0
-    for size in _PIECES:
+    for size in PIECES:
         while len(rows) - at >= size:
             text = _for_rows(sql, size, len(rows[at]))
-            db.execute(text, [value for row in rows[at : at + size] for value in row])
+            db.execute(text, list(chain.from_iterable(rows[at : at + size])))
             changed += db.changes()
             at += size
     return changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -203,6 +204,12 @@ class TestWhatIsKept:
         assert await store.get(alarm.id, owner=text) == alarm
         [leased] = await claimed(store, target=text)
         assert leased.wake_message == text
+
+    async def test_texts_of_a_batch_survive_whatever_they_hold(self, store: Store, clock: ManualClock) -> None:
+        texts = ["naïve ☃ 😀", 'it\'s "quoted"; -- drop', "tab\tline\nend\\", "{a,b}", "null", "[]", "\x7f", " ", ""]
+        alarms = [an_alarm(clock, label=text, payload_json=f"[ {json.dumps(text)} ,1.0]") for text in texts]
+        await store.add(alarms)
+        assert [await stored(store, alarm) for alarm in alarms] == alarms
 
     async def test_every_field_of_an_alarm_comes_back(self, store: Store, clock: ManualClock) -> None:
         now = clock.now()
