@@ -214,13 +214,13 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
     "answer",
     [
         OK + OK,
-        OK + b"rubbish",
+        OK + b"HTTP/1.1 20",
         OK.replace(b"1.1", b"1.0"),
         OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"),
         b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
         b"HTTP/1.1 101 Switching\r\n\r\n",
     ],
-    ids=["two answers", "rubbish behind it", "HTTP/1.0", "close", "another protocol", "no other protocol"],
+    ids=["two answers", "a part of another", "HTTP/1.0", "close", "another protocol", "no other protocol"],
 )
 async def test_a_connection_that_may_not_be_clean_is_not_used_again(answer: bytes) -> None:
     it = await asked()
@@ -229,6 +229,14 @@ async def test_a_connection_that_may_not_be_clean_is_not_used_again(answer: byte
     assert it.reply.status in (200, 101)
     assert it.one.should_close
     assert it.line.aborted
+
+
+async def test_an_answer_that_came_along_with_rubbish_is_none() -> None:
+    it = await asked()
+    it.one.data_received(OK + b"rubbish")
+    with pytest.raises(BadAnswer, match="the answer was not HTTP"):
+        await it.answer
+    assert (it.reply, it.line.aborted) == (Reply(), True)
 
 
 async def test_nor_is_one_over_which_something_came_that_nobody_asked_for() -> None:

@@ -53,6 +53,10 @@ class BadAnswer(Exception):
     """There is no answer, or not all of one; says why, in our words."""
 
 
+class _Enough(Exception):
+    """What follows is not read: the answer is whole."""
+
+
 class Answering(asyncio.Protocol):
     """One connection. `exchange` is ours, what else is public is asked for by the event loop, aiohttp's pool of
     connections, and the parser.
@@ -167,21 +171,27 @@ class Answering(asyncio.Protocol):
         return bool(self._slices)
 
     def _parse(self, part: bytes) -> None:
+        had_head = self._reply.status > 0
         try:
             self._parser.feed_data(part)
-        except httptools.HttpParserUpgrade:
-            pass  # to whatever: nobody asked for it, and the status says it
         except httptools.HttpParserError as error:
             self._may_stay = False
-            if not self._is_whole:
-                said = "the reply broke off" if self._reply.status else "the answer was not HTTP"
-                self._over(error.__context__ if isinstance(error.__context__, BadAnswer) else BadAnswer(said))
+            if not isinstance(error.__context__, _Enough):
+                self._not_http(error.__context__, had_head)
         if self._body_left < 0:
             self._reply.cut = True
             self._may_stay = False
             self._over()
         elif self._is_whole or (self._skip_body_when_ok and self._reply.ok):
             self._over()
+
+    def _not_http(self, why: object, had_head: bool) -> None:
+        """A head that came along with rubbish does not count; one from before stays, and an answer that was whole."""
+        if not had_head:
+            self._reply.status, self._reply.headers = 0, {}
+            self._over(why if isinstance(why, BadAnswer) else _not_an_answer())
+        elif not self._is_whole:
+            self._over(_broken_off())
 
     def _break_off(self) -> None:
         """What came stays; where not even the head did, there is no answer."""
@@ -198,7 +208,7 @@ class Answering(asyncio.Protocol):
         if not self._reply.status:
             self._over(exc if isinstance(exc, OSError) else _closed_too_early())
         elif "content-length" in headers or "chunked" in headers.get("transfer-encoding", "").lower():
-            self._over(BadAnswer("the reply broke off"))
+            self._over(_broken_off())
         else:
             self._over()
 
@@ -214,22 +224,27 @@ class Answering(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._is_whole:
-            raise BadAnswer("there is more than one answer")
+            self._may_stay = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reply.status:
             return  # behind the last chunk: nothing there counts
         self._headers_left -= 1
         if self._headers_left < 0 or len(name) + len(value) > HEADER_BYTES or b"\0" in value:
-            raise BadAnswer("the answer was not HTTP")
+            raise _not_an_answer()
         self._headers.setdefault(_text(name).lower(), _text(value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
+        if self._is_whole:
+            raise _Enough  # another answer, to the same request
         status = self._parser.get_status_code()
-        if status < 100:
-            raise BadAnswer("the answer was not HTTP")
-        if status >= 200 or status == 101:
+        if status == 0:
+            raise _not_an_answer()
+        if not 100 <= status < 200 or status == 101:
             self._reply.status, self._reply.headers = status, self._headers
+            if status == 101:
+                self._is_whole = True
+                raise _Enough  # another protocol, which nobody asked for
             return
         if not self._interim_left:
             raise BadAnswer(f"it sent more than {INTERIM_LIMIT} interim replies (1xx)")
@@ -243,7 +258,7 @@ class Answering(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._reply.status:
             self._is_whole = True
-            self._may_stay = self._parser.should_keep_alive() and self._reply.status != 101
+            self._may_stay = self._parser.should_keep_alive()
 
 
 class ReadingTurns:
@@ -282,6 +297,14 @@ def _turns(loop: asyncio.AbstractEventLoop) -> ReadingTurns:
 
 def _closed_too_early() -> BadAnswer:
     return BadAnswer("the connection was closed before an answer came")
+
+
+def _not_an_answer() -> BadAnswer:
+    return BadAnswer("the answer was not HTTP")
+
+
+def _broken_off() -> BadAnswer:
+    return BadAnswer("the reply broke off")
 
 
 def _text(raw: bytes) -> str:
