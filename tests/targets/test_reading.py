@@ -155,6 +155,13 @@ async def test_a_header_nobody_sends_is_no_answer(header: bytes) -> None:
     assert it.reply.status == 0
 
 
+async def test_nor_is_one_whose_first_line_has_no_end() -> None:
+    it = await asked()
+    it.one.data_received(b"HTTP/1.1 200 " + b"y" * (HEADER_BYTES + 1) + b"\r\n\r\n")
+    with pytest.raises(BadAnswer, match="the answer was not HTTP"):
+        await it.answer
+
+
 async def test_others_get_their_turn_between_two_slices() -> None:
     those = [await asked() for _ in range(8)]
     for it in those:

@@ -84,7 +84,7 @@ class Answering(asyncio.Protocol):
         self._reply, self._skip_body_when_ok = reply, skip_body_when_ok
         self._bytes, self._lines, self._interim_left = ANSWER_BYTES, ANSWER_LINES, INTERIM_LIMIT
         self._headers: dict[str, str] = {}
-        self._headers_left = HEADERS
+        self._headers_left, self._reason_left = HEADERS, HEADER_BYTES
         self._pieces: list[bytes] = []
         self._body_left = REPLY_LIMIT
         self._is_whole = self._is_cut = self._may_stay = False
@@ -225,6 +225,11 @@ class Answering(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._is_whole:
             self._may_stay = False
+
+    def on_status(self, reason: bytes) -> None:
+        self._reason_left -= len(reason)
+        if self._reason_left < 0:
+            raise _not_an_answer()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reply.status:
