@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import base64
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -11,6 +13,7 @@ import standardwebhooks
 from wakeful.alarm import Completed, Delivered, Failed, Snoozed
 from wakeful.errors import InvalidConfig
 from wakeful.targets import Target
+from wakeful.targets.http import Sender
 from wakeful.targets.urls import check_url
 from wakeful.testing.receiver import Receiver
 from wakeful.testing.targets import TargetConformance, a_wake
@@ -69,6 +72,43 @@ class TestWhatIsSent:
         await webhook(raw.url).deliver(a_wake(id="x\r\nevil: 1\r\n\r\né"))
         assert b"\r\nevil" not in raw.heads[0]
         assert b"webhook-id: x%0D%0Aevil:%201%0D%0A%0D%0A%C3%A9@" in raw.heads[0]
+
+    async def test_nor_can_any_other_value(self, raw: RawServer) -> None:
+        sender = Sender(raw.url, timeout=5, allow_private=True)
+        for value in ("a\r\nevil: 1", "a\nevil: 1", "a\revil: 1", "a\0"):
+            reply = await sender.post({"x": value}, b"{}")
+            assert (reply.status, reply.trouble) == (0, "the request failed: ValueError")
+        await sender.close()
+        assert raw.connections == 0
+
+    async def test_each_attempt_has_a_trace_of_its_own_and_no_other(self, webhook: Open, raw: RawServer) -> None:
+        target = webhook(raw.url, headers={"Traceparent": "x"})
+        for _ in range(2):
+            await target.deliver(a_wake())
+        traces = [
+            re.findall(rb"(?i)\r\ntraceparent: 00-([0-9a-f]{32})-[0-9a-f]{16}-01\r\n", head) for head in raw.heads
+        ]
+        assert all(len(each) == 1 for each in traces)
+        assert traces[0] != traces[1]
+        assert all(head.lower().count(b"traceparent") == 1 for head in raw.heads)
+
+    async def test_what_is_sent_is_one_request_after_the_other_over_one_connection(
+        self, webhook: Open, raw: RawServer
+    ) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = raw.heads[-1]
+            while True:
+                length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                assert await reader.readexactly(length) == a_wake().body
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"POST /a%20b?c=d HTTP/1.1\r\nHost: 127.0.0.1:")
+
+        raw.talk = answer
+        target = webhook(raw.url + "a%20b?c=d")
+        for _ in range(3):
+            assert await target.deliver(a_wake()) == Delivered("HTTP 200")
+        assert raw.connections == 1
 
     async def test_no_cookie_is_kept_and_nothing_asks_for_compression(self, webhook: Open, receiver: Receiver) -> None:
         receiver.always(200, headers={"set-cookie": "session=1; path=/"})

@@ -16,6 +16,7 @@ from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
 from wakeful.errors import InvalidConfig
 from wakeful.schedule import duration
+from wakeful.targets.deadlines import Deadlines
 from wakeful.targets.text import described, one_line, storable
 from wakeful.targets.threads import Threads
 
@@ -55,7 +56,7 @@ class Handler:
         self._function = function
         self._call = cast(Callable[[Wake], Awaitable[Any]], function) if _is_async(function) else self._in_a_thread
         self._nothing_said: Outcome = _TAKEN if reports else _DONE
-        self._deadlines = _Deadlines(timeout)
+        self._deadlines = Deadlines(timeout)
         self._late = f"no answer within {timeout:g} s"
         self._most = None if _is_async(function) else 2 * threads
         self._threads = Threads(threads, f"wakeful-{getattr(function, '__name__', 'handler')}")
@@ -117,62 +118,6 @@ class Handler:
             with self._lock:
                 self._in_threads.discard(call)
                 self._abandoned.discard(call)
-
-
-class _Running:
-    """One call under way."""
-
-    __slots__ = ("cancelling", "ends", "late", "task")
-
-    def __init__(self, task: asyncio.Task[Any], ends: float) -> None:
-        self.task = task
-        self.ends = ends
-        self.cancelling = task.cancelling()
-        self.late = False
-
-
-class _Deadlines:
-    """One timer for all calls of a handler: they get the same time, so the first to begin is the first to be late.
-
-    A timer for each call would cost more than most calls.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._calls: dict[_Running, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def begin(self) -> _Running:
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
-        assert task is not None
-        running = _Running(task, loop.time() + self._seconds)
-        self._calls[running] = None
-        if self._timer is None or self._loop is not loop:
-            self._loop = loop
-            self._timer = loop.call_at(running.ends, self._sweep, loop)
-        return running
-
-    def end(self, running: _Running) -> None:
-        self._calls.pop(running, None)
-        if running.late:
-            running.task.uncancel()
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = None
-        now = loop.time()
-        while (first := next(iter(self._calls), None)) is not None and first.ends <= now:
-            del self._calls[first]
-            first.late = True
-            first.task.cancel()
-        if first is not None:
-            self._timer = loop.call_at(first.ends, self._sweep, loop)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

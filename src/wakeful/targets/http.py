@@ -15,33 +15,33 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.connector import Connection
-from msgspec import Struct
+from yarl import URL
 
 from wakeful.alarm import Failed
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
 from wakeful.logs import trace_id
 from wakeful.targets.addresses import Allowed, networks, refusal
-from wakeful.targets.reading import INTERIM_LIMIT, Answering, Connector, Unreasonable, too_many_interim
+from wakeful.targets.deadlines import Deadlines
+from wakeful.targets.reading import Answering, BadAnswer, Reply
 from wakeful.targets.text import one_line, without
 from wakeful.targets.threads import Threads
 from wakeful.targets.urls import check_url
 
 log = logging.getLogger("wakeful.targets")
 
-REPLY_LIMIT: Final = 64 * 1024
 _QUOTED: Final = 300  # bytes of an unfriendly reply that are kept
 _CONNECTIONS: Final = 3  # kept-alive ones that turn out dead, before a fresh failure counts
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 _UNTIL_ONE_IS_FREE: Final = 0.25  # seconds
+_NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)  # post() has the one deadline
 _tried: ContextVar[list[str | None]] = ContextVar(
     "tried"
 )  # one entry per socket asked for: why it was refused, or None
@@ -51,31 +51,18 @@ class AddressRefused(OSError):
     """This address is not one that wakes may go to."""
 
 
-class Reply(Struct):
-    """What came back, as far as it came. Status 0: nothing did."""
-
-    status: int = 0
-    headers: Mapping[str, str] = {}
-    body: bytes = b""
-    cut: bool = False  # there was more than we read
-    trouble: str = ""  # what ended it early
-    refused: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def is_json(self) -> bool:
-        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return kind == "application/json" or kind.endswith("+json")
-
-
 class Sender:
     """One address to POST to, with its connections."""
 
     def __init__(
-        self, url: str, *, timeout: float, allow_private: Allowed, secrets: Sequence[str] = (), method: str = "POST"
+        self,
+        url: str,
+        *,
+        timeout: float,
+        allow_private: Allowed,
+        headers: Mapping[str, str] = {},
+        secrets: Sequence[str] = (),
+        method: str = "POST",
     ) -> None:
         check_url(url)
         if not 0 < timeout <= 86_400:
@@ -85,9 +72,11 @@ class Sender:
             networks(self._allowed)
         self._url = url
         self._method = method
+        self._headers = headers
         self._timeout = timeout
         self._secrets = tuple(sorted({*secrets, *_hidden_in(url)}, key=len, reverse=True))
-        self._session: aiohttp.ClientSession | None = None
+        self._deadlines = Deadlines(timeout)
+        self._way: _Way | None = None
         self._threads = Threads(2, "wakeful-names")
 
     async def post(self, headers: Mapping[str, str], body: bytes, *, skip_body_when_ok: bool = False) -> Reply:
@@ -96,17 +85,20 @@ class Sender:
         headers = {**headers, "traceparent": _traceparent()}
         tried: list[str | None] = []
         token = _tried.set(tried)
+        running = self._deadlines.begin()
         try:
-            async with asyncio.timeout(self._timeout):
-                for _ in range(_CONNECTIONS):
-                    reply = Reply()
-                    await self._post(reply, headers, body, skip_body_when_ok)
-                    if reply.status or tried:
-                        break
-        except TimeoutError:
+            for _ in range(_CONNECTIONS):
+                reply = Reply()
+                await self._post(reply, headers, body, skip_body_when_ok)
+                if reply.status or tried:
+                    break
+        except asyncio.CancelledError:
+            if not running.is_only_late:
+                raise
             what = "the reply did not end" if reply.status else "no answer"
             reply.trouble = f"{reply.trouble or what} within {self._timeout:g} s"
         finally:
+            self._deadlines.end(running)
             _tried.reset(token)
         refusals = [reason for reason in tried if reason]
         if reply.status == 0 and refusals and len(refusals) == len(tried):
@@ -116,17 +108,16 @@ class Sender:
         return reply
 
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        way, self._way = self._way, None
+        if way is not None:
+            await way.connector.close()
+        self._deadlines.close()
         self._threads.close()
 
-    def failure(self, reply: Reply, *, now: datetime, hide: Sequence[str] = (), who: str = "HTTP ") -> Failed | None:
-        """What a reply means where it is not a yes."""
+    def failure(self, reply: Reply, *, now: datetime, hide: Sequence[str] = (), who: str = "HTTP ") -> Failed:
+        """What a reply means that is not a yes."""
         if reply.status == 0:
             return Failed(self._shown(reply.trouble, hide), retryable=not reply.refused, unhealthy=not reply.refused)
-        if reply.ok:
-            return None
         error = f"{who}{reply.status}"
         if 300 <= reply.status < 400:
             error += ": redirects are not followed"
@@ -152,38 +143,30 @@ class Sender:
     async def _sent(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> int | None:
         """The number of the system's error, where there was one."""
         try:
-            sent = self._open().request(
-                self._method, self._url, data=body or None, headers=headers, allow_redirects=False
-            )
-            async with sent as response:
-                reply.status, reply.headers = response.status, response.headers
-                if not (skip_body_when_ok and reply.ok):
-                    await _read(response, reply)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(error, TimeoutError):
-                raise
+            way = self._way or self._opened()
+            request = way.request(headers, body)
+            connection = await way.connector.connect(way.to, [], _NO_TIMEOUT)
+            try:
+                answering = cast(Answering, connection.protocol)
+                await answering.exchange(request, reply, skip_body_when_ok=skip_body_when_ok)
+            finally:
+                connection.release()
+        except (BadAnswer, aiohttp.ClientError, OSError, ValueError) as error:
             reply.trouble = _said(error)
             reply.refused = isinstance(error, aiohttp.InvalidURL)  # that will not mend by itself
             return error.errno if isinstance(error, OSError) else None
         return None
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = Connector(
-                limit=0,  # how many at once is the dispatcher's business
-                socket_factory=self._socket,
-                resolver=_Resolver(self._threads),
-            )
-            self._session = aiohttp.ClientSession(
-                response_class=_Response,
-                connector=connector,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # post() has the one deadline
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # a small reply could unpack to a huge one
-                read_bufsize=REPLY_LIMIT,
-                headers={"accept-encoding": "identity", "user-agent": user_agent()},
-            )
-        return self._session
+    def _opened(self) -> _Way:
+        given = {name: value for name, value in self._headers.items() if name.lower() != "traceparent"}
+        headers = {"accept-encoding": "identity", "user-agent": user_agent(), **given}
+        connector = _Connector(
+            limit=0,  # how many at once is the dispatcher's business
+            socket_factory=self._socket,
+            resolver=_Resolver(self._threads),
+        )
+        self._way = _Way(connector, self._method, self._url, headers)
+        return self._way
 
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
         family, kind, proto, _, address = info
@@ -197,31 +180,40 @@ class Sender:
         return one_line(without(text, (*hide, *self._secrets)), 2 * _QUOTED)
 
 
-class _Response(aiohttp.ClientResponse):
-    """An answer that interim replies (1xx) cannot put off for ever, and that knows whether all of it was read."""
+class _Way:
+    """To one address, with all that is the same in every request there."""
 
-    answering: Answering | None = None
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        protocol = connection.protocol
-        assert isinstance(protocol, Answering)
-        self.answering = protocol
-        protocol.begin()
-        read, left = protocol.read, INTERIM_LIMIT + 1
-
-        async def counted() -> Any:
-            nonlocal left
-            if not left:
-                raise too_many_interim()
-            left -= 1
-            return await read()
-
-        # Leaky: the driver has no setting for it, and reads until there is something else.
-        protocol.read = counted  # type: ignore[method-assign]
+    def __init__(self, connector: _Connector, method: str, url: str, headers: Mapping[str, str]) -> None:
         try:
-            return await super().start(connection)
-        finally:
-            del protocol.read
+            where = URL(url)
+        except ValueError as error:
+            raise aiohttp.InvalidURL(url) from error
+        self.connector = connector
+        self.to = aiohttp.ClientRequest(method, where, headers=headers)
+        self.to.headers.pop("content-length", None)  # it differs
+        self._head = f"{method} {where.raw_path_qs} HTTP/1.1\r\n{_lines(self.to.headers)}"
+        self._has_body = method != "GET"
+
+    def request(self, headers: Mapping[str, str], body: bytes) -> bytes:
+        """The bytes to send."""
+        length = f"content-length: {len(body)}\r\n" if self._has_body else ""
+        return f"{self._head}{_lines(headers)}{length}\r\n".encode() + body
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    """Headers as they are sent. ValueError where one would break out of its line."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if lines.count("\r") != len(headers) or lines.count("\n") != len(headers) or "\0" in lines:
+        raise ValueError("a header with a line break")
+    return lines
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections whose answers are bounded work. Leaky: the driver has no setting for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = partial(Answering, self._loop)  # type: ignore[assignment, arg-type]  # has all that is asked
 
 
 class _Resolver(AbstractResolver):
@@ -254,9 +246,9 @@ class _Resolver(AbstractResolver):
 
 def _traceparent() -> str:
     """A trace of this attempt's own (W3C), whose id stands in its log lines too: receivers' traces are found by it."""
-    trace = random.token_hex(16)
-    trace_id.set(trace)  # a delivery is a task of its own: nobody else's lines are marked
-    return f"00-{trace}-{random.token_hex(8)}-01"
+    drawn = random.token_hex(24)
+    trace_id.set(drawn[:32])  # a delivery is a task of its own: nobody else's lines are marked
+    return f"00-{drawn[:32]}-{drawn[32:]}-01"
 
 
 @cache
@@ -271,35 +263,15 @@ def _hidden_in(url: str) -> list[str]:
     return [parts.query, *values, *(piece for piece in parts.path.split("/") if len(piece) >= 16)]
 
 
-async def _read(response: aiohttp.ClientResponse, reply: Reply) -> None:
-    """Read the reply up to the limit; what came before a break stays."""
-    while True:
-        chunk = await response.content.read(REPLY_LIMIT + 1 - len(reply.body))
-        reply.body += chunk
-        if not chunk:
-            reply.cut = isinstance(response, _Response) and response.answering is not None and response.answering.cut
-            return
-        if len(reply.body) > REPLY_LIMIT:
-            reply.body, reply.cut = reply.body[:REPLY_LIMIT], True
-            response.close()
-            return
-
-
 def _said(error: Exception) -> str:
     """An error in our words: those of aiohttp hold the URL."""
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorError():
             return _not_connected(error)
-        case Unreasonable():
+        case BadAnswer():
             return str(error)
-        case aiohttp.ServerDisconnectedError():
-            return "the connection was closed before an answer came"
-        case aiohttp.ClientPayloadError():
-            return "the reply broke off"
         case OSError():
             return f"the connection failed: {error.strerror or type(error).__name__}"
-        case aiohttp.ClientResponseError():
-            return "the answer was not HTTP"
         case aiohttp.InvalidURL():
             return "the URL has no host to connect to"
         case _:

@@ -15,7 +15,8 @@ from wakeful.alarm.checks import CheckFailed
 from wakeful.clock import Clock
 from wakeful.config_checks import CheckSettings
 from wakeful.targets.addresses import Allowed, networks
-from wakeful.targets.http import Reply, Sender
+from wakeful.targets.http import Sender
+from wakeful.targets.reading import Reply
 from wakeful.targets.urls import check_headers, check_url
 from wakeful.targets.webhook import hidden
 
@@ -36,14 +37,17 @@ async def looked(
     url: str, changed: str, *, headers: Mapping[str, str], timeout: float, allow_private: Allowed, clock: Clock
 ) -> str:
     """The part of the answer that counts, or CheckFailed. Any status is one, where that is what is looked at."""
-    sender = Sender(url, timeout=timeout, allow_private=allow_private, secrets=hidden(headers), method="GET")
+    sender = Sender(
+        url, timeout=timeout, allow_private=allow_private, headers=headers, secrets=hidden(headers), method="GET"
+    )
     try:
-        reply = await sender.post(headers, b"", skip_body_when_ok=not changed.startswith("/"))
+        reply = await sender.post({}, b"", skip_body_when_ok=not changed.startswith("/"))
     finally:
         await sender.close()
     if changed == "status" and reply.status:
         return str(reply.status)
-    if (failure := sender.failure(reply, now=clock.now())) is not None:
+    if not reply.ok:
+        failure = sender.failure(reply, now=clock.now())
         # What it said stays out: whoever has the alarm was told the name of the check, and nothing of what is there.
         raise CheckFailed(f"HTTP {reply.status}" if reply.status else failure.error)
     return _etag(reply) if changed == "etag" else _at(changed, reply)

@@ -1,4 +1,4 @@
-"""Limits the work of reading a receiver's answer, and spreads it over time.
+"""One connection to a receiver: a request goes out, its answer comes in, and reading that is bounded work.
 
 What arrives is taken up to a number of bytes and of lines: each chunk, header and interim reply has a line at least, so
 lines are what reading costs. Longer pieces are read a slice at a time, all connections of a process taking turns, and
@@ -10,63 +10,137 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from functools import partial
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final, cast
 from weakref import WeakKeyDictionary
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
+import httptools
+from msgspec import Struct
 
 from wakeful.clock import stopwatch
 
+REPLY_LIMIT: Final = 64 * 1024
 SLICE: Final = 2048  # bytes
 ANSWER_BYTES: Final = 128 * 1024  # head and body, as they come over the line
 ANSWER_LINES: Final = 2000
+HEADERS: Final = 128
+HEADER_BYTES: Final = 8190
 INTERIM_LIMIT: Final = 20  # replies 1xx before the answer; a server that is slow sends one every few seconds
 LONGEST_REST: Final = 0.01  # seconds; whatever held the loop up, it may not have been us
 
 
-class Unreasonable(aiohttp.ClientError):
-    """An answer that nobody has to read to its end; says why, in our words."""
+class Reply(Struct):
+    """What came back, as far as it came. Status 0: nothing did."""
+
+    status: int = 0
+    headers: Mapping[str, str] = {}  # by their names in lower case; the first, where there are several
+    body: bytes = b""
+    cut: bool = False  # there was more than we read
+    trouble: str = ""  # what ended it early
+    refused: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_json(self) -> bool:
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind == "application/json" or kind.endswith("+json")
 
 
-def too_many_interim() -> Unreasonable:
-    return Unreasonable(f"it sent more than {INTERIM_LIMIT} interim replies (1xx)")
+class BadAnswer(Exception):
+    """There is no answer, or not all of one; says why, in our words."""
 
 
-def too_long_a_head() -> Unreasonable:
-    return Unreasonable(f"the head of its answer has more than {ANSWER_BYTES} bytes or {ANSWER_LINES} lines")
+class _Enough(Exception):
+    """What follows is not read: the answer is whole."""
 
 
-class Connector(aiohttp.TCPConnector):
-    """Connections whose answers are bounded work. Leaky: the driver has no setting for it."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._factory = partial(Answering, loop=self._loop)  # type: ignore[assignment]  # which is one of its kind
-
-
-class Answering(ResponseHandler):
-    """The receiving side of one connection."""
+class Answering(asyncio.Protocol):
+    """One connection. `exchange` is ours, what else is public is asked for by the event loop, aiohttp's pool of
+    connections, and the parser.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
+        self._loop = loop
         self._turns = _turns(loop)
+        self._parser = httptools.HttpResponseParser(self)
+        # What clients in general forgive: a receiver that makes such mistakes was never told.
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self.transport: asyncio.Transport | None = None
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._may_stay = True  # for another request
+        self._waiter: asyncio.Future[None] | None = None  # who waits for an answer
         self._slices: deque[bytes] = deque()
-        self._end: tuple[BaseException | None] | None = None  # the connection is gone: with what, once all is read
-        self.cut = False  # there was more than is read: the connection has ended
-        self.begin()
+        self._lost: tuple[Exception | None] | None = None  # the connection is gone: with what, once all is read
 
-    def begin(self) -> None:
-        """Another answer is to come over this connection."""
-        self._bytes, self._lines = ANSWER_BYTES, ANSWER_LINES
-        self.slices_read = 0  # of this answer
+    async def exchange(self, request: bytes, reply: Reply, *, skip_body_when_ok: bool = False) -> None:
+        """Send a request and read the answer into `reply`; what came before a break stays there."""
+        if self.transport is None:
+            raise _closed_too_early()
+        self._reply, self._skip_body_when_ok = reply, skip_body_when_ok
+        self._bytes, self._lines, self._interim_left = ANSWER_BYTES, ANSWER_LINES, INTERIM_LIMIT
+        self._headers: dict[str, str] = {}
+        self._headers_left, self._reason_left = HEADERS, HEADER_BYTES
+        self._pieces: list[bytes] = []
+        self._body_left = REPLY_LIMIT
+        self._is_whole = self._is_cut = self._may_stay = False
+        self.slices_read = 0
+        self._waiter = self._loop.create_future()
+        self.transport.write(request)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            reply.body, self._pieces = b"".join(self._pieces)[:REPLY_LIMIT], []
+            if not self._may_stay:
+                self.abort()
+
+    # What the pool of connections asks.
+
+    @property
+    def should_close(self) -> bool:
+        """Whether it is of no use for another request: also where the answer came before all of the last was sent."""
+        return not self._may_stay or self.transport is None or self.transport.get_write_buffer_size() > 0
+
+    def is_connected(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
+
+    def close(self) -> None:
+        if not self._may_stay:
+            self.abort()  # who does not read what was sent cannot keep it open
+        elif self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    # What the event loop says.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if not data:  # the driver goes on with what it has
-            super().data_received(data)
-        if self.cut or not data:
-            return
+        if self._waiter is None or self._waiter.done():
+            self._may_stay = False
+            self.abort()  # nobody asked
+        elif not self._is_cut:
+            self._take(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._lost = (exc,)
+        if not self._slices:
+            self._ended(exc)
+
+    def _take(self, data: bytes) -> None:
+        """Cut into slices what is taken of it. A short one, as nearly all are, is read at once."""
         waits = bool(self._slices)
         taken = 0
         while taken < len(data) and self._bytes > 0 and self._lines > 0:
@@ -76,53 +150,120 @@ class Answering(ResponseHandler):
             self._lines -= part.count(b"\n")
             self._slices.append(part)
         if taken < len(data):
-            self.cut = True
-            if self.transport is not None:
-                self.transport.abort()
+            self._is_cut = True
+            self.abort()
         if waits or len(self._slices) > 1:
             self._turns.ask(self)
         else:
-            self.step()  # a short answer, as nearly all are
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._end = (exc,)
-        if not self._slices:
-            self._ended()
+            self.step()
 
     def step(self) -> bool:
         """Read a slice; whether there is another."""
-        if self.transport is None:  # we closed it: nobody wants the rest
+        if self._waiter is None or self._waiter.done():
             self._slices.clear()
         if self._slices:
             self.slices_read += 1
-            super().data_received(self._slices.popleft())
-        if len(self._buffer) > INTERIM_LIMIT + 1:  # messages nobody has looked at yet, the answer among them
-            self._slices.clear()
-            self.cut = True
-            self.set_exception(too_many_interim())
-            if self.transport is not None:
-                self.transport.abort()
-        if not self._slices:
-            if self.cut:
-                self._break_off()
-            if self._end is not None:
-                self._ended()
+            self._parse(self._slices.popleft())
+        if not self._slices and self._is_cut:
+            self._break_off()
+        if not self._slices and self._lost is not None:
+            self._ended(*self._lost)
         return bool(self._slices)
+
+    def _parse(self, part: bytes) -> None:
+        had_head = self._reply.status > 0
+        try:
+            self._parser.feed_data(part)
+        except httptools.HttpParserError as error:
+            self._may_stay = False
+            if not isinstance(error.__context__, _Enough):
+                self._not_http(error.__context__, had_head)
+        if self._body_left < 0:
+            self._reply.cut = True
+            self._may_stay = False
+            self._over()
+        elif self._is_whole or (self._skip_body_when_ok and self._reply.ok):
+            self._over()
+
+    def _not_http(self, why: object, had_head: bool) -> None:
+        """A head that came along with rubbish does not count; one from before stays, and an answer that was whole."""
+        if not had_head:
+            self._reply.status, self._reply.headers = 0, {}
+            self._over(why if isinstance(why, BadAnswer) else _not_an_answer())
+        elif not self._is_whole:
+            self._over(_broken_off())
 
     def _break_off(self) -> None:
         """What came stays; where not even the head did, there is no answer."""
-        payload, self._payload, self._parser = self._payload, None, None
-        if payload is None:
-            if self.exception() is None and not self._buffer:
-                self.set_exception(too_long_a_head())
-        elif not payload.is_eof():
-            payload.feed_eof()
-        self.force_close()
+        self._reply.cut = True
+        said = f"the head of its answer has more than {ANSWER_BYTES} bytes or {ANSWER_LINES} lines"
+        self._over(None if self._reply.status else BadAnswer(said))
 
-    def _ended(self) -> None:
-        assert self._end is not None
-        (exc,), self._end = self._end, None
-        super().connection_lost(exc)
+    def _ended(self, exc: Exception | None) -> None:
+        """The connection is gone. That ends an answer that did not say how long it is."""
+        self._may_stay = False
+        if self._waiter is None:
+            return
+        headers = self._headers
+        if not self._reply.status:
+            self._over(exc if isinstance(exc, OSError) else _closed_too_early())
+        elif "content-length" in headers or "chunked" in headers.get("transfer-encoding", "").lower():
+            self._over(_broken_off())
+        else:
+            self._over()
+
+    def _over(self, error: Exception | None = None) -> None:
+        if self._waiter is None or self._waiter.done():
+            return
+        if error is None:
+            self._waiter.set_result(None)
+        else:
+            self._waiter.set_exception(error)
+
+    # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        if self._is_whole:
+            self._may_stay = False
+
+    def on_status(self, reason: bytes) -> None:
+        self._reason_left -= len(reason)
+        if self._reason_left < 0:
+            raise _not_an_answer()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reply.status:
+            return  # behind the last chunk: nothing there counts
+        self._headers_left -= 1
+        if self._headers_left < 0 or len(name) + len(value) > HEADER_BYTES or b"\0" in value:
+            raise _not_an_answer()
+        self._headers.setdefault(_text(name).lower(), _text(value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        if self._is_whole:
+            raise _Enough  # another answer, to the same request
+        status = self._parser.get_status_code()
+        if status == 0:
+            raise _not_an_answer()
+        if not 100 <= status < 200 or status == 101:
+            self._reply.status, self._reply.headers = status, self._headers
+            if status == 101:
+                self._is_whole = True
+                raise _Enough  # another protocol, which nobody asked for
+            return
+        if not self._interim_left:
+            raise BadAnswer(f"it sent more than {INTERIM_LIMIT} interim replies (1xx)")
+        self._interim_left -= 1
+        self._headers, self._headers_left = {}, HEADERS
+
+    def on_body(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._body_left -= len(piece)
+
+    def on_message_complete(self) -> None:
+        if self._reply.status:
+            self._is_whole = True
+            self._may_stay = self._parser.should_keep_alive()
 
 
 class ReadingTurns:
@@ -157,3 +298,19 @@ def _turns(loop: asyncio.AbstractEventLoop) -> ReadingTurns:
     if loop not in _all:
         _all[loop] = ReadingTurns(loop)
     return _all[loop]
+
+
+def _closed_too_early() -> BadAnswer:
+    return BadAnswer("the connection was closed before an answer came")
+
+
+def _not_an_answer() -> BadAnswer:
+    return BadAnswer("the answer was not HTTP")
+
+
+def _broken_off() -> BadAnswer:
+    return BadAnswer("the reply broke off")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

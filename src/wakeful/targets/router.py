@@ -27,15 +27,18 @@ class Router:
         if not token.isascii() or not token.isprintable():
             raise InvalidConfig("it has characters other than printable ASCII", field="token")
         self._clock = clock
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._sender = Sender(url, timeout=timeout, allow_private=allow_private, secrets=hidden(self._headers))
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._sender = Sender(
+            url, timeout=timeout, allow_private=allow_private, headers=headers, secrets=hidden(headers)
+        )
 
     async def deliver(self, wake: Wake) -> Outcome:
-        reply = await self._sender.post({**self._headers, **varying(wake)}, _body(wake), skip_body_when_ok=True)
-        failed = self._sender.failure(
+        reply = await self._sender.post(varying(wake), _body(wake), skip_body_when_ok=True)
+        if reply.ok:
+            return Delivered(f"HTTP {reply.status}")
+        return self._sender.failure(
             reply, now=self._clock.now(), hide=(wake.report_token, wake.token), who="router returned "
         )
-        return failed or Delivered(f"HTTP {reply.status}")
 
     async def close(self) -> None:
         await self._sender.close()

@@ -16,7 +16,8 @@ from wakeful.clock import Clock
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import duration
 from wakeful.targets.addresses import Allowed
-from wakeful.targets.http import REPLY_LIMIT, Reply, Sender
+from wakeful.targets.http import Sender
+from wakeful.targets.reading import REPLY_LIMIT, Reply
 from wakeful.targets.signing import key, sign
 from wakeful.targets.text import one_line, storable
 from wakeful.targets.urls import check_headers
@@ -52,16 +53,18 @@ class Webhook:
         self._keys = [key(text) for text in (secret, previous_secret) if text]
         self._clock = clock
         self._reports = reports
-        self._headers = dict(headers)
         self._sender = Sender(
-            url, timeout=timeout, allow_private=allow_private, secrets=(secret, previous_secret, *hidden(headers))
+            url,
+            timeout=timeout,
+            allow_private=allow_private,
+            headers=dict(headers),
+            secrets=(secret, previous_secret, *hidden(headers)),
         )
 
     async def deliver(self, wake: Wake) -> Outcome:
         reply = await self._sender.post(self._signed(wake), wake.body)
-        failed = self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token, wake.token))
-        if failed is not None:
-            return failed
+        if not reply.ok:
+            return self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token, wake.token))
         if reply.trouble and reply.is_json:
             # The half that is missing could have said that the work failed.
             return Failed(f"HTTP {reply.status}, but {reply.trouble}", unhealthy=True, answered=True)
@@ -73,13 +76,9 @@ class Webhook:
     def _signed(self, wake: Wake) -> dict[str, str]:
         message_id = quote(wake.fire_id, safe=_HEADER_SAFE)
         timestamp = int(self._clock.now().timestamp())
-        headers = {
-            **self._headers,
-            **varying(wake),
-            "webhook-id": message_id,
-            "webhook-timestamp": str(timestamp),
-            "idempotency-key": message_id,
-        }
+        headers = varying(wake)
+        headers["webhook-id"] = headers["idempotency-key"] = message_id
+        headers["webhook-timestamp"] = str(timestamp)
         if self._keys:
             headers["webhook-signature"] = sign(self._keys, message_id, timestamp, wake.body)
         return headers
@@ -103,16 +102,20 @@ class Webhook:
 
 def varying(wake: Wake) -> dict[str, str]:
     """The headers of any wake: what differs between attempts stands here, so that the body can stay the same."""
-    return {
+    most, then = wake.max_fires, wake.next_fire_at
+    headers = {
         "content-type": "application/json",
         "wakeful-attempt": str(wake.attempt),
         "wakeful-late-ms": str(wake.late_ms),
         "wakeful-missed": str(wake.missed),
-        "wakeful-number": str(wake.number) + (f"/{wake.max_fires}" if wake.max_fires is not None else ""),
+        "wakeful-number": f"{wake.number}" if most is None else f"{wake.number}/{most}",
         "wakeful-failed-in-a-row": str(wake.failed_in_a_row),
-        **({"wakeful-check": f"{wake.check.name} {wake.check.found}"} if wake.check is not None else {}),
-        **({"wakeful-next": wake.next_fire_at.isoformat()} if wake.next_fire_at is not None else {}),
     }
+    if wake.check is not None:
+        headers["wakeful-check"] = f"{wake.check.name} {wake.check.found}"
+    if then is not None:
+        headers["wakeful-next"] = then.isoformat()
+    return headers
 
 
 def hidden(headers: Mapping[str, str]) -> Sequence[str]:
