@@ -82,6 +82,7 @@ class Dispatcher:
         self._store = store
         self._settings = settings or Settings()
         self._clock = clock or SystemClock()
+        self._lease = self._settings.lease.total_seconds()
         self._report_url = report_url
         self._report_key = ReportKey(store, self._clock, every=self._settings.tick.total_seconds())
         self._stopping = False
@@ -217,7 +218,7 @@ class Dispatcher:
 
     async def _after_a_stall(self) -> None:
         """Renew leases that nobody took while this process stood still."""
-        if self._clock.monotonic() - self._awake_at > self._settings.lease.total_seconds() / 2:
+        if self._clock.monotonic() - self._awake_at > self._lease / 2:
             await self._upkeep.renew(self._now())
             self._suspects.leave_alone()
 
@@ -371,7 +372,7 @@ class Dispatcher:
                 return
             if flight.alarm.is_suspect and not await self._on_trial(flight):
                 return
-            if self._clock.monotonic() - flight.taken > self._settings.lease.total_seconds():
+            if self._clock.monotonic() - flight.taken > self._lease:
                 self._hand_back(flight)  # this process stood still: somebody else may be at it by now
             else:
                 await self._attempt(flight)
