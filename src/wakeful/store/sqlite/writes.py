@@ -21,6 +21,7 @@ from wakeful.store.rows import Row, from_change, from_event, from_fire, from_fir
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
 PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
+_MOST_VALUES: Final = 5_000  # of one statement: longer than 16 KiB none is kept prepared, and twice the work
 _KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 
@@ -56,7 +57,7 @@ def write_rows(db: apsw.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> 
     """Run a `{rows}` statement over any number of rows; how many it changed."""
     changed = at = 0
     for size in PIECES:
-        while len(rows) - at >= size:
+        while len(rows) - at >= size and size * len(rows[at]) <= _MOST_VALUES:
             text = _for_rows(sql, size, len(rows[at]))
             db.execute(text, list(chain.from_iterable(rows[at : at + size])))
             changed += db.changes()
