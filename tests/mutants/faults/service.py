@@ -41,7 +41,9 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "known = next(iter(self._known.values()), None)",
     ),
     "an owner's settings are read once and for all": Source(
-        "wakeful.service.owner_settings", "known is not None and now - known[0] < GOOD_FOR:", "known is not None:"
+        "wakeful.service.owner_settings",
+        "known is not None and self._clock.monotonic() - known.at < GOOD_FOR:",
+        "known is not None:",
     ),
     "the history does not say what waits for its budget": Source(
         "wakeful.service.history", '"budget" if alarm.id in deferred else alarm.paused_reason', "alarm.paused_reason"

@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 _TICK: Final = timedelta(seconds=1)
 _WORDS: Final = ("label", "wake_message", "idempotency_key")
 NO_ID: Final = UUID(int=0)  # before every id there is
-_CROWD: Final = 16  # creates that wait at once: from here on a second connection costs less than waiting for the first
+_CROWD: Final = 24  # creates that wait at once: from here on a second connection costs less than waiting for the first
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 _FULL: Final = 0.020  # seconds a transaction takes in more operations: other programs write to this file too
 _JOINT: Final = 512  # items that are written in one go
 _CROWD: Final = 32  # callers: of so many, or of half of more, one statement is made
+_SLOW: Final = 0.002  # seconds to write: where the disk takes longer than callers to get ready, all share a commit
 _JUST_NOW: Final = 0.001  # seconds
 _GATHER: Final = 0.0005  # seconds at a time to wait for a crowd to gather again; a lone caller never waits
 _NOBODY: Final = 1 << 30
@@ -50,6 +51,7 @@ class Writer:
         self._enough = threading.Event()
         self._db: apsw.Connection | None = None
         self._emptied = False  # the log, of a file that is away
+        self._is_slow = False  # the transaction before
         self._seen = -_JUST_NOW  # when the file was last seen under its name
         self.commits = 0  # for whoever wants to know how well operations share them
 
@@ -130,14 +132,16 @@ class Writer:
                 self._run_alone(operation)
             elif operation.lax and self._queue.empty():
                 self._run_lax(operation)
-            elif operation.is_row and (waiting := self._queue.qsize() + 1) >= _CROWD:
-                self._run_crowd(operation, waiting)
+            elif operation.is_row and not self._is_slow and self._queue.qsize() + 1 >= _CROWD:
+                self._run_crowd(operation)
             else:
                 if self._crowd > 1:
                     self._gather()
                 self._run_together([operation])
+            took = stopwatch() - began
+            self._is_slow = took > _SLOW
             # Others poll for the lock; without a gap we would take it again before they look.
-            if stopwatch() - began > _FULL / 2 and not self._queue.empty():
+            if took > _FULL / 2 and not self._queue.empty():
                 self._closing.wait(_GAP)
         if self._db is not None:
             with contextlib.suppress(apsw.Error):
@@ -201,12 +205,12 @@ class Writer:
             answer = (operation, None, error)
         self._tell([answer])
 
-    def _run_crowd(self, first: QueuedWork[Any], waiting: int) -> None:
+    def _run_crowd(self, first: QueuedWork[Any]) -> None:
         """Half of a crowd by one statement: that is a transaction by itself, without the interpreter's lock.
 
         The others get ready meanwhile. With more than one statement we would wait in between until all of them are.
         """
-        wanted = next(size for size in PIECES if size <= max(_CROWD, waiting // 2))
+        wanted = next(size for size in PIECES if size <= max(_CROWD, self._queue.qsize() // 2))
         taken = [first]
         while is_alike(taken[-1], first) and len(taken) < wanted and (another := self._another()) is not None:
             taken.append(another)
