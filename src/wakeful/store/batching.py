@@ -12,9 +12,11 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from itertools import islice
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from wakeful.clock import stopwatch
 from wakeful.errors import StoreBusy, StoreUnavailable
 
 BATCH: Final = 500
+_SLOW: Final = 0.003  # seconds that a batch of a crowd takes: then it is not halved
 _PART: Final = 32  # a troubled batch goes on in parts of this size, then row by row
 
 Item = TypeVar("Item")
@@ -109,6 +111,7 @@ class GroupCommit(Generic[Item, Answer]):
         self._crowd = crowd
         self._another_at = crowd or limit // 2
         self._writing = 0  # lanes with a batch on its way
+        self._is_slow = False  # the batch of a crowd before
         self._lanes: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -137,7 +140,7 @@ class GroupCommit(Generic[Item, Answer]):
         units = [_Unit(part, call) for part in parts]
         self._waiting.extend(units)
         self._lanes = [lane for lane in self._lanes if not lane.done()]
-        if not self._lanes or (len(self._lanes) < self._most_lanes and len(self._waiting) >= self._another_at):
+        if not self._lanes or (self._has_lane_left() and len(self._waiting) >= self._another_at):
             self._lanes.append(asyncio.create_task(self._run()))
         await call.done
         return [answer for unit in units for answer in unit.answers]
@@ -146,10 +149,16 @@ class GroupCommit(Generic[Item, Answer]):
         # The lane is a task of its own: a caller that is cancelled takes nobody's batch with it.
         while batch := self._take():
             self._writing += 1
+            began = stopwatch()
             try:
                 await self._commit(batch)
             finally:
                 self._writing -= 1
+                self._is_slow = self._crowd > 0 and stopwatch() - began > _SLOW
+
+    def _has_lane_left(self) -> bool:
+        # Where a batch takes long no core is free, or the disk is what they wait for: halves are only more to do.
+        return len(self._lanes) < self._most_lanes and not self._is_slow
 
     def _share(self) -> int:
         """How many of those that wait a lane may take: of a crowd no more than leaves as many to who takes next."""
