@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from wakeful.store import batching
 from wakeful.store.batching import Elbowroom, GroupCommit
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch counts as slow, however busy the machine is."""
+    monkeypatch.setattr(batching, "_SLOW", 60)
 
 
 class Disk:
@@ -49,6 +56,20 @@ async def test_a_crowd_is_written_in_halves() -> None:
     disk.done(0)
     disk.done(1)
     assert await asyncio.gather(*puts) == [[-number] for number in range(64)]
+
+
+async def test_a_crowd_is_not_halved_after_a_batch_that_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "_SLOW", -1)
+    disk = Disk()
+    commit = lane(disk, crowd=16)
+    first = all_at_once(commit, [1])
+    await disk.begins(1)
+    disk.done(0)
+    await asyncio.gather(*first)
+    puts = all_at_once(commit, range(64))
+    assert (await disk.begins(2))[1] == [*range(64)]
+    disk.done(1)
+    await asyncio.gather(*puts)
 
 
 async def test_the_half_that_is_back_does_not_wait_for_the_other() -> None:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from itertools import islice
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from wakeful.clock import stopwatch
 from wakeful.errors import StoreBusy, StoreUnavailable
 
 BATCH: Final = 500
+_SLOW: Final = 0.003  # seconds that a batch of a crowd takes: then it is not halved
 WHOLE: Final = 32  # items that one caller has collected, and that go as they are: not many would join them
 _PART: Final = 32  # a troubled batch goes on in parts of this size, then row by row
 
@@ -107,6 +109,7 @@ class GroupCommit(Generic[Item, Answer]):
         self._waiting: deque[_Unit[Item, Answer]] = deque()
         self._crowd = crowd
         self._writing = 0  # lanes with a batch on its way
+        self._is_slow = False  # the batch of a crowd before
         self._lanes: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -151,7 +154,7 @@ class GroupCommit(Generic[Item, Answer]):
         call, units = self._parted(items)
         self._waiting.extend(units)
         self._lanes = [lane for lane in self._lanes if not lane.done()]
-        if not self._lanes or (len(self._lanes) == 1 and 0 < self._crowd <= len(self._waiting)):
+        if not self._lanes or self._is_to_be_halved():
             self._lanes.append(asyncio.create_task(self._run()))
         return await _answers(call, units)
 
@@ -164,10 +167,18 @@ class GroupCommit(Generic[Item, Answer]):
         # The lane is a task of its own: a caller that is cancelled takes nobody's batch with it.
         while batch := self._take():
             self._writing += 1
+            began = stopwatch()
             try:
                 await self._commit(batch)
             finally:
                 self._writing -= 1
+                self._is_slow = self._crowd > 0 and stopwatch() - began > _SLOW
+
+    def _is_to_be_halved(self) -> bool:
+        """Whether a crowd waits. Where a batch takes long no core is free, or the disk is what they wait for: then
+        halves are only more to do.
+        """
+        return len(self._lanes) == 1 and 0 < self._crowd <= len(self._waiting) and not self._is_slow
 
     def _share(self) -> int:
         """How many of those that wait a lane may take: of a crowd no more than leaves as many to who takes next."""

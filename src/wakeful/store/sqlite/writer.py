@@ -245,6 +245,7 @@ class Writer:
                 del taken[:size]
                 if taken and stopwatch() - began >= _FULL:
                     self._held_back = taken.pop()
+            self._look()  # it may have gone since: what came after that is not written to a file that is away
             db.execute("commit")
             self.commits += 1
             self._crowd = crowd + self._queue.qsize() if crowd > 1 else 0
