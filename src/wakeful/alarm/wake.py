@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from wakeful.alarm.checks import CheckLook
 from wakeful.alarm.lineage import Author, author_of, is_ending
 from wakeful.alarm.model import Alarm, Fire, HeardSignal
-from wakeful.alarm.plan import following
+from wakeful.alarm.plan import following, missed_before
 from wakeful.alarm.wake_token import wake_token
 
 ORIGIN: Final = "wakeful"
@@ -88,7 +88,7 @@ class Wake:
         *,
         attempt: int = 1,
         late_ms: int = 0,
-        missed: int = 0,
+        missed: int | None = None,
         report_url: str = "",
         secret: bytes = b"",
         check: CheckLook | None = None,
@@ -96,7 +96,7 @@ class Wake:
         self.alarm = alarm
         self.attempt = attempt
         self.late_ms = late_ms
-        self.missed = missed
+        self._missed = missed
         self.check = check  # what the check of `only_if` found just before this attempt
         self._report_url = report_url
         self._secret = secret
@@ -107,6 +107,14 @@ class Wake:
     @cached_property
     def fire_id(self) -> str:
         return self.alarm.fire_id
+
+    @property
+    def missed(self) -> int:
+        """How many later occurrences of its series were overdue as well when this attempt began."""
+        if self._missed is None:
+            began = self.alarm.occurrence_at + timedelta(milliseconds=self.late_ms)
+            self._missed = missed_before(self.alarm, began) if self.alarm.kind == "cron" else 0
+        return self._missed
 
     @property
     def alarm_id(self) -> str:

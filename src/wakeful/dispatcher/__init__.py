@@ -27,7 +27,6 @@ from wakeful.alarm import (
     attempt_number,
     begin,
     hold_back,
-    missed_before,
     put_on_trial,
     quarantine,
     release,
@@ -94,6 +93,7 @@ class Dispatcher:
         # A clock that is moved by hand stands still at each moment: there is nothing to be early for.
         self._lead = timedelta(0) if isinstance(self._clock, SteppedClock) else LEAD
         self._awake_at = 0.0  # when the loop is to go on, by the clock that nobody sets
+        self._asked_until = 0.0  # for how long nobody is asked what is due next, by the same clock
         self._room_by = 0.0  # until when a claim waits to be a large one, by the same clock
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
         self._pace = Pace(self._settings.fires_per_minute)
@@ -238,17 +238,26 @@ class Dispatcher:
         self._flights.fed(slots, Counter(alarm.target for alarm in claimed))
         if any(target in self._flights.hungry for target in self._flights.slots(self._now())):
             return 0.0  # there may be more where that came from, and room for it
+        # Nothing could be taken though something is due (another worker is at it just now): do not spin.
+        least = 0.0 if claimed else SHORTEST_PAUSE
+        return max(least, self._store_clock.until(await self._next_look()))
+
+    async def _next_look(self) -> datetime:
+        """When to look again, unless somebody says that there is something before."""
         now = self._now()
         moments = [now + self._settings.tick]
         if probe := self._flights.next_probe():
             moments.append(probe)
-        if open_targets := self._flights.open_targets(now):
+        if self._lead and self._flights.hungry and self._clock.monotonic() < self._asked_until:
+            # A full target is looked at again as soon as its deliveries come back; of the others nothing was due just
+            # now, and whatever comes within EARLY of a look is claimed by it. So they are not asked about each time.
+            moments.append(now + self._lead)
+        elif open_targets := self._flights.open_targets(now):
             due = await self._store.next_due(open_targets)
+            self._asked_until = self._clock.monotonic() + self._lead.total_seconds()
             if due is not None:
                 moments.append(due - self._lead)
-        # Nothing could be taken though something is due (another worker is at it just now): do not spin.
-        least = 0.0 if claimed else SHORTEST_PAUSE
-        return max(least, self._store_clock.until(min(moments)))
+        return min(moments)
 
     async def _nap(self, seconds: float) -> None:
         """Sleep, or until a hint arrives."""
@@ -469,7 +478,6 @@ class Dispatcher:
             alarm,
             attempt=attempt_number(alarm, fire),
             late_ms=max(0, (started - alarm.occurrence_at) // MS),
-            missed=missed_before(alarm, started) if alarm.kind == "cron" else 0,
             report_url=self._report_url,
             secret=self._report_key.key,
             check=flight.look,
