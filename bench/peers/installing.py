@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".bench"  # git ignores it
 PINS = Path(__file__).parent / "pins"
 WITHIN = 300.0  # seconds
+_ADDRESS = re.compile(r"( from)? \S+://\S+")
 DRIVERS = Path(__file__).parent / "drivers"
 
 
@@ -51,12 +53,14 @@ def _run(command: list[str], place: Path) -> None:
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"{Path(command[0]).name} was not done after {WITHIN:.0f} s") from None
     if done.returncode:
-        raise NotInstalled(last_line(done.stderr) or f"{Path(command[0]).name} ended with {done.returncode}")
+        said = _ADDRESS.sub("", last_line(done.stderr))
+        raise NotInstalled(said or f"{Path(command[0]).name} ended with {done.returncode}")
 
 
 def _from_pip(peer: Contestant, place: Path) -> list[list[str]]:
     pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile", "--retries", "1"]
-    return [[sys.executable, "-m", "venv", str(place)], [*pip, "--require-hashes", "-r", str(pins(peer))]]
+    # Everything is pinned. Left to itself, pip looks for the newest of what is asked for with an extra, and fails.
+    return [[sys.executable, "-m", "venv", str(place)], [*pip, "--no-deps", "--require-hashes", "-r", str(pins(peer))]]
 
 
 def _from_npm(peer: Contestant, place: Path) -> list[list[str]]:
