@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import datetime
 
 import pytest
 
@@ -15,7 +16,10 @@ from wakeful.testing.conformance.making import an_alarm
 from wakeful.testing.recording import RecordingTarget
 
 from .conftest import World
+from .test_early import ended
+from .test_early import running as by_hand
 from .test_isolation import running
+from .test_settling import until
 
 PLACES = 64
 
@@ -59,3 +63,49 @@ async def test_few_places_that_stay_the_only_ones_are_used_all_the_same(world: W
     async with running(world.another(clock=SystemClock())):
         await asyncio.wait_for(desk.enough.wait(), 20)
         desk.released.set()
+
+
+async def full(world: World, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A target with more due than it takes, its places all held; and what is noted whenever `next_due` is asked."""
+    world.serve("slow", HoldsSome(2, 1), 2)
+    await world.store.add([an_alarm(world.clock, due=-1, target="slow") for _ in range(10)])
+    asked: list[int] = []
+    next_due = world.store.next_due
+
+    async def counted(targets: list[str]) -> datetime | None:
+        asked.append(len(targets))
+        return await next_due(targets)
+
+    monkeypatch.setattr(world.store, "next_due", counted)
+    return asked
+
+
+async def test_while_a_target_is_full_the_others_are_not_asked_about_at_every_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = await full(world, monkeypatch)
+    async with by_hand(world):
+        await until(lambda: _is(bool(asked)))
+        for _ in range(20):
+            world.store.hints.set()
+            await asyncio.sleep(0.002)
+        assert len(asked) == 1
+        await world.clock.advance(0.05)
+        await until(lambda: _is(len(asked) > 1))
+
+
+async def test_what_is_set_while_a_target_is_full_is_on_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = await full(world, monkeypatch)
+    async with by_hand(world):
+        await until(lambda: _is(bool(asked)))
+        alarm = await world.set(0.1)
+        for _ in range(10):
+            await asyncio.sleep(0.01)  # the dispatcher goes its way, by a clock that stands still
+            await world.clock.advance(0.01)
+        await ended(world, alarm)
+    [fire] = await world.fires(alarm)
+    assert fire.started_at == alarm.fire_at
+
+
+async def _is(what: bool) -> bool:
+    return what

@@ -116,6 +116,9 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a worker's own clock makes it early": [
         IN_TIME + "test_a_clock_set_back_in_that_moment_makes_nothing_early[sqlite]"
     ],
+    "while a target is full the others wait for a tick": [
+        "tests/dispatcher/test_room.py::test_what_is_set_while_a_target_is_full_is_on_time[sqlite]"
+    ],
     "an attempt nobody came back from is not the first": [
         "tests/alarm/test_first_try.py::test_what_has_more_to_it_is_decided_at_length[more0]"
     ],
@@ -266,6 +269,12 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/doors/test_http_wishes.py::test_a_key_whose_alarm_has_ended_is_not_a_silent_success[sqlite]"
     ],
     "what would be too late waits": [BUDGET + "test_what_would_be_too_late_by_then_is_skipped_at_once"],
+    "postgres: one in trouble fails its whole batch": [
+        "tests/store/test_postgres_batches.py::test_of_a_batch_of_first_attempts_each_has_its_own_answer"
+    ],
+    "postgres: a batch is given up with its caller": [
+        "tests/store/test_postgres_batches.py::test_a_batch_is_written_though_its_caller_is_cancelled"
+    ],
     "postgres: counts are not held": [
         "tests/store/test_budget.py::test_who_looks_at_counts_while_another_is_about_to_write_them_waits"
     ],

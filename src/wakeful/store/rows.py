@@ -118,15 +118,14 @@ def from_change(change: Change) -> list[Any]:
 def from_first_try(change: Change) -> tuple[list[Any], list[Any]]:
     """The parameters of `settle_at_once`, where a one-shot stays at its moment, and of `put_first_fires`."""
     after, fire = change.after, change.fires[0]
-    is_series, scheduled = after.kind == "cron", unix_ms(fire.scheduled_for)
-    moments = (unix_ms(after.next_fire_at), unix_ms(after.occurrence_at)) if is_series else (None, None)
-    started = scheduled if fire.started_at is None else unix_ms(fire.started_at)
+    assert fire.started_at is not None
+    moments = (unix_ms(after.next_fire_at), unix_ms(after.occurrence_at)) if after.kind == "cron" else (None, None)
     ended = unix_ms(fire.updated_at)
     completed = None if fire.completed_at is None else ended
-    whose = (fire.alarm_id, scheduled, fire.owner_did, fire.target, fire.status)
+    whose = (fire.alarm_id, unix_ms(fire.scheduled_for), fire.owner_did, fire.target, fire.status)
     return (
         [after.id, change.claim, change.version, after.status, *moments, ended],
-        [*whose, started, ended, completed, fire.duration_ms, fire.result, _json(fire.log)],
+        [*whose, unix_ms(fire.started_at), ended, completed, fire.duration_ms, fire.result, _json(fire.log)],
     )
 
 

@@ -15,6 +15,9 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "            while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:\n",
         "            if (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:\n",
     ),
+    "while a target is full the others wait for a tick": Source(
+        "wakeful.dispatcher", "            moments.append(now + self._lead)\n", "            pass\n"
+    ),
     "a task's row is not asked before it is sent": Source(
         "wakeful.dispatcher",
         "overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)",

@@ -68,6 +68,16 @@ IN_STORES: Final[dict[str, Fault]] = {
     ),
     "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
     "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),
+    "postgres: one in trouble fails its whole batch": Source(
+        "wakeful.store.batching",
+        "        except (StoreRefused, StoreBusy):\n            call, units",
+        "        except ZeroDivisionError:\n            call, units",
+    ),
+    "postgres: a batch is given up with its caller": Source(
+        "wakeful.store.batching",
+        "await asyncio.shield(self._go(self._together(items)))",
+        "await self._together(items)",
+    ),
     "postgres: counts are not held": Source(
         "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"
     ),
