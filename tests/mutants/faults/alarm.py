@@ -97,7 +97,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.schedule.days_off", "if to is None or self._has(to):", "if to is None:"
     ),
     "an agent outside of chains has no budget": Source(
-        "wakeful.alarm.budget", "is_plain and alarm.created_via != _BY_AGENTS", "is_plain"
+        "wakeful.alarm.budget", 'return alarm.kind != "once" or alarm.created_via != _BY_AGENTS', "return True"
     ),
     "one wake more than the budget": Source(
         "wakeful.alarm.budget", "by_wakes = 0 < self.wakes <= used.wakes", "by_wakes = 0 < self.wakes < used.wakes"
