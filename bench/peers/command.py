@@ -27,6 +27,7 @@ from bench.peers.goals import verdicts
 from bench.peers.places import places
 from bench.peers.plan import SHORT, Measure, Sizes, plan
 from bench.peers.running import installed_peers, run_all
+from bench.peers.stopping import stopped_by_signals
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -88,9 +89,9 @@ def measured(args: argparse.Namespace) -> Report:
     there = tuple(peer for peer in wanted if peer.name in environments)
     measures = [one for one in plan(sizes, there) if not args.only or one.family in args.only]
     taken = datetime.now(UTC).isoformat(timespec="seconds")
-    with places() as all_places:
+    with stopped_by_signals() as stop, places() as all_places:
         machine = _machine() | {"postgres": all_places.settings()}
-        runs, failures = run_all(measures, all_places, environments, rounds, _say)
+        runs, failures = run_all(measures, all_places, environments, rounds, stop, _say)
     machine["load_after"] = _load()
     return Report(
         taken=taken, machine=machine, sizes=sizes, rounds=rounds, missing=missing, failures=failures, runs=runs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from bench.peers.figures import Run, short
 from bench.peers.installing import ROOT, NotInstalled, command, installed, last_line
 from bench.peers.places import Places
 from bench.peers.plan import Measure
+from bench.peers.stopping import Stop, Stopped
 
 TIMEOUT = 1_800.0
 
@@ -45,7 +45,7 @@ def _installed(peer: Contestant) -> Path | NotInstalled:
 
 
 def run_all(
-    measures: list[Measure], places: Places, environments: dict[str, Path], rounds: int, say: Say
+    measures: list[Measure], places: Places, environments: dict[str, Path], rounds: int, stop: Stop, say: Say
 ) -> tuple[list[Run], list[str]]:
     """What was found, and what failed: a driver that fails is a finding too, and the others go on."""
     runs: list[Run] = []
@@ -55,14 +55,14 @@ def run_all(
         for number, measure, contestant in _turns(measures, rounds):
             where = f"round {number}, {measure.name}, {measure.store}, {contestant.name}"
             try:
-                answer = run_one(measure, contestant, places, environments.get(contestant.name))
+                answer = run_one(measure, contestant, places, environments.get(contestant.name), stop)
             except Failed as error:
                 failures.append(f"{where}: {error}")
                 say(failures[-1])
             else:
                 runs.append(Run(number, measure.name, measure.store, contestant.name, answer))
                 say(f"{where}: {short(answer[measure.figures[0]])}")
-    except (KeyboardInterrupt, SystemExit):  # what was found so far is not lost
+    except Stopped:  # what was found so far is not lost
         failures.append(f"stopped in round {number} of {rounds}")
     return runs, failures
 
@@ -74,35 +74,39 @@ def _turns(measures: list[Measure], rounds: int) -> Iterator[tuple[int, Measure,
                 yield number, measure, contestant
 
 
-def run_one(measure: Measure, contestant: Contestant, places: Places, environment: Path | None) -> dict[str, Any]:
+def run_one(
+    measure: Measure, contestant: Contestant, places: Places, environment: Path | None, stop: Stop
+) -> dict[str, Any]:
     driver, variables = command(contestant, environment)
     with places.fresh(measure.store) as place:
         task = json.dumps({**measure.task(contestant), **place})
-        done = _driven([*driver, task], variables)
+        done = _driven([*driver, task], variables, stop)
         found: dict[str, Any] = json.loads(done)
         if "dsn" in place:
             found["unlogged"] = _unlogged(places, place["dsn"])
     return found
 
 
-def _driven(command: list[str], variables: dict[str, str]) -> str:
+def _driven(command: list[str], variables: dict[str, str], stop: Stop) -> str:
+    stop.check()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**kept, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # it may have processes of its own, which end with it
-    ) as driver:
+    with (
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**kept, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # it may have processes of its own, which end with it
+        ) as driver,
+        stop.driving(driver),
+    ):
         try:
             said, complained = driver.communicate(timeout=TIMEOUT)
-        except BaseException as error:
-            os.killpg(driver.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise Failed(f"not done after {TIMEOUT:.0f} s") from None
-            raise
+        except subprocess.TimeoutExpired:
+            raise Failed(f"not done after {TIMEOUT:.0f} s") from None
+    stop.check()
     if driver.returncode or not said.strip():
         raise Failed(last_line(complained) or f"it ended with {driver.returncode} and said nothing")
     return last_line(said)

@@ -20,6 +20,7 @@ from bench.peers.installing import DRIVERS, NotInstalled, installed, pins
 from bench.peers.places import Places
 from bench.peers.plan import SHORT, Measure
 from bench.peers.running import run_all
+from bench.peers.stopping import Stop
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {
@@ -65,19 +66,34 @@ def test_a_short_run_measures_wakeful_and_the_bare_loop_on_both_stores(tmp_path:
 
 def test_a_run_that_is_stopped_tells_what_it_found_and_leaves_no_process_behind() -> None:
     command = [sys.executable, "-m", "bench", "peers", "wakeful", "--short", "--rounds", "100", "--only", "drain"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("round 1, drain, postgres, wakeful"):
-            break
-    started = psutil.Process(process.pid).children(recursive=True)  # the driver of the second run
-    process.terminate()
-    said, _ = process.communicate(timeout=120)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("round 1, drain, postgres, wakeful"):
+                break
+        started = psutil.Process(process.pid).children(recursive=True)  # the server, and the driver of the second run
+        process.terminate()
+        try:
+            said, _ = process.communicate(timeout=120)
+        finally:
+            process.kill()
     assert process.returncode == 1
     assert "stopped in round 1 of 100" in said
     assert "| wakeful" in said
     _, alive = psutil.wait_procs(started, timeout=20)
     assert not alive
+
+
+def test_a_stop_that_comes_between_two_drivers_ends_the_run_too(tmp_path: Path) -> None:
+    stop = Stop()
+    silent = Contestant("silent", "own", "measuring", ("sqlite",), "")
+    measure = Measure("drain", "sqlite", "", {"measure": "drain", "jobs": 1}, (silent,))
+    runs, failures = run_all([measure], Places(tmp_path, None), {}, 3, stop, lambda _: stop.ask())
+    assert not runs
+    assert [line.partition(": ")[0] for line in failures] == [
+        "round 1, drain, sqlite, silent",
+        "stopped in round 2 of 3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +197,7 @@ def test_a_driver_that_fails_is_a_finding_and_the_others_go_on(tmp_path: Path) -
     broken = Contestant("broken", "own", "huey", ("sqlite",), "")  # Huey is not in this environment
     silent = Contestant("silent", "own", "measuring", ("sqlite",), "")
     measure = Measure("drain", "sqlite", "", {"measure": "drain", "jobs": 1}, (broken, silent))
-    runs, failures = run_all([measure], Places(tmp_path, None), {}, 1, lambda _: None)
+    runs, failures = run_all([measure], Places(tmp_path, None), {}, 1, Stop(), lambda _: None)
     assert not runs
     assert [line.partition(": ")[0] for line in failures] == [
         "round 1, drain, sqlite, broken",
