@@ -269,7 +269,7 @@ _DIFFERS: Final = (
     (re.compile(r"\b[\d.,]+ (ms|s|min|h|d|kB|MB|GB)\b"), r"N \1"),
     (re.compile(r"\b\d+ (ms|milliseconds|seconds?|minutes?|hours?|days)\b"), r"N \1"),
     (re.compile(r"(\t\{\}\t\d+\t)\d+"), r"\1LATE"),
-    (re.compile(r"((?:late|took|duration)_ms\": ?)\d+"), r"\1N"),
+    (re.compile(r"(\b(?:(?:late|took|duration)_)?ms\": ?)\d+"), r"\1N"),
     (re.compile(r"(\"(?:now|at|seq|bytes|per_minute)\": ?)\d+"), r"\1N"),
     (re.compile(r"\bo\d\d[a-e]\b"), "o00x"),
     (re.compile(r"created_via(\":\"|\t| +)(cli|http)"), r"created_via\1DOOR"),
