@@ -69,6 +69,20 @@ WRITES = {
     ),
 }
 BY_KEY = {"same_key", "same_id", "held_claim", "token", "door", "report_keys", "held_report_keys", "claimed_unheard"}
+# What is planned once for many (store/postgres/plans.py), and the indexes by which it finds its rows.
+KEPT = {
+    "add": set[str](),
+    "same_id": {"alarms_pkey"},
+    "same_key": {"alarms_idempotency_idx"},
+    "claim": {"alarms_pkey", "alarms_due_idx"},
+    "claim_in_turn": {"alarms_pkey", "alarms_due_idx", "alarms_turns_idx"},
+    "claimed_unheard": {"alarms_pkey"},
+    "settle": {"alarms_pkey"},
+    "settle_at_once": {"alarms_pkey"},
+    "held_claim": {"alarms_pkey"},
+    "next_due": {"alarms_due_idx"},
+    "renew": {"alarms_pkey"},
+}
 SMALL = {"tokens", "old_tokens", "target_states", "workers", "now", "tables"}
 ALL_OF_IT = {
     "count_old": "a person asked what a purge would delete: the old rows are counted, by their indexes",
@@ -221,6 +235,23 @@ class TestPostgres:
         await db.close()
         assert not wrong, "\n\n".join(wrong)
         assert set(queries("postgres", Naming())) - names == left_out("postgres", names)
+
+    async def test_plans_that_are_kept_go_by_an_index_whatever_they_will_be_asked(self, full_postgres: World) -> None:
+        schema = full_postgres.settings.schema
+        settings = {"random_page_cost": "1.1", "plan_cache_mode": "force_generic_plan", "jit": "off"}
+        db = await asyncpg.connect(full_postgres.settings.db, server_settings=settings)
+        sql = queries("postgres", Naming(schema=schema))
+        wrong: list[str] = []
+        for name in KEPT:
+            statement = await db.prepare(sql[name])
+            values = ", ".join(["null"] * len(statement.get_parameters()))
+            [[told]] = await db.fetch(f"explain (format json) execute {statement.get_name()}({values})")
+            nodes = [node for node in _nodes(json.loads(told)[0]["Plan"]) if node.get("Relation Name") in TABLES]
+            by = {node.get("Index Name") for node in nodes if "Scan" in node["Node Type"]}
+            if by - KEPT[name]:
+                wrong.append(f"{name}: by {by}\n{told}")
+        await db.close()
+        assert not wrong, "\n\n".join(wrong)
 
 
 def left_out(dialect: str, asked: set[str]) -> set[str]:

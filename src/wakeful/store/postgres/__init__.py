@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from uuid import UUID
 
 from msgspec.structs import astuple, replace
@@ -275,14 +275,14 @@ class PostgresStore:
     async def renew(self, claims: Sequence[Claim]) -> list[Claim]:
         ours = [claim for claim in claims if uuid_of(claim.id)]
         columns = [claim.id for claim in ours], [claim.claim for claim in ours]
-        rows = await self._database.fetch(self._sql["renew"], self._moment(), *columns)
+        rows = await self._database.fetch(self._sql["renew"], self._moment(), *columns, keep_plans=True)
         lost = {(str(row["id"]), row["claim"]) for row in rows}
         return [claim for claim in claims if (claim.id, claim.claim) in lost or claim not in ours]
 
     async def next_due(self, targets: Sequence[str]) -> datetime | None:
         self._hints.listen()
-        moment: datetime | None = await self._value("next_due", list(targets))
-        return moment
+        [(moment,)] = await self._database.fetch(self._sql["next_due"], list(targets), keep_plans=True)
+        return cast("datetime | None", moment)
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
         rows = await self._database.fetch(self._sql["backlog"], self._moment(), lease, BACKLOG_LIMIT)
@@ -506,18 +506,18 @@ class PostgresStore:
         async def work(connection: Connection, again: bool) -> tuple[list[Settled], bool]:
             return await self._writes.settle_slowly(connection, items, now=self._moment(), alone=alone, again=again)
 
-        return await self._write_or_refuse(work, alone=alone)
+        return await self._write_or_refuse(work, alone=alone, keep_plans=False)  # other people's tables are among it
 
-    async def _write_or_refuse(self, work: Work[Settled], *, alone: bool) -> list[Settled]:
+    async def _write_or_refuse(self, work: Work[Settled], *, alone: bool, keep_plans: bool = True) -> list[Settled]:
         try:
-            return await self._write(work)
+            return await self._write(work, keep_plans=keep_plans)
         except StoreRefused as refused:
             if not alone:
                 raise
             return [Settled("refused", refused.message)]
 
-    async def _write(self, work: Work[T]) -> list[T]:
-        answers, soon = await self._database.run(work)
+    async def _write(self, work: Work[T], *, keep_plans: bool = True) -> list[T]:
+        answers, soon = await self._database.run(work, keep_plans=keep_plans)
         if soon:  # told after the commit: whoever hears of it finds it
             self._hints.tell()
         return answers

@@ -29,7 +29,7 @@ class CallersDatabase(Database):
         self._within = ours._within
         self._lookers = asyncio.Semaphore()
 
-    async def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[Connection, bool], Awaitable[T]], *, keep_plans: bool = False) -> T:
         with self.told():
             return await work(self._connection, False)
 
@@ -56,7 +56,7 @@ class CallersTransaction(PostgresStore):
     async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:
         return await self._adding.put(alarms)  # there is one connection
 
-    async def _write(self, work: Work[T]) -> list[T]:
+    async def _write(self, work: Work[T], *, keep_plans: bool = True) -> list[T]:
         answers, soon = await self._database.run(work)
         if soon and self._across:
             # Inside the caller's transaction: it is heard when that commits, and never if it does not.

@@ -84,7 +84,7 @@ class Claims:
             )
 
         try:
-            return await self._database.run(work)
+            return await self._database.run(work, keep_plans=True)
         except StoreUnavailable:
             # It may have been done all the same. The next claim is written down elsewhere, so that both can be found.
             self._unheard.append(note)

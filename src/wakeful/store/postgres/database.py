@@ -25,6 +25,7 @@ except ImportError as missing:
     raise InvalidConfig("PostgreSQL needs the package asyncpg.", fix="pip install 'wakeful[postgres]'") from missing
 
 from wakeful.store.postgres.hosts import CONNECT_WITHIN, Hosts, Lost
+from wakeful.store.postgres.plans import EACH_TIME, PlanningConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,9 +44,7 @@ _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something
 _SETTINGS: Final = {
     "application_name": "wakeful",
     "jit": "off",  # compiling costs more than any of our statements
-    # Planned each time, with current sizes: a plan made while the table was empty would read all of it once
-    # it is full. Costs a fraction of a millisecond per batch.
-    "plan_cache_mode": "force_custom_plan",
+    "plan_cache_mode": EACH_TIME,
     "random_page_cost": "1.1",
     "max_parallel_workers_per_gather": "0",  # starting them takes longer than any of our statements
     "idle_in_transaction_session_timeout": "60s",
@@ -144,8 +143,8 @@ class Database:
         except (TimeoutError, *DRIVER_ERRORS):
             pool.terminate()
 
-    async def fetch(self, sql: str, *args: Any) -> list[Record]:
-        return await self.run(lambda connection, again: connection.fetch(sql, *args))
+    async def fetch(self, sql: str, *args: Any, keep_plans: bool = False) -> list[Record]:
+        return await self.run(lambda connection, again: connection.fetch(sql, *args), keep_plans=keep_plans)
 
     async def look(self, sql: str, *args: Any) -> list[Record]:
         """Fetch what may take long: beside others of its kind only, and no longer than is fair."""
@@ -180,11 +179,14 @@ class Database:
         async with self._lookers:
             return await self.run(limited)
 
-    async def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
-        """Do it on a connection. `again` tells the work that an earlier try may have been done, unheard."""
+    async def run(self, work: Callable[[Connection, bool], Awaitable[T]], *, keep_plans: bool = False) -> T:
+        """Do it on a connection. `again` tells the work that an earlier try may have been done, unheard.
+
+        `keep_plans`: for statements that are repeated all day (plans.py).
+        """
         for tried, pause in enumerate((*_PAUSES, None)):
             try:
-                async with self.connection() as connection:
+                async with self.connection(keep_plans=keep_plans) as connection:
                     return await work(connection, tried > 0)
             except StoreUnavailable as error:
                 lost = isinstance(error, Lost)
@@ -197,12 +199,14 @@ class Database:
         raise AssertionError("unreachable")
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
+    async def connection(self, *, keep_plans: bool = False) -> AsyncIterator[PoolConnectionProxy[Record]]:
         with self.told():
             pool = await self._open()
             connection = await self._acquire(pool)
             self._begun[connection] = stopwatch()
             try:
+                if not self._pgbouncer:  # whose sessions are not ours
+                    await connection.keep_plans(keep_plans)  # type: ignore[attr-defined]  # PlanningConnection's
                 yield connection
             finally:
                 del self._begun[connection]
@@ -240,6 +244,7 @@ class Database:
                         min_size=0,
                         max_size=self._pool_size,
                         connect=self._connect,
+                        connection_class=PlanningConnection,
                         init=_prepare_behind_pgbouncer if self._pgbouncer else _prepare,
                         reset=_nothing_to_reset,
                         **self._options(),
