@@ -63,7 +63,8 @@ SHORTEST_PAUSE: Final = 0.001
 LEAD: Final = timedelta(milliseconds=20)  # before an alarm is due it is claimed, with what is due soon after it
 ROOM_WITHIN: Final = 0.01  # seconds that a claim waits for room for many: other targets wait no longer than that for it
 FEW: Final = 8  # flights
-HALF_A_MS: Final = 0.0005
+TIMER_OFF: Final = 0.0005  # seconds: timers go by the nearest millisecond
+TIMER_LATE: Final = 0.0003  # seconds more, until a processor that slept is awake and this process has its turn
 
 
 class Dispatcher:
@@ -323,10 +324,10 @@ class Dispatcher:
         """Deliver an alarm that was claimed a moment before it is due, then: never early."""
         try:
             while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:
-                # Timers go by the nearest millisecond. Where few wait, theirs ends before the moment, and the rest is
-                # awaited turn by turn; of many each sleeps once.
+                # Where few wait, theirs ends before the moment, and the rest is awaited turn by turn; of many each
+                # sleeps once.
                 is_many = len(self._flights) > FEW
-                await self._clock.sleep(rest + HALF_A_MS if is_many else max(0.0, rest - HALF_A_MS))
+                await self._clock.sleep(rest + TIMER_OFF if is_many else max(0.0, rest - TIMER_OFF - TIMER_LATE))
         except asyncio.CancelledError:
             self._hand_back(flight)  # the process is stopping
             return
