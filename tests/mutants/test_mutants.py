@@ -48,6 +48,7 @@ GATE = "tests/dispatcher/test_gate.py::"
 SEEN = CONFORMANCE + "TestChecks::test_a_value_is_kept_with_its_change_and_only_then[{}]"
 HEARD = CONFORMANCE + "TestSignals::test_another_owner_s_are_not[{}]"
 HOLIDAYS = "tests/alarm/test_holidays.py::"
+PLANS = "tests/store/test_postgres_plans.py::"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
 SAFETY = "tests/dashboard/test_safety.py::"
@@ -274,6 +275,10 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "postgres: a batch is given up with its caller": [
         "tests/store/test_postgres_batches.py::test_a_batch_is_written_though_its_caller_is_cancelled"
+    ],
+    "postgres: a plan is kept for ever": [PLANS + "test_a_plan_is_kept_for_a_while_only[-1.0-7]"],
+    "postgres: a list is planned as a claim is": [
+        PLANS + "test_what_a_worker_repeats_is_planned_once_and_what_people_ask_for_each_time"
     ],
     "postgres: counts are not held": [
         "tests/store/test_budget.py::test_who_looks_at_counts_while_another_is_about_to_write_them_waits"

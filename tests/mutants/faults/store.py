@@ -78,6 +78,10 @@ IN_STORES: Final[dict[str, Fault]] = {
         "await asyncio.shield(self._go(self._together(items)))",
         "await self._together(items)",
     ),
+    "postgres: a plan is kept for ever": Source("wakeful.store.postgres.plans", 'said.append("discard plans")', "pass"),
+    "postgres: a list is planned as a claim is": Source(
+        "wakeful.store.postgres.plans", "if wanted != self._keeps:", "if wanted and not self._keeps:"
+    ),
     "postgres: counts are not held": Source(
         "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"
     ),
