@@ -89,13 +89,19 @@ class TooMany(WakefulError):
 
 
 class StoreUnavailable(WakefulError):
-    """The database cannot be used. `passing`: whether waiting may help; not with a wrong password or a missing file."""
+    """The database cannot be used. `passing`: whether waiting may help; not with a wrong password or a missing file.
+
+    `by_machine`: whether its machine failed, whatever was asked of it: no room, no memory, no descriptor, a bad disk.
+    """
 
     code = "store_unavailable"
 
-    def __init__(self, message: str, *, field: str = "", fix: str = "", passing: bool = True) -> None:
+    def __init__(
+        self, message: str, *, field: str = "", fix: str = "", passing: bool = True, by_machine: bool = False
+    ) -> None:
         super().__init__(message, field=field, fix=fix)
         self.passing = passing
+        self.by_machine = by_machine
 
 
 class StoreBusy(StoreUnavailable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +11,14 @@ import pytest
 from tests.acting import acting
 from tests.dispatcher.test_isolation import running
 from tests.dispatcher.test_stopping import GoesAway
-from wakeful.alarm import Alarm
+from wakeful.alarm import Alarm, Change
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import Dispatcher
+from wakeful.dispatcher.settler import ENOUGH
+from wakeful.errors import StoreUnavailable
 from wakeful.http.health import judged
 from wakeful.http.security.guard import Refusal
+from wakeful.store import Settled
 from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import World
@@ -117,6 +120,32 @@ async def test_an_alarm_of_which_nothing_can_be_written_keeps_nobody_waiting(wor
             assert (await world.read(fine.alarm)).status == "fired"
     assert len(world.desk.wakes) == 4
     assert (await world.read(bad.alarm)).status == "active"
+
+
+class ShortOfSomething(GoesAway):
+    """A store whose machine now and then has what a change of nothing takes, and not what a fire takes."""
+
+    short = 3 * ENOUGH
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        if self.short and any(change.fires for change in changes):
+            self.short -= 1
+            raise StoreUnavailable("no descriptor is left", by_machine=True)
+        return await super().settle(changes)
+
+
+async def test_where_the_machine_is_short_of_something_no_fire_is_set_aside(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.dispatcher.settler.LONGEST_WAIT", 0.05)
+    world.store = store = ShortOfSomething(world.store)
+    added = await store.add([an_alarm(world.clock, due=-1, target="desk") for _ in range(2)])
+    async with running(world.another(clock=SystemClock())):
+        await until_settled(world, *[one.alarm for one in added])
+    assert not store.short
+    for one in added:
+        assert (await world.read(one.alarm)).status == "fired"
+        assert [fire.status for fire in await world.fires(one.alarm)] == ["delivered"]
 
 
 async def test_where_settlements_fail_for_everybody_nobody_is_blamed(

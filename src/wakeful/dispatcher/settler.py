@@ -187,7 +187,7 @@ class Settler:
             error = await self._tried([flight])
             if error is None:
                 return
-            if isinstance(error, StoreBusy) or not await self._is_theirs([flight], error):
+            if _is_the_worlds(error) or not await self._is_theirs([flight], error):
                 continue
             against += 1
             if against >= ENOUGH:
@@ -262,6 +262,11 @@ class Settler:
         wait = waits.get(held.id, self._tasks.tick)
         alarm = await self._store.get(held.id)
         return release(alarm, now=now, wait=wait) if alarm is not None and _is_ours(alarm, held) else None
+
+
+def _is_the_worlds(error: Exception) -> bool:
+    """Whether it says nothing against what was to be written, however often: somebody holds a row, the disk is full."""
+    return isinstance(error, StoreUnavailable) and (error.by_machine or isinstance(error, StoreBusy))
 
 
 def _seen(flight: Flight, change: Change) -> Change:

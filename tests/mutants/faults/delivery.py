@@ -18,6 +18,11 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     "while a target is full the others wait for a tick": Source(
         "wakeful.dispatcher", "            moments.append(now + self._lead)\n", "            pass\n"
     ),
+    "a machine that is short of something is a fire's fault": Source(
+        "wakeful.dispatcher.settler",
+        "(error.by_machine or isinstance(error, StoreBusy))",
+        "isinstance(error, StoreBusy)",
+    ),
     "a task's row is not asked before it is sent": Source(
         "wakeful.dispatcher",
         "overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)",

@@ -99,8 +99,12 @@ def _from_server(state: str, said: str) -> StoreUnavailable:
     if state[:2] in _CONTENT:
         return StoreRefused(f"PostgreSQL refuses this: {said}")
     # Short of something, or broken: that may pass. A wrong password or a missing database stays until it is set right.
-    passing = state[:2] in ("53", "58", "XX")
-    return StoreUnavailable(f"PostgreSQL answered with an error: {said} ({state})", passing=passing)
+    by_machine = state[:2] in ("53", "58")
+    return StoreUnavailable(
+        f"PostgreSQL answered with an error: {said} ({state})",
+        passing=by_machine or state[:2] == "XX",
+        by_machine=by_machine,
+    )
 
 
 DRIVER_ERRORS: Final = (

@@ -85,6 +85,8 @@ def open_reader(path: str) -> apsw.Connection:
 
 # What is the same at the next try, until somebody does something.
 _STAYS: Final = (apsw.CantOpenError, apsw.CorruptError, apsw.PermissionsError, apsw.AuthError, apsw.SQLError)
+# What the machine is short of, or cannot do: it is not about what was to be written.
+_BY_MACHINE: Final = (apsw.CantOpenError, apsw.FullError, apsw.IOError, apsw.NoMemError)
 
 
 def describe(error: BaseException, path: str) -> WakefulError:
@@ -108,10 +110,12 @@ def _told(error: BaseException, path: str) -> WakefulError:
                 f"{path} does not have wakeful's tables: {error}", fix="Run `wakeful db migrate`.", passing=False
             )
         case apsw.FullError():
-            return StoreUnavailable(f"{path}: the disk is full", fix="Free some space. Nothing was written.")
+            fix = "Free some space. Nothing was written."
+            return StoreUnavailable(f"{path}: the disk is full", fix=fix, by_machine=True)
         case _:
             said = f"{path}: {type(error).__name__}: {error}"
-            return StoreUnavailable(said, passing=not isinstance(error, _STAYS))
+            passing, by_machine = not isinstance(error, _STAYS), isinstance(error, _BY_MACHINE)
+            return StoreUnavailable(said, passing=passing, by_machine=by_machine)
 
 
 def _open(path: str) -> apsw.Connection:
