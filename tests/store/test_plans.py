@@ -27,6 +27,7 @@ from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.looking import bounds
+from wakeful.store.postgres.database import _SETTINGS
 from wakeful.store.queries import Naming, queries
 
 ROWS = 100_000
@@ -225,8 +226,7 @@ class TestPostgres:
                 await read()
                 found += [(name, sql, args) for sql, args in noted if is_read(sql)]
         monkeypatch.undo()
-        settings = {"random_page_cost": "1.1", "plan_cache_mode": "force_custom_plan", "jit": "off"}
-        settings |= {"max_parallel_workers_per_gather": "0", "search_path": full_postgres.settings.schema}
+        settings = _SETTINGS | {"search_path": full_postgres.settings.schema}
         db = await asyncpg.connect(full_postgres.settings.db, server_settings=settings)
         wrong: list[str] = []
         for name, sql, args in found:
@@ -238,7 +238,7 @@ class TestPostgres:
 
     async def test_plans_that_are_kept_go_by_an_index_whatever_they_will_be_asked(self, full_postgres: World) -> None:
         schema = full_postgres.settings.schema
-        settings = {"random_page_cost": "1.1", "plan_cache_mode": "force_generic_plan", "jit": "off"}
+        settings = _SETTINGS | {"plan_cache_mode": "force_generic_plan"}
         db = await asyncpg.connect(full_postgres.settings.db, server_settings=settings)
         sql = queries("postgres", Naming(schema=schema))
         wrong: list[str] = []

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec.structs import astuple, replace
@@ -281,8 +281,8 @@ class PostgresStore:
 
     async def next_due(self, targets: Sequence[str]) -> datetime | None:
         self._hints.listen()
-        [(moment,)] = await self._database.fetch(self._sql["next_due"], list(targets), keep_plans=True)
-        return cast("datetime | None", moment)
+        moment: datetime | None = await self._value("next_due", list(targets), keep_plans=True)
+        return moment
 
     async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
         rows = await self._database.fetch(self._sql["backlog"], self._moment(), lease, BACKLOG_LIMIT)
@@ -480,8 +480,8 @@ class PostgresStore:
         async with self._turns.turn(owner):
             return await self._database.look(self._sql[name], *args)
 
-    async def _value(self, name: str, *args: Any) -> Any:
-        [row] = await self._database.fetch(self._sql[name], *args)
+    async def _value(self, name: str, *args: Any, keep_plans: bool = False) -> Any:
+        [row] = await self._database.fetch(self._sql[name], *args, keep_plans=keep_plans)
         return row[0]
 
     async def _add(self, items: Sequence[Alarm], *, alone: bool) -> list[Added]:
