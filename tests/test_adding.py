@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -32,6 +33,7 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
         {
             "alarm/edit.py",
             "alarm/settle.py",
+            "alarm/undo.py",
             "service/live.py",
             "dispatcher/observability.py",
             "cli/colours.py",
@@ -121,6 +123,7 @@ FIELD: dict[str, list[tuple[str, str]]] = {
     ],
     "mcp/schemas.py": [('    label: str = ""\n    key: str', '    colour: str = ""\n')],
 }
+COLUMN = "alter table {t}alarms add column colour text not null default '';\n"
 SHOWN = """
 import inspect, sys
 from datetime import UTC, datetime
@@ -161,18 +164,78 @@ assert "--colour TEXT" in CliRunner().invoke(main, ["at", "--help"]).output
 """
 
 
-def test_a_field_that_is_added_to_those_files_is_settable_and_shown_at_every_door(tmp_path: Path) -> None:
-    copy = tmp_path / "src" / "wakeful"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+# In the database that its arguments name: created, read, changed, fired, and read by whoever opens it next.
+KEPT = """
+import asyncio, json, sys
+import wakeful
+
+async def main(db, **settings):
+    async with wakeful.open(db, owner="ada", **settings) as clock:
+        @clock.handler("ops")
+        async def ops(wake):
+            return "done"
+        later = await clock.set("2035-07-01T09:00:00Z", "x", target="ops", colour="red")
+        await clock.update(later.id, label="y")
+        assert (await clock.get(later.id)).colour == "red"
+        await clock.update(later.id, colour="green")
+        soon = await clock.set("in 1 second", "x", target="ops", colour="blue")
+        async with asyncio.timeout(60), clock.running():
+            while (await clock.get(soon.id)).status != "fired":
+                await asyncio.sleep(0.05)
+    async with wakeful.open(db, owner="ada", **settings) as clock:
+        found = await clock.find()
+        assert {(alarm.label, alarm.colour) for alarm in found} == {("y", "green"), ("", "blue")}, found
+
+asyncio.run(main(sys.argv[1], **json.loads(sys.argv[2])))
+"""
+
+
+def add_field(copy: Path) -> None:
+    """Follow the recipe for a field in a copy of `src/wakeful`: it stands in the middle of its struct."""
     for path, lines in FIELD.items():
         text = (copy / path).read_text()
         for before, line in lines:
             assert text.count(before) == 1, (path, before)
             text = text.replace(before, line + before)
         (copy / path).write_text(text)
-    assert {*FIELD, MIGRATIONS} == set(listed("field"))
-    environment: dict[str, Any] = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path / "src"), str(ROOT)))}
+    number = max(int(path.name[:4]) for path in (copy / MIGRATIONS).glob("*.sql")) + 1
+    for dialect in ("sqlite", "postgres"):
+        (copy / MIGRATIONS / f"{number:04}-colour.{dialect}.sql").write_text(COLUMN)
+
+
+@pytest.fixture
+def with_field(tmp_path: Path) -> Path:
+    """A copy of the source with one more field."""
+    copy = tmp_path / "src" / "wakeful"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    add_field(copy)
+    return copy.parent
+
+
+def run(program: str, *arguments: str, source: Path) -> None:
+    environment: dict[str, Any] = {**os.environ, "PYTHONPATH": os.pathsep.join((str(source), str(ROOT)))}
     done = subprocess.run(
-        [sys.executable, "-c", SHOWN], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program, *arguments],
+        env=environment,
+        cwd=source,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_field_that_is_added_to_those_files_is_settable_and_shown_at_every_door(with_field: Path) -> None:
+    assert {*FIELD, MIGRATIONS} == set(listed("field"))
+    run(SHOWN, source=with_field)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_field_that_is_added_to_those_files_is_kept(
+    request: pytest.FixtureRequest, with_field: Path, tmp_path: Path, database: str
+) -> None:
+    where, settings = str(tmp_path / "wakeful.db"), {}
+    if database == "postgres":
+        where, settings = request.getfixturevalue("pg_dsn"), {"schema": request.getfixturevalue("pg_schema")}
+    run(KEPT, where, json.dumps(settings), source=with_field)

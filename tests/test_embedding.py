@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -45,13 +47,99 @@ def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:
 async def test_what_breaks_the_dispatcher_is_raised_where_it_runs(tmp_path: Path) -> None:
     async with wakeful.open(tmp_path / "wakeful.db") as clock:
 
-        async def broken() -> None:
+        async def broken(*, signals: bool = True) -> None:
             raise RuntimeError("out of order")
 
         clock.run = broken  # type: ignore[method-assign]
         with pytest.raises(RuntimeError, match="out of order"):
             async with clock.running():
                 await asyncio.sleep(0)
+
+
+async def test_a_handler_that_is_registered_while_it_runs_is_served(tmp_path: Path) -> None:
+    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+        first, second = asyncio.Event(), asyncio.Event()
+
+        @alarms.handler("first")
+        async def one(wake: wakeful.Wake) -> None:
+            first.set()
+
+        async with alarms.running(), asyncio.timeout(60):
+            await alarms.set(delay=0.01, wake_message="hello", target="first")
+            await first.wait()
+
+            @alarms.handler("second")
+            async def two(wake: wakeful.Wake) -> None:
+                second.set()
+
+            await alarms.set(delay=0.01, wake_message="hello", target="second")
+            await second.wait()
+
+
+def test_a_plain_script_registers_handlers_while_it_dispatches(tmp_path: Path) -> None:
+    """On the loop that serves them: another thread would change the table of targets under its hands."""
+    with wakeful.open_sync(tmp_path / "wakeful.db", background=True) as alarms:
+        threads: list[threading.Thread] = []
+        registered, served = alarms.clock.handler, threading.Event()
+
+        def noted(*given: Any, **more: Any) -> Any:
+            decorate = registered(*given, **more)
+
+            def register(function: Any) -> Any:
+                threads.append(threading.current_thread())
+                return decorate(function)
+
+            return register
+
+        alarms.clock.handler = noted  # type: ignore[method-assign]
+
+        @alarms.handler("late")
+        def late(wake: wakeful.Wake) -> None:
+            served.set()
+
+        alarms.set(delay=0.01, wake_message="hello", target="late")
+        assert served.wait(60)
+        assert [thread.name for thread in threads] == ["wakeful"]
+
+
+async def test_a_clock_that_is_closed_while_it_runs_settles_what_is_in_flight(tmp_path: Path) -> None:
+    begun, stopping = asyncio.Event(), asyncio.Event()
+    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+
+        @alarms.handler("ops")
+        async def ops(wake: wakeful.Wake) -> None:
+            begun.set()
+            await stopping.wait()
+
+        stop = alarms.dispatcher.stop
+
+        def stopped() -> None:
+            stop()
+            stopping.set()
+
+        alarms.dispatcher.stop = stopped  # type: ignore[method-assign]
+        alarm = await alarms.set(delay=0.01, wake_message="hello", target="ops")
+        running = asyncio.create_task(alarms.run())
+        async with asyncio.timeout(60):
+            await begun.wait()
+    assert running.cancelled()
+    async with wakeful.open(tmp_path / "wakeful.db") as again:
+        found = await again.get(alarm.id)
+        assert (found.status, found.claimed_at) == ("fired", None)
+
+
+async def test_what_ran_once_runs_again(tmp_path: Path) -> None:
+    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+        woken: asyncio.Queue[str] = asyncio.Queue()
+
+        @alarms.handler("ops")
+        async def ops(wake: wakeful.Wake) -> None:
+            await woken.put(wake.message)
+
+        for message in ("first", "second"):
+            await alarms.set(delay=0.01, wake_message=message, target="ops")
+            async with alarms.running(), asyncio.timeout(60):
+                assert await woken.get() == message
 
 
 async def test_an_error_of_the_block_is_raised_as_it_is(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,14 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 WITHIN = 60
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from wakeful.config import Settings, load
 from wakeful.dispatcher.observability import shown
 from wakeful.errors import InvalidConfig
 from wakeful.logs import FIRST, FORMATS, HIDDEN, SPAN, Summing, log_to_stderr, redacted
+from wakeful.targets.handler import Handler
 from wakeful.targets.webhook import Webhook
 from wakeful.testing.conformance import Outbox
 from wakeful.testing.receiver import Receiver
@@ -258,6 +259,31 @@ async def test_a_failed_delivery_and_its_end_are_logged_without_what_was_said(pa
         ]
 
 
+async def test_an_exception_of_a_handler_is_logged_with_its_traceback_and_whose_it_is(page: Page, world: World) -> None:
+    async def read_the_page(wake: Wake) -> None:
+        raise LookupError(f"page 7 of {wake.message}")
+
+    world.serve("ops", Handler(read_the_page))
+    alarm = await world.set(1, max_failures=0, target="ops")
+    await world.run_due(1)
+    [fire] = await world.fires(alarm)
+    assert fire.last_error == "LookupError: page 7 of wake up"  # the fire keeps all of it
+    assert "in read_the_page" in page.text
+    assert "LookupError: page 7 of" in page.text
+    assert "wake up" not in page.text
+    if page.format == "json":
+        [line] = [told for told in map(json.loads, page.lines) if told["logger"] == "wakeful.handler"]
+        assert (line["level"], line["target"]) == ("error", "ops")
+        assert (line["alarm_id"], line["fire_id"]) == (alarm.id, alarm.fire_id)
+        assert "read_the_page" in line["message"]
+        assert line["exception"].startswith("Traceback")
+    else:
+        [head] = [line for line in page.lines if "wakeful.handler" in line]
+        assert "ERROR" in head
+        assert "the handler 'ops' (test_an_exception" in head
+        assert f"alarm {alarm.id}, fire {alarm.fire_id}, attempt 1" in head
+
+
 async def test_a_row_its_table_refuses_is_logged_at_once_with_the_databases_reason(
     page: Page, world: World, outbox: Outbox
 ) -> None:
@@ -309,11 +335,29 @@ def test_what_a_database_says_of_its_columns_is_shown_and_the_values_it_quotes_a
 
 
 async def test_a_silent_fire_is_logged(page: Page, world: World) -> None:
-    alarm = await world.set(1, policy={"report_within": 60})
+    alarm = await world.set(1, policy={"report_within": 60, "on_silence": "give_up"})
     await world.run_due(1)
     await world.run_due(61)
-    assert "no report came in time" in page.text
-    assert alarm.id in page.text
+    [line] = [line for line in page.lines if "no report came in time" in line]
+    assert alarm.id in line
+    assert "warning" in line.lower()
+    assert "it is sent again" not in line
+
+
+async def test_a_silent_fire_is_logged_when_it_is_sent_again_and_when_it_ends(page: Page, world: World) -> None:
+    alarm = await world.set(1, max_failures=1, policy={"report_within": 60})
+    await world.run_due(1)
+    await world.run_due(61)
+    [again] = [line for line in page.lines if "no report came in time" in line]
+    assert "no report came in time, it is sent again" in again
+    assert alarm.id in again
+    assert "info" in again.lower()
+    await world.run_due(60)
+    await world.run_due(61)
+    [_, end] = [line for line in page.lines if "no report came in time" in line]
+    assert alarm.id in end
+    assert "warning" in end.lower()
+    assert "it is sent again" not in end
 
 
 async def test_an_attempt_and_its_log_line_share_a_trace(page: Page, world: World) -> None:

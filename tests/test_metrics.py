@@ -133,9 +133,21 @@ async def test_reports_and_silence_are_counted_once(world: World) -> None:
     assert read(metrics, "wakeful_fires_total", status="delivered", reason="") == 1
     await acting(world.service, "").report(alarm.fire_id, ReportRequest(outcome="completed", result="ok"))
     assert read(metrics, "wakeful_fires_total", status="completed", reason="") == 1
-    await world.set(1, policy={"report_within": 60})
+    await world.set(1, policy={"report_within": 60, "on_silence": "give_up"})
     await world.run_due(1)
     await world.run_due(61)
+    assert read(metrics, "wakeful_fires_total", status="timed_out", reason="") == 1
+
+
+async def test_silence_is_counted_when_the_last_try_got_no_report(world: World) -> None:
+    metrics = counted(world)
+    await world.set(1, max_failures=1, policy={"report_within": 60})
+    await world.run_due(1)
+    await world.run_due(61)
+    assert not read(metrics, "wakeful_fires_total", status="timed_out", reason="")
+    await world.run_due(60)
+    await world.run_due(61)
+    assert read(metrics, "wakeful_deliveries_total", target="desk", outcome="delivered") == 2
     assert read(metrics, "wakeful_fires_total", status="timed_out", reason="") == 1
 
 

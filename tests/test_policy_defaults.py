@@ -15,7 +15,8 @@ import wakeful
 from tests.doors.mcp_world import Agent, door
 from tests.doors.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
-from wakeful.alarm import DEFAULT_POLICY, Policy, default_policy
+from wakeful.alarm import Policy, default_policy
+from wakeful.alarm.model import NEW_POLICY
 from wakeful.app import build_targets
 from wakeful.cli import main
 from wakeful.config import FOREVER, Settings, load
@@ -27,15 +28,26 @@ __all__ = ["clock", "gateway"]
 SAID: dict[str, Any] = {
     "backoff_base": "5s",
     "backoff_cap": "1d",
+    "exact_backoff": True,
     "catch_up": "skip",
     "grace": "10s",
     "overlap": "allow",
     "auto_pause_after": 3,
 }
-MEANT = Policy(backoff_base=5, backoff_cap=86_400, catch_up="skip", grace=10, overlap="allow", auto_pause_after=3)
+MEANT = Policy(
+    backoff_base=5,
+    backoff_cap=86_400,
+    exact_backoff=True,
+    catch_up="skip",
+    grace=10,
+    overlap="allow",
+    auto_pause_after=3,
+    on_silence="again",
+)
 SHOWN = {
     "backoff_base": 5,
     "backoff_cap": 86_400,
+    "exact_backoff": True,
     "catch_up": "skip",
     "grace": 10,
     "overlap": "allow",
@@ -48,8 +60,8 @@ def settings(tmp_path: Path) -> Settings:
     return load(flags={**SAID, "db": str(tmp_path / "wakeful.db")}, environ={})
 
 
-def test_settings_that_say_nothing_are_the_policy_that_is_stored_as_nothing() -> None:
-    assert default_policy(Settings()) is DEFAULT_POLICY
+def test_settings_that_say_nothing_are_the_policy_of_a_new_alarm() -> None:
+    assert default_policy(Settings()) is NEW_POLICY
 
 
 async def test_from_python(tmp_path: Path) -> None:
@@ -59,14 +71,16 @@ async def test_from_python(tmp_path: Path) -> None:
         assert said.policy == Policy(
             backoff_base=30,
             backoff_cap=86_400,
+            exact_backoff=True,
             catch_up="skip",
             grace=10,
             overlap="allow",
             auto_pause_after=3,
             expires=3600,
+            on_silence="again",
         )
         given = await clock.set("in 1 hour", "x", policy=Policy(grace=7))
-        assert given.policy == Policy(grace=7), "a whole policy is taken at its word"
+        assert given.policy == Policy(grace=7, on_silence="again"), "a whole policy is taken at its word"
         edited = await clock.update(said.id, policy={"backoff_cap": "1m"})
         assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (30, 60, 3600)
         edited = await clock.update(said.id, policy={"backoff_base": None, "expires": None})

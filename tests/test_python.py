@@ -384,7 +384,7 @@ async def test_a_dispatcher_that_is_cancelled_stops_cleanly(tmp_path: Path) -> N
 
         task = asyncio.create_task(clock.run())
         await clock.set(delay=0.01, wake_message="go", target="ops")
-        await asyncio.wait_for(rang.wait(), 20)
+        await asyncio.wait_for(rang.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

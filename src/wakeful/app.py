@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
-from wakeful.config import TARGET_KINDS, Settings, load
+from wakeful.config import ROUTER, TARGET_KINDS, Settings, load
 from wakeful.config_secrets import FILE_SUFFIX
 from wakeful.config_sources import make_folder, nearest
 from wakeful.errors import InvalidConfig, InvalidRequest
@@ -103,14 +103,21 @@ def open_server(url: str, token: str | None = None, *, clock: Clock | None = Non
     return RemoteWakeful(server_address(url, token), clock=clock)
 
 
-def build(settings: Settings, *, clock: Clock | None = None, via: str = "python", delivers: bool = True) -> Wakeful:
-    """A clock on the database of the settings.
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    via: str = "python",
+    delivers: bool = True,
+    store: Store | None = None,
+) -> Wakeful:
+    """A clock on the database of the settings, or on a store that is there already.
 
     One that delivers nothing knows its targets by name and does not build them: what they are built of takes longer to
     import than a command of the shell to run.
     """
     return Wakeful(
-        build_store(settings, clock),
+        build_store(settings, clock) if store is None else store,
         settings=settings,
         targets=build_targets(settings, clock) if delivers else {},
         clock=clock,
@@ -225,7 +232,7 @@ def _configured(settings: Settings) -> dict[str, Mapping[str, Any]]:
         with _located(settings):
             raise InvalidConfig("this target is built in", field=f"targets.{INBOX}", fix="Choose another name.")
     if settings.wake_url:
-        configured.setdefault("router", {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
+        configured.setdefault(ROUTER, {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
     return configured
 
 

@@ -1,10 +1,12 @@
 """Calendars of holidays as they are read: those of a country from the package `holidays`, others from a file.
 
-Nothing is imported or read before it is needed. What cannot be read has a `problem` instead of days.
+Nothing is imported or read before it is needed; a server or worker reads all of them when it starts. What cannot be
+read has a `problem` instead of days.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -172,6 +174,11 @@ class Calendars:
     def __init__(self, settings: Mapping[str, CalendarSettings]) -> None:
         self._known: dict[str, DaysOff] = {name: _calendar(given) for name, given in settings.items()}
         use_calendars(self._known)
+
+    async def read(self) -> None:
+        """Read all of them, in a thread: in the event loop the first request that needs one would delay wakes."""
+        if self._known:
+            await asyncio.to_thread(lambda: self.problems)
 
     @property
     def problems(self) -> Iterable[tuple[str, str]]:

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
@@ -21,6 +21,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.service import Alarms, Caller, Service
+from wakeful.stop_signals import ending_run
 from wakeful.store import Store, Worker
 from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets.inbox import Inbox
@@ -43,6 +44,13 @@ class Checked(Protocol):
     """A target that can check at startup whether it will work."""
 
     async def check(self, database: str) -> None: ...
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """A target that can tell whether its receiver is there, without delivering anything."""
+
+    async def reach(self) -> str: ...
 
 
 class Wakeful(Alarms):
@@ -71,6 +79,7 @@ class Wakeful(Alarms):
         self._task_target = task_target
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
+        self._run: asyncio.Task[object] | None = None
         self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
         service = Service(
             store,
@@ -94,6 +103,15 @@ class Wakeful(Alarms):
 
     async def __aenter__(self) -> Self:
         try:
+            await self._open()
+        except BaseException:  # then nobody calls __aexit__, and connections would stay open
+            await self.close()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        """Open the database. After a failure that passes it can be called again, until `close`."""
+        try:
             await self._store.migrate()
         except InvalidConfig as error:
             raise self.settings.located(error) from None
@@ -102,7 +120,6 @@ class Wakeful(Alarms):
         if name not in self._served and self._task_target is not None and await self._store.tasks.table():
             self._served[name] = self._task_target()
             self._implied = name
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -114,6 +131,9 @@ class Wakeful(Alarms):
 
         >>> await clock.close()
         """
+        if (run := self._run) is not None and run is not asyncio.current_task():
+            run.cancel()  # else its deliveries could not be settled any more, and waited for their leases to end
+            await asyncio.wait((run,))
         for served in self._served.values():
             await served.target.close()
         await self._store.close()
@@ -222,15 +242,23 @@ class Wakeful(Alarms):
             )
         return self._dispatcher
 
-    async def run(self) -> None:
+    async def run(self, *, signals: bool = True) -> None:
         """Deliver alarms as they become due, until cancelled; then finish or release the deliveries in flight.
 
         >>> running = asyncio.create_task(clock.run())
         >>> running.cancel()
         True
+
+        The first SIGTERM ends the program in the same way, with status 0; a second one ends it at once. That is so in
+        the main thread, where the program has no handler of its own for it. With `signals=False` no signal is handled.
         """
-        await self.check_targets()
-        await self.dispatcher.run()
+        self._run = asyncio.current_task()
+        try:
+            with ending_run() if signals else nullcontext():
+                await self.check_targets()
+                await self.dispatcher.run()
+        finally:
+            self._run = None
 
     async def check_targets(self) -> None:
         """Raise InvalidConfig if a target cannot work: a table that is missing or has no unique key.
@@ -254,7 +282,7 @@ class Wakeful(Alarms):
 
         A dispatcher that ends before the block does is logged at once, and its error is raised at the end.
         """
-        dispatching = asyncio.create_task(self.run(), name="wakeful")
+        dispatching = asyncio.create_task(self.run(signals=False), name="wakeful")
         dispatching.add_done_callback(_tell_if_broken)
         try:
             yield self

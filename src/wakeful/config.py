@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -50,7 +51,9 @@ TARGET_KINDS: Final = {
     "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
     "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
 }
+ROUTER: Final = "router"  # the target that `wake_url` adds
 Seconds = timedelta
+_BARE_DAY_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 FOREVER: Final = timedelta.max
 EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
 TABLES: Final = ("budget", "calendars", "checks", "chats", "targets")  # settings that no variable can hold
@@ -84,6 +87,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     date_order: Annotated[
         str, _about("How 03/04/2027 is read: `dmy` or `mdy`. Unless set, such a date is refused with both readings.")
     ] = ""
+    bare_day_time: Annotated[
+        str, _about("The time of day that is meant where only a day is named: `tuesday`, `aug 3`, `every monday`.")
+    ] = "09:00"
     working_days: Annotated[str, _about("The days people work on, such as `mon-fri` or `sun-thu`.")] = "mon-fri"
     calendar: Annotated[
         str, _about("The calendar that is meant by public holidays, where an owner has not named another.")
@@ -107,6 +113,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     backoff_cap: Annotated[Seconds, _about("The longest wait before a retry, unless the alarm says.")] = timedelta(
         minutes=15
     )
+    exact_backoff: Annotated[
+        bool, _about("Whether retries wait exactly that long, unless the alarm says; otherwise up to a tenth longer.")
+    ] = False
     catch_up: Annotated[
         str, _about("After downtime: fire `one` time for all missed fires, or `skip` them, unless the alarm says.")
     ] = "one"
@@ -116,6 +125,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     overlap: Annotated[
         str, _about("If the previous fire still waits for its report: `skip` or `allow`, unless the alarm says.")
     ] = "skip"
+    on_silence: Annotated[
+        str,
+        _about("When no report comes though one was asked for: wake `again` or `give_up`, unless the alarm says."),
+    ] = "again"
     auto_pause_after: Annotated[
         int, _about("Failed fires in a row that pause a series, unless the alarm says; 0: never.")
     ] = 0
@@ -136,6 +149,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = 600
     fires_per_minute: Annotated[int, _about("Deliveries of one alarm per minute and process; any more wait.")] = 120
     requests_per_minute: Annotated[int, _about("Requests an owner may make per minute and process.")] = 6000
+    cpu_per_minute: Annotated[
+        Seconds, _about("CPU time that the requests of an owner may use, per minute and process.")
+    ] = timedelta(seconds=20)
     reads_per_owner: Annotated[
         int, _about("Concurrent lists, searches and counts of one owner, per process; more of them wait.")
     ] = 2
@@ -172,7 +188,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         BudgetSettings,
         _about("`[budget]`: how many wakes, and what cost, an owner, an alarm and a chain may have; see owners.md."),
     ] = BudgetSettings()
-    default_target: Annotated[str, _about("The target of alarms that name none.")] = "inbox"
+    default_target: Annotated[
+        str, _about("The target of alarms that name none: `inbox`, or `router` if `wake_url` is set, unless set here.")
+    ] = ""
     wake_url: Annotated[str, _about("The router's URL, `http://…/internal/wake`; adds the target `router`.")] = ""
     wake_token: Annotated[str, _about("The router's Bearer token.")] = ""
     tasks_target: Annotated[
@@ -203,6 +221,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         _about("`[calendars.NAME]` tables: the holidays of a country, or of an iCalendar file; see when.md."),
     ] = {}
 
+    @property
+    def bare_day(self) -> time:
+        """`bare_day_time`, read."""
+        return time.fromisoformat(self.bare_day_time)
+
     def kept_since(self, now: datetime) -> datetime | None:
         """Return the moment before which finished alarms are deleted; None if nothing is."""
         return None if self.retention == FOREVER else now - self.retention
@@ -215,6 +238,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     def inboxes(self) -> tuple[str, ...]:
         """The targets whose wakes wait to be fetched: the one that is always there, and those of kind `inbox`."""
         return ("inbox", *(name for name, target in self.targets.items() if target.get("kind") == "inbox"))
+
+    @property
+    def usual_target(self) -> str:
+        """The target of alarms that name none."""
+        return self.default_target or (ROUTER if self.wake_url else "inbox")
+
+    @property
+    def sql_target(self) -> str:
+        """The same of rows that another program inserts; empty where the settings leave the database as it is."""
+        return self.usual_target if self.default_target or self.wake_url else ""
 
     @property
     def local_url(self) -> str:
@@ -262,6 +295,7 @@ WORDS: Final = {
     "log_format": ("text", "json"),
     "catch_up": ("one", "skip"),
     "overlap": ("skip", "allow"),
+    "on_silence": ("again", "give_up"),
     "date_order": DATE_ORDERS,
 }
 HINTS: Final = get_type_hints(Settings, include_extras=True)
@@ -421,6 +455,10 @@ def _checked(settings: Settings) -> Settings:
             raise InvalidConfig(
                 f"{said!r} is not accepted", field=name, fix=f"Accepted: {', '.join(filter(None, accepted))}."
             )
+    if not _BARE_DAY_TIME.fullmatch(settings.bare_day_time):
+        raise InvalidConfig(
+            f"{settings.bare_day_time!r} is not a time of day", field="bare_day_time", fix="Give one such as 09:00."
+        )
     _check_chats(settings.chats)
     check_budget(settings.budget)
     check_checks(settings.checks)

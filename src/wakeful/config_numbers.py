@@ -36,6 +36,10 @@ def check_numbers(settings: Settings) -> None:
     for name, minimum in least.items():
         if getattr(settings, name) < minimum:
             raise InvalidConfig(f"{getattr(settings, name)} is less than {minimum}", field=name)
+    if settings.cpu_per_minute < (shortest := timedelta(milliseconds=100)):
+        raise InvalidConfig(
+            f"{settings.cpu_per_minute} is less than {shortest}", field="cpu_per_minute", fix="Give 20s."
+        )
     for name in ("chain_token_lasts", "chain_series_lasts"):
         if (length := getattr(settings, name)) < timedelta(seconds=1):
             raise InvalidConfig(f"{length} is less than a second", field=name, fix="Give 1s or more.")

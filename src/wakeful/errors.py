@@ -19,6 +19,7 @@ A failed delivery is never an exception: it is an Outcome.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -102,6 +103,31 @@ class StoreUnavailable(WakefulError):
         super().__init__(message, field=field, fix=fix)
         self.passing = passing
         self.by_machine = by_machine
+
+
+class OneProcess:
+    """Threads, connections and the event loop of a process do not survive a fork.
+
+    Whoever uses what its parent process has opened is told so at once: a call would wait for ever, or speak on the
+    parent's connection.
+    """
+
+    def __init__(self) -> None:
+        self._pid = 0  # of the process that used it first
+
+    @property
+    def is_forked(self) -> bool:
+        return self._pid not in (0, os.getpid())
+
+    def check(self) -> None:
+        if self.is_forked:
+            raise StoreUnavailable(
+                f"this database was opened by process {self._pid}, and this is process {os.getpid()}, forked from it",
+                fix="Open it in the process that uses it, after the fork: wakeful.open or wakeful.open_sync in the"
+                " child, with gunicorn in post_fork or without --preload.",
+                passing=False,
+            )
+        self._pid = os.getpid()
 
 
 class StoreBusy(StoreUnavailable):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -18,7 +19,8 @@ _VARIANT: Final = bytes(0x80 | byte & 0x3F for byte in range(256))
 class Ids:
     """Creates ids; two of the same millisecond are still in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
+        self._random_bytes = random_bytes
         self._last = 0
         self._noise: list[str] = []
         self._lock = threading.Lock()
@@ -27,7 +29,7 @@ class Ids:
         # 48 bits of milliseconds, then 12 bits that count within one.
         with self._lock:
             self._last = stamp = max(unix_ms(now) << 12, self._last + 1)
-            self._noise = self._noise or _noise()
+            self._noise = self._noise or _noise(self._random_bytes)
             noise = self._noise.pop()
         return _written(_head(stamp >> 12), stamp, noise)
 
@@ -37,7 +39,7 @@ class Ids:
             first = max(unix_ms(now) << 12, self._last + 1)
             self._last = first + count - 1
             while len(self._noise) < count:
-                self._noise += _noise()
+                self._noise += _noise(self._random_bytes)
             noise, self._noise = self._noise[:count], self._noise[count:]
         return [_written(_head(stamp >> 12), stamp, rest) for stamp, rest in enumerate(noise, first)]
 
@@ -50,9 +52,9 @@ def id_of(made_at: datetime, *what: bytes) -> str:
     return _written(_head(stamp >> 12), stamp, f"{noise:016x}")
 
 
-def _noise() -> list[str]:
+def _noise(random_bytes: Callable[[int], bytes]) -> list[str]:
     """The second halves of so many ids, in hexadecimal: random, but for the two bits that say how to read them."""
-    found = bytearray(os.urandom(8 * _AT_ONCE))
+    found = bytearray(random_bytes(8 * _AT_ONCE))
     found[::8] = found[::8].translate(_VARIANT)
     return found.hex("-", 8).split("-")
 

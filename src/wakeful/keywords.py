@@ -19,11 +19,13 @@ Moment = datetime | float | str  # unix seconds, or RFC 3339 with an offset
 class PolicyKeywords(TypedDict, total=False):
     backoff_base: Length | None
     backoff_cap: Length | None
+    exact_backoff: bool | None
     catch_up: Literal["one", "skip"] | None
     grace: Length | None
     expires: Length | None
     overlap: Literal["skip", "allow"] | None
     report_within: Length | None
+    on_silence: Literal["again", "give_up"] | None
     starts_at: Moment | None
     ends_at: Moment | None
     max_fires: int | None
@@ -35,6 +37,8 @@ class PolicyKeywords(TypedDict, total=False):
     at_limit: Literal["defer", "skip"] | None
     only_if: str | None
     unless: str | None
+    unless_since: Length | None
+    rearm: Length | None
     or_when: str | None
     calendar: str | None
     on_holiday: Literal["skip", "next_working_day", "previous_working_day"] | None
@@ -70,6 +74,7 @@ class OpenKeywords(TypedDict, total=False):
     public_url: str | None
     timezone: str | None
     date_order: Literal["", "dmy", "mdy"] | None
+    bare_day_time: str | None
     working_days: str | None
     calendar: str | None
     tick: Length | None
@@ -81,9 +86,11 @@ class OpenKeywords(TypedDict, total=False):
     max_failures: int | None
     backoff_base: Length | None
     backoff_cap: Length | None
+    exact_backoff: bool | None
     catch_up: Literal["one", "skip"] | None
     grace: Length | None
     overlap: Literal["skip", "allow"] | None
+    on_silence: Literal["again", "give_up"] | None
     auto_pause_after: int | None
     retention: Length | None
     did_auth: bool | None
@@ -94,6 +101,7 @@ class OpenKeywords(TypedDict, total=False):
     creates_per_minute: int | None
     fires_per_minute: int | None
     requests_per_minute: int | None
+    cpu_per_minute: Length | None
     reads_per_owner: int | None
     read_within: Length | None
     unread_per_owner: int | None

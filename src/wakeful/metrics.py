@@ -26,7 +26,7 @@ _SHORT: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 # Only these words become labels: others could come from whoever sends a request, and never end.
 _REASONS: Final = frozenset(
     {"", "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "unchanged"}
-    | {"holiday"}
+    | {"holiday", "signalled"}
     | {"reported", "late", "refused", "exhausted", "worker died", "broken", "unreported"}
 )
 _DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})
@@ -47,7 +47,10 @@ COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "wakeful_clock_jumps_total": ((), "Times the store's clock moved by more than a second"),
     "wakeful_creates_total": (("via",), "Alarms created"),
     "wakeful_over_budget_total": (("scope", "action"), "Wakes not sent, as a budget was used up: deferred or skipped"),
-    "wakeful_signalled_total": (("action",), "Alarms that a signal cancelled, or fired at once"),
+    "wakeful_signalled_total": (
+        ("action",),
+        "Alarms that a signal cancelled, skipped a fire of, moved, or fired at once",
+    ),
     "wakeful_checks_total": (("found",), "Looks at the checks of alarms with `only_if`, by what they found"),
     "wakeful_rezoned_total": ((), "Alarms planned again, as the rules of their time zone changed"),
     "wakeful_store_errors_total": ((), "Times the dispatcher or a probe could not reach the store"),

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -44,9 +44,10 @@ class ParentLink:
     def ready(self, url: str) -> None:
         self._say(READY)
 
-    async def say_alive(self, clock: Clock) -> None:
+    async def say_alive(self, clock: Clock, is_alive: Callable[[], bool]) -> None:
         while self._alive_every is not None:
-            self._say(ALIVE)
+            if is_alive():
+                self._say(ALIVE)
             await clock.sleep(self._alive_every)
 
     @contextlib.contextmanager

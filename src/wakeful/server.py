@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from wakeful import __version__, schedule, systemd
-from wakeful.client import Wakeful, has_mcp
+from wakeful.client import Reachable, Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
 from wakeful.http.app import with_middleware
@@ -53,6 +53,9 @@ LATER: Final = (
     "encodings.idna",
     *(f"wakeful.schedule.{module.name}" for module in pkgutil.iter_modules(schedule.__path__)),
 )
+# Seconds after which a thread that computes lets the event loop go on, each time the loop has waited for something. By
+# Python's own 5 ms a rare rule that is worked out in a thread delays every wake by a multiple of that.
+SWITCH: Final = 0.001
 FIRST_WAIT, LONGEST_WAIT = 0.25, 15.0  # seconds between two tries to open a database that is away at the start
 
 
@@ -63,6 +66,7 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
         import uvloop
 
         factory = uvloop.new_event_loop
+    sys.setswitchinterval(SWITCH)
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main)
 
@@ -78,18 +82,19 @@ async def stay(
 
     Create: an empty file is made also where there has been a database that is gone. Parent: who else tells it to stop.
     """
-    file = _file(clock.settings.db)
+    file, tells = _file(clock.settings.db), parent is None or parent.announces
     if file is not None and create:
         begin_anew(file)
     # Without a gap: from the first try to open the database until it is closed.
     with handling_signals() as handler, parent.heard(handler) if parent else contextlib.nullcontext():
-        telling = parent.say_alive(clock.service.clock) if parent else _tell_systemd(clock)
+        telling = parent.say_alive(clock.service.clock, lambda: is_alive(clock)) if parent else _tell_systemd(clock)
         alive = asyncio.create_task(telling, name="wakeful watchdog")
         try:
             if await _opened(clock):
                 if file is not None:
                     expect(file)
-                await run(clock)
+                async with _telling_of_targets(clock) if tells else contextlib.nullcontext():
+                    await run(clock)
         finally:
             alive.cancel()
             await clock.close()
@@ -98,11 +103,19 @@ async def stay(
 async def _tell_systemd(clock: Wakeful) -> None:
     """Say again and again that this process is alive. A loop that stands still says nothing, and is restarted.
 
-    A database that is away does not call for a restart: waiting for it is what this process does.
+    So is one whose dispatcher does not run any more. A database that is away does not call for a restart: waiting for
+    it is what this process does.
     """
     while (interval := systemd.watchdog_interval()) is not None:
-        systemd.notify(systemd.ALIVE)
+        if is_alive(clock):
+            systemd.notify(systemd.ALIVE)
         await clock.service.clock.sleep(interval)
+
+
+def is_alive(clock: Wakeful) -> bool:
+    """Whether this process is as it should be: the loop of its dispatcher, if it has one, runs."""
+    pulse = clock._pulse()
+    return pulse is None or not pulse.stuck
 
 
 def _file(db: str) -> str | None:
@@ -114,7 +127,7 @@ async def _opened(clock: Wakeful) -> bool:
     stopped, wait = asyncio.Event(), FIRST_WAIT
     with stopped_by_signals(stopped.set):
         while not stopped.is_set():
-            opening = asyncio.ensure_future(clock.__aenter__())
+            opening = asyncio.ensure_future(clock._open())
             await _unless(stopped, opening)
             if opening.cancelled():
                 break
@@ -148,8 +161,7 @@ async def serve(
 
     With a parent, other processes listen at the same port, and one of them says where that is.
     """
-    await clock.check_targets()
-    await _tell_of_tasks(clock)
+    await _prepare(clock)
     await _tell_of_tokens(clock)
     with await _listen(clock, "port", is_shared=parent is not None) as listener:
         # With port 0 the real one is known only now, and report URLs must name it.
@@ -204,8 +216,7 @@ async def _telling_apart(clock: Wakeful, parent: ParentLink | None) -> AsyncIter
 
 async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
     """Dispatch until told to stop; with the setting `metrics_port`, also serve health and metrics."""
-    await clock.check_targets()
-    await _tell_of_tasks(clock)
+    await _prepare(clock)
     listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
     tune_interpreter(clock)
     _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
@@ -228,6 +239,58 @@ async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> No
         if ready is not None:
             ready()
         await _both(clock, answering, stop)
+
+
+async def _prepare(clock: Wakeful) -> None:
+    """What comes before the first delivery: checks that may refuse to start, and warnings."""
+    await clock.check_targets()
+    await clock.service.calendars.read()
+    await _direct_rows(clock)
+    await _tell_of_tasks(clock)
+
+
+async def _direct_rows(clock: Wakeful) -> None:
+    """Send rows that another program inserts without a target to the default target, where the settings name one."""
+    name = clock.settings.sql_target
+    if not name:
+        return
+    try:
+        before = await clock._store.use_default_target(name)
+    except StoreUnavailable as error:
+        log.warning(
+            "rows inserted in SQL without a target may not go to %r: the default of the column cannot be set (%s). "
+            "To set it, as the tables' owner: `wakeful db migrate`",
+            name,
+            error,
+        )
+        return
+    if before != name:
+        log.info("rows inserted in SQL without a target go to %r from now on, not to %r", name, before)
+
+
+@contextlib.asynccontextmanager
+async def _telling_of_targets(clock: Wakeful) -> AsyncIterator[None]:
+    """Warn of targets that cannot be reached, while the start goes on: nothing that is due waits for that."""
+
+    async def tell(name: str, target: Reachable) -> None:
+        if trouble := await target.reach():
+            log.warning(
+                "the target %r cannot be reached: %s. Its wakes are retried; check its URL (for the router `wake_url`)",
+                name,
+                trouble,
+            )
+
+    asking = [
+        asyncio.create_task(tell(name, served.target), name="wakeful target")
+        for name, served in clock._served.items()
+        if isinstance(served.target, Reachable)
+    ]
+    try:
+        yield
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
 
 
 async def _tell_of_tasks(clock: Wakeful) -> None:

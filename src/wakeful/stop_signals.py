@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import os
@@ -10,13 +11,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
 from wakeful import systemd
 
 log = logging.getLogger("wakeful.server")
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+# What Python itself does with them: where a program has another handler, that decides.
+_DEFAULTS: Final[dict[signal.Signals, Any]] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
 
 
 class SignalHandler:
@@ -25,10 +31,11 @@ class SignalHandler:
     def __init__(self) -> None:
         self._asked = False
         self._signalled = False
-        self._stops: list[Callable[[], None]] = []
+        self.first: signal.Signals | None = None  # that was sent
+        self._stops: list[Callable[[], object]] = []
 
     @contextlib.contextmanager
-    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+    def calling(self, stop: Callable[[], object]) -> Iterator[None]:
         self._stops.append(stop)
         if self._asked:
             stop()  # it came when nobody was at work
@@ -41,6 +48,7 @@ class SignalHandler:
         if self._signalled:
             end_at_once(f"{number.name} again", 128 + number)
         self._signalled = True
+        self.first = number
         self.ask(number.name)
 
     def ask(self, why: str) -> None:
@@ -86,4 +94,53 @@ def handling_signals() -> Iterator[SignalHandler]:
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     with handling_signals() as handler, handler.calling(stop):
+        yield
+
+
+@contextlib.contextmanager
+def ending_program(stop: Callable[[], object], *, loop: asyncio.AbstractEventLoop | None = None) -> Iterator[None]:
+    """End somebody's program in good order: the first signal calls `stop`, and the program ends after the block.
+
+    SIGTERM ends it with status 0, SIGINT with KeyboardInterrupt; a second signal ends it at once. Only in the main
+    thread, and only where the program has no handler of its own: `asyncio.run` has one for SIGINT, which cancels.
+    `loop`: the one that this thread runs; without it the thread only waits.
+    """
+    handler = SignalHandler()
+    try:
+        with _in_place_of_defaults(handler, loop), handler.calling(stop):
+            yield
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
+        if handler.first is None:
+            raise
+    if handler.first is signal.SIGINT:
+        raise KeyboardInterrupt
+    if handler.first is not None:
+        raise SystemExit(0)
+
+
+@contextlib.contextmanager
+def _in_place_of_defaults(handler: SignalHandler, loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = [one for one, usual in _DEFAULTS.items() if in_main and signal.getsignal(one) is usual]
+    for number in numbers:
+        if loop is None:
+            signal.signal(number, lambda sent, _: handler.told(signal.Signals(sent)))
+        else:
+            loop.add_signal_handler(number, handler.told, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            if loop is None:
+                signal.signal(number, _DEFAULTS[number])
+            else:
+                loop.remove_signal_handler(number)  # Python's own is back
+
+
+@contextlib.contextmanager
+def ending_run() -> Iterator[None]:
+    """The same for the task that is running: it is cancelled, and finishes what is in flight."""
+    task = asyncio.current_task()
+    assert task is not None
+    with ending_program(task.cancel, loop=asyncio.get_running_loop()):
         yield

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
+import os
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from wakeful.client import Wakeful
 from wakeful.config import Settings
+from wakeful.errors import OneProcess, StoreUnavailable
+from wakeful.stop_signals import ending_program
 from wakeful.targets.handler import HandlerFunction
 
 P = ParamSpec("P")
@@ -31,23 +35,50 @@ def _waited(
     return call
 
 
+def _awaited(running: concurrent.futures.Future[None]) -> None:
+    """Wait for it, and wake up now and then: a signal that comes just before the wait does not interrupt it."""
+    while True:
+        done, _ = concurrent.futures.wait((running,), timeout=1)
+        if done:
+            return running.result()
+
+
 class SyncWakeful:
     """All verbs of `Wakeful` without `await`; an event loop in its own thread does the work."""
 
     def __init__(self, make: Callable[[], Wakeful], *, background: bool = False) -> None:
         self._background = background  # whether the dispatcher runs as long as the clock is open
         self._running: AbstractAsyncContextManager[object] | None = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="wakeful", daemon=True)
-        self._thread.start()
+        self._process = OneProcess()  # that opened it
+        self._start()
 
         async def build() -> Wakeful:
             return make()
 
-        self.clock = self.wait(build())
+        self.clock = self._result(build())
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="wakeful", daemon=True)
+        self._thread.start()
 
     def wait(self, what: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine on the clock's event loop and wait for its result."""
+        try:
+            self._process.check()
+        except StoreUnavailable:
+            what.close()
+            raise
+        self._start_here()
+        return self._result(what)
+
+    def _start_here(self) -> None:
+        """Also in a process whose parent has made it, and opened nothing yet."""
+        if self._pid != os.getpid():
+            self._start()
+
+    def _result(self, what: Coroutine[Any, Any, R]) -> R:
         waiting = asyncio.run_coroutine_threadsafe(what, self._loop)
         try:
             return waiting.result()
@@ -73,6 +104,8 @@ class SyncWakeful:
 
     def close(self) -> None:
         """Close the clock and stop its thread. `with` does this."""
+        if self._process.is_forked or self._pid != os.getpid():
+            return  # all that there is to close is the parent's
         if self._loop.is_closed():
             return
         try:
@@ -84,6 +117,32 @@ class SyncWakeful:
             self._thread.join()
             self._loop.close()
 
+    def run(self, *, signals: bool = True) -> None:
+        """Deliver alarms as they become due, until a signal ends the program; see `Wakeful.run`.
+
+        SIGTERM and SIGINT (Ctrl-C) let deliveries in flight finish; a second one ends the program at once.
+        """
+        task: asyncio.Task[Any] | None = None
+
+        async def until_stopped() -> None:
+            nonlocal task
+            task = asyncio.current_task()
+            await self.clock.run(signals=False)
+
+        def stop() -> None:
+            self._loop.call_soon_threadsafe(lambda: task is None or task.cancel())
+
+        self._process.check()
+        running = asyncio.run_coroutine_threadsafe(until_stopped(), self._loop)
+        with ending_program(stop) if signals else nullcontext():
+            try:
+                _awaited(running)
+            except KeyboardInterrupt:  # of a program that handles it as Python does
+                stop()
+                with suppress(concurrent.futures.CancelledError):
+                    _awaited(running)
+                raise
+
     @property
     def settings(self) -> Settings:
         """The settings this clock was opened with."""
@@ -93,7 +152,18 @@ class SyncWakeful:
         self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
     ) -> Callable[[F], F]:
         """Register a function as the target `name` in this process; see `Wakeful.handler`."""
-        return self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
+        decorate = self.clock.handler(name, timeout=timeout, concurrency=concurrency, reports=reports)
+
+        def register(function: F) -> F:
+            async def on_its_loop() -> F:  # which may be serving the others just now
+                return decorate(function)
+
+            if self._process.is_forked:
+                self._process.check()
+            self._start_here()  # nothing is opened by this: a child of this process may still do so
+            return self._result(on_its_loop())
+
+        return register
 
     def declare(self, *names: str) -> None:
         """Name targets that handlers of other processes serve."""
@@ -133,6 +203,7 @@ class SyncWakeful:
     resume = _waited(Wakeful.resume)
     snooze = _waited(Wakeful.snooze)
     skip = _waited(Wakeful.skip)
+    undo = _waited(Wakeful.undo)
     fire = _waited(Wakeful.fire)
     cancel = _waited(Wakeful.cancel)
     cancel_many = _waited(Wakeful.cancel_many)
@@ -145,5 +216,4 @@ class SyncWakeful:
     retry = _waited(Wakeful.retry)
     retry_at = _waited(Wakeful.retry_at)
     inbox = _waited(Wakeful.inbox)
-    run = _waited(Wakeful.run)
     run_due = _waited(Wakeful.run_due)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Fire, Policy
-from wakeful.alarm.model import WAKEFULS_OWN, AlarmStatus, FireStatus, Kind
+from wakeful.alarm.model import NEW_POLICY, WAKEFULS_OWN, AlarmStatus, FireStatus, Kind
 from wakeful.errors import (
     Conflict,
     Forbidden,
@@ -74,7 +74,8 @@ PolicyView = msgspec.defstruct(
 class AlarmView(Shape, frozen=True, kw_only=True):
     """An alarm. Empty fields are left out: `next_fire_at` where it is not active, `fire_at` where it is a series.
 
-    `wall_time`: what clocks of its zone show when it fires, where it fires once and was set by that.
+    `wall_time`: what clocks of its zone show when it fires, where it fires once and was set by that. `manual_of`: the
+    alarm that it is a manual fire of.
     """
 
     id: str
@@ -106,6 +107,7 @@ class AlarmView(Shape, frozen=True, kw_only=True):
     created_by: Text = UNSET
     created_via: Text = UNSET
     root_id: Text = UNSET
+    manual_of: Text = UNSET
     parent_fire: Text = UNSET
     generation: int | UnsetType = UNSET
 
@@ -116,7 +118,7 @@ class AlarmView(Shape, frozen=True, kw_only=True):
 
 
 class FireView(Shape, frozen=True, kw_only=True):
-    """One occurrence of an alarm and its outcome."""
+    """One occurrence of an alarm and its outcome. `manual`: `fire` made it; its `alarm_id` is that of the copy."""
 
     id: str
     alarm_id: str
@@ -137,12 +139,13 @@ class FireView(Shape, frozen=True, kw_only=True):
     log: tuple[Attempt, ...] | UnsetType = UNSET
     through: Instant = UNSET
     count: int | UnsetType = UNSET
+    manual: bool | UnsetType = UNSET
     updated_at: datetime
 
     @classmethod
-    def of(cls, fire: Fire, **more: Any) -> Self:
-        """A fire, and what an answer says of it besides."""
-        return cls(**fire_view(fire), **more)
+    def of(cls, fire: Fire, alarm_id: str = "", **more: Any) -> Self:
+        """A fire, of those of an alarm, and what an answer says of it besides."""
+        return cls(**fire_view(fire, alarm_id), **more)
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -163,18 +166,17 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 _SHOWN: Final = AlarmView.__struct_fields__  # what is declared is what is sent
 _OPTIONAL: Final = tuple(field.name for field in msgspec.structs.fields(AlarmView) if not field.required)
-_shown: Final = attrgetter(*("payload_json" if name == "payload" else name for name in _SHOWN))
+_KEPT_AS: Final = {"payload": "payload_json", "manual_of": "policy.manual_of"}
+_shown: Final = attrgetter(*(_KEPT_AS.get(name, name) for name in _SHOWN))
 
 
 def view(alarm: Alarm) -> dict[str, Any]:
     """The fields of an AlarmView that are there: empty ones left out, `next_fire_at` only while it is active."""
     shown: dict[str, Any] = dict(zip(_SHOWN, _shown(alarm), strict=True))
     shown["payload"] = Raw(alarm.payload_json.encode())
-    shown["policy"] = None if alarm.policy is DEFAULT_POLICY else _policy_view(alarm.policy)
+    shown["policy"] = _policy_view(alarm.policy)
     if alarm.status != "active":
         shown["next_fire_at"] = None
-    if alarm.kind == "once":
-        shown["cron_expr"] = ""  # it has its wall time there
     for name in _OPTIONAL:
         if not shown[name]:
             del shown[name]
@@ -183,10 +185,14 @@ def view(alarm: Alarm) -> dict[str, Any]:
 
 def _policy_view(policy: Policy) -> Struct | None:
     """What was said; None where nothing was. The usual value is shown too where somebody said it, as it is kept."""
-    if policy == DEFAULT_POLICY:
+    if policy is NEW_POLICY or policy == NEW_POLICY:
         return None
     all_of_it = {name: getattr(policy, name) for name in PolicyView.__struct_fields__}
     said = {name: _whole(value) for name, value in all_of_it.items() if value is not getattr(DEFAULT_POLICY, name)}
+    if policy.on_silence == "again":  # as usual
+        del said["on_silence"]
+    elif policy.on_silence is None:
+        said["on_silence"] = "give_up"  # what it does: it is older than the field
     return PolicyView(**said) if said else None
 
 
@@ -195,9 +201,9 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def fire_view(fire: Fire) -> dict[str, Any]:
-    """The fields of a FireView that are there."""
-    shown = {"id": fire.id} | msgspec.structs.asdict(fire)
+def fire_view(fire: Fire, of: str = "") -> dict[str, Any]:
+    """The fields of a FireView that are there. `of`: the alarm whose fires are shown, manual ones among them."""
+    shown = {"id": fire.id, "manual": of not in ("", fire.alarm_id) or None} | msgspec.structs.asdict(fire)
     if fire.status != "skipped":
         del shown["through"], shown["count"]
     return {name: value for name, value in shown.items() if value not in (None, "", ())}

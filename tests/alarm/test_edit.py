@@ -297,7 +297,7 @@ def test_the_copy_of_a_copy_points_to_the_first() -> None:
 
 def test_a_copy_has_no_bounds_of_its_own() -> None:
     world = hourly(policy=Policy(ends_at=at(9), expires=1, backoff_base=7, report_within=60))
-    assert fire_now(world.alarm, id="a2", now=at(12)).policy == Policy(backoff_base=7, report_within=60)
+    assert fire_now(world.alarm, id="a2", now=at(12)).policy == Policy(backoff_base=7, report_within=60, manual_of="a1")
 
 
 # a write decided on an older row

@@ -265,3 +265,9 @@ def test_days_are_moved_one_to_one(cron: str, off: frozenset[int], how: OnHolida
         assert not days.holiday(day)
     for moment in ours:  # whoever asks just before it hears of it, and just after it hears of another
         assert moved.after(moment - timedelta(microseconds=1)) == moment
+
+
+def test_a_fast_series_is_known_to_go_on_after_a_holiday(office: Days) -> None:
+    fast = alarm(cron_expr="*/2 * * * * *", policy=Policy(calendar="office"), now=at(24 + 9))
+    upcoming = coming(fast)
+    assert (next(upcoming), next(upcoming)) == (at(2 * 24), at(2 * 24, 0, 2))

@@ -188,6 +188,15 @@ def test_a_reported_failure_of_a_series_is_retried_before_its_next_occurrence() 
     assert world.rows == [(at(9), "completed", "")]
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_reported_failure_waits_as_the_policy_has_it(exact: bool) -> None:
+    world = once(policy=Policy(exact_backoff=exact))
+    world.attempt(AWAITED)
+    world.report(at(9), FAILED, at(9, 3))
+    assert (world.alarm.next_fire_at == at(9, 3, 30)) is exact
+    assert at(9, 3, 30) <= world.alarm.next_fire_at < at(9, 3, 33)
+
+
 def test_a_reported_failure_that_could_only_be_retried_after_the_next_occurrence_ends_failed() -> None:
     world = hourly()
     world.attempt(AWAITED)

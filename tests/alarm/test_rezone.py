@@ -93,9 +93,9 @@ def test_a_one_shot_that_was_read_in_another_zone_since_keeps_its_instant() -> N
 def test_another_moment_takes_the_wall_time_along() -> None:
     world = berlin(when="2027-07-01 09:00")
     world.update(DECEMBER + HOUR, fire_at=JULY)
-    assert world.alarm.cron_expr == ""
+    assert world.alarm.wall_time == ""
     world.update(DECEMBER + HOUR, when="2027-07-02 09:00")
-    assert world.alarm.cron_expr == "2027-07-02T09:00:00"
+    assert world.alarm.wall_time == "2027-07-02T09:00:00"
 
 
 def test_a_snoozed_one_shot_waits_as_long_as_it_was_told_to() -> None:

@@ -12,13 +12,16 @@ from wakeful.alarm import (
     Failed,
     Outcome,
     Policy,
+    Report,
     Row,
     Snoozed,
     Try,
     Waiting,
     attempt_number,
     put_on_trial,
+    quarantine,
     release,
+    report,
     settle,
 )
 from wakeful.alarm.model import ERROR_LIMIT, LOG_LIMIT
@@ -166,13 +169,24 @@ def test_a_refusal_ends_it_at_once() -> None:
 
 def test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery() -> None:
     world = once()
-    for minute in (0, 2, 4, 6):
+    for minute in (0, 2, 4, 6, 8):
         world.dies(at(9, minute))
-    assert not world.attempt(ARRIVED, at(9, 8))
+    assert not world.attempt(ARRIVED, at(9, 10))
     assert world.alarm.status == "failed"
     assert world.rows == [(at(9), "failed", "worker died")]
     assert world.alarm.last_error == "worker died 3 times while this alone was tried again"
-    assert world.fires[at(9)].attempts == len(world.fires[at(9)].log) == 4
+    assert world.fires[at(9)].attempts == len(world.fires[at(9)].log) == 5
+
+
+@pytest.mark.parametrize("alone", [0, 1, 2])
+def test_only_deaths_while_an_alarm_was_alone_count_against_it(alone: int) -> None:
+    """Its first worker, its group's, and any number that died between its claim and its delivery prove nothing."""
+    world = once()
+    for minute in range(20):
+        world.claim(at(9, minute))
+    for minute in range(alone):
+        world.dies(at(9, 20 + minute))
+    assert world.attempt(ARRIVED, at(9, 30))
 
 
 def test_an_attempt_nobody_came_back_from_counts_and_is_on_record() -> None:
@@ -228,9 +242,9 @@ def test_workers_that_died_before_they_began_to_deliver_it_say_nothing_about_an_
 def test_a_series_that_kills_its_workers_twice_running_is_paused() -> None:
     world = hourly()
     for hour, status in ((9, "active"), (10, "paused")):
-        for minute in (0, 2, 4, 6):
+        for minute in (0, 2, 4, 6, 8):
             world.dies(at(hour, minute))
-        world.attempt(ARRIVED, at(hour, 8))
+        world.attempt(ARRIVED, at(hour, 10))
         assert world.alarm.status == status
         assert world.alarm.occurrence_at == at(hour + 1)
     assert "worker died" in world.alarm.paused_reason
@@ -248,7 +262,7 @@ def test_an_alarm_handed_back_untried_counts_no_claim_against_it() -> None:
 
 def test_a_suspect_handed_back_stays_one_and_its_last_delivery_does_not_count() -> None:
     world = once()
-    for minute in (0, 2, 4):
+    for minute in (0, 2, 4, 5):
         world.dies(at(9, minute))
     for is_begun in (False, True) * 5:
         claimed = world.claim(at(9, 6))
@@ -257,6 +271,17 @@ def test_a_suspect_handed_back_stays_one_and_its_last_delivery_does_not_count() 
         assert world.write(release(claimed, now=at(9, 6)))
         assert (world.alarm.claimed_at, world.alarm.unsettled) == (None, claimed.unsettled)
     assert world.attempt(ARRIVED, at(9, 7))
+
+
+def test_a_member_of_a_group_handed_back_is_retried_in_a_group_again() -> None:
+    world = once()
+    world.dies(at(9))
+    for _ in range(10):
+        claimed = world.claim(at(9, 2))
+        assert claimed.unsettled == 2
+        assert world.write(release(claimed, now=at(9, 2)))
+        assert (world.alarm.claimed_at, world.alarm.unsettled) == (None, 1)
+    assert world.attempt(ARRIVED, at(9, 3))
 
 
 def test_a_claim_made_before_a_settlement_says_nothing_afterwards() -> None:
@@ -385,3 +410,15 @@ def test_a_retry_planned_after_the_clock_was_set_back_stays_after_its_occurrence
     due = world.alarm.occurrence_at
     world.attempt(BROKEN, took=-30 * MINUTE)
     assert world.alarm.next_fire_at >= due + timedelta(seconds=30)
+
+
+def test_an_alarm_set_aside_keeps_what_a_report_has_said() -> None:
+    world = once()
+    now = world.alarm.next_fire_at
+    claimed = world.claim(now)
+    done = report(claimed, None, claimed.occurrence_at, Report("completed", "ok"), now=now)
+    assert done is not None
+    aside = quarantine(done.after, done.fires[0], "it cannot be planned", now=now)
+    assert (aside.after.status, aside.fires) == ("failed", ())
+    [kept] = quarantine(claimed, None, "it cannot be planned", now=now).fires
+    assert (kept.status, kept.reason) == ("failed", "broken")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Policy, Report, Waiting
+from wakeful.alarm import Outcome, Policy, Report, Snoozed, Waiting
 from wakeful.errors import Conflict, InvalidRequest
 
 from .world import ARRIVED, AWAITED, BROKEN, DAY, DONE, HOUR, MINUTE, SECOND, World, at, hourly, once
@@ -67,6 +67,32 @@ def test_working_while_in_flight_does_not_disturb_the_attempt() -> None:
     world.report(at(9), WORKING, at(9, 0, 5))
     world.settle(AWAITED, at(9), at(9, 0, 10))
     assert (world.rows, world.alarm.status) == ([(at(9), "delivered", "")], "fired")
+
+
+def test_working_while_in_flight_counts_once_the_wake_has_arrived() -> None:
+    world = once(policy=Policy(report_within=60))
+    world.claim(at(9))
+    world.report(at(9), Report("working", wait=HOUR), at(9, 0, 5))
+    world.report(at(9), Report("working", wait=MINUTE), at(9, 0, 6))
+    world.settle(AWAITED, at(9), at(9, 0, 10))
+    assert world.fires[at(9)].report_by == at(10, 0, 5)
+
+
+def test_working_while_in_flight_never_shortens_the_usual_time() -> None:
+    world = once(policy=Policy(report_within=600))
+    world.claim(at(9))
+    world.report(at(9), Report("working", wait=SECOND), at(9, 0, 5))
+    world.settle(AWAITED, at(9), at(9, 0, 10))
+    assert world.fires[at(9)].report_by == at(9, 10, 10)
+
+
+@pytest.mark.parametrize("outcome", [BROKEN, DONE, ARRIVED, Waiting(), Snoozed(HOUR)])
+def test_working_while_in_flight_leaves_nothing_awaited_where_no_report_is(outcome: Outcome) -> None:
+    world = once()
+    world.claim(at(9))
+    world.report(at(9), Report("working", wait=HOUR), at(9, 0, 5))
+    world.settle(outcome, at(9), at(9, 0, 10))
+    assert world.fires[at(9)].report_by is None
 
 
 def test_working_on_what_has_failed_is_refused() -> None:

@@ -23,6 +23,7 @@ from wakeful.alarm import (
     begin,
     cancel,
     fetch,
+    is_alone,
     note,
     pause,
     put_on_trial,
@@ -36,6 +37,7 @@ from wakeful.alarm import (
     update,
 )
 from wakeful.alarm.settle import settle_at_length
+from wakeful.alarm.suspect import ALONE
 
 MONDAY = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -82,14 +84,14 @@ class World:
     def claim(self, now: datetime) -> Alarm:
         assert self.alarm.status == "active"
         assert self.alarm.next_fire_at <= now, "claimed early"
-        unsettled = min(self.alarm.unsettled + 1, max(self.alarm.unsettled, 2))
+        unsettled = min(self.alarm.unsettled + 1, max(self.alarm.unsettled, ALONE))
         self.alarm = replace(self.alarm, claimed_at=now, claim=self.alarm.claim + 1, unsettled=unsettled)
         return self.alarm
 
     def dies(self, now: datetime) -> None:
         """A worker that claims it, begins to deliver it, and is gone."""
         self.claim(now)
-        if self.alarm.is_suspect:
+        if is_alone(self.alarm):
             assert self.write(put_on_trial(self.alarm))
 
     def attempt(self, outcome: Outcome, now: datetime | None = None, *, took: timedelta = SECOND) -> bool:

@@ -80,7 +80,7 @@ def test_a_run_that_is_stopped_tells_what_it_found_and_leaves_no_process_behind(
     assert process.returncode == 1
     assert "stopped in round 1 of 100" in said
     assert "| wakeful" in said
-    _, alive = psutil.wait_procs(started, timeout=20)
+    _, alive = psutil.wait_procs(started, timeout=60)
     assert not alive
 
 

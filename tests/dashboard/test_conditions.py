@@ -15,9 +15,17 @@ async def test_its_signals_and_its_check_are_named(tmp_path: Path) -> None:
         alarm = await visit.set(when="every hour", policy=policy)
         page = (await Person(visit).get(f"/alarms/{alarm['id']}")).text
         assert (
-            "fires at once when <code>build-done</code> comes; is cancelled when <code>bo-answered</code> comes" in page
+            "fires at once when <code>build-done</code> comes; skips its next fire when <code>bo-answered</code> comes"
+            in page
         )
         assert "the check <code>portal</code> finds a change" in page
+        for given, shown in (
+            ({}, "is cancelled when <code>beat</code> comes<"),
+            ({"unless_since": "12h"}, "is cancelled when <code>beat</code> comes at most 12 hours before<"),
+            ({"rearm": "15m"}, "is moved to 15 minutes after <code>beat</code> comes<"),
+        ):
+            alarm = await visit.set(policy={"unless": "beat", **given})
+            assert shown in (await Person(visit).get(f"/alarms/{alarm['id']}")).text
         plain = await visit.set()
         page = (await Person(visit).get(f"/alarms/{plain['id']}")).text
         assert "<dt>Signals</dt>" not in page

@@ -187,15 +187,32 @@ async def test_the_button_that_sets_an_alarm_is_seen_at_once(browser: Browser, f
             assert box["y"] + box["height"] <= size["height"], size
 
 
+# The button says for 2 s what was done: here until `timeIsUp` is called.
+HELD = """() => {
+  const real = setTimeout;
+  window.setTimeout = (then, ms) => ms === 2000 ? (window.timeIsUp = then, 0) : real(then, ms);
+}"""
+# Until the part with the button was asked for again. One change a second is enough for it: it is told until it listens.
+ASKED_AGAIN = """() => new Promise((done) => {
+  const telling = setInterval(changed, 100);
+  document.body.addEventListener("htmx:after:swap", () => { clearInterval(telling); done(); }, { once: true });
+})"""
+
+
 async def test_an_id_is_copied_whole(browser: Browser, full: tuple[Visitor, str]) -> None:
     visit, alarm = full
     given: dict[str, Any] = {"permissions": ["clipboard-read", "clipboard-write"]}
     async with reading(browser, visit.url, **given) as reader:
         page = await reader.open(alarm)
+        await page.evaluate(HELD)
         button = page.locator("[data-copy=alarm-id]")
         await button.click()
         await expect(button).to_have_text("Copied", timeout=60_000)
         assert await page.evaluate("navigator.clipboard.readText()") == alarm.removeprefix("/alarms/")
+        await page.evaluate(ASKED_AGAIN)
+        assert await button.inner_text() == "Copied"
+        await page.evaluate("timeIsUp()")
+        assert await button.inner_text() == "Copy"
 
 
 async def test_a_first_visit_is_in_the_readers_zone(browser: Browser, full: tuple[Visitor, str]) -> None:

@@ -74,7 +74,7 @@ async def test_a_token_is_shown_once_and_works(visit: Visitor) -> None:
     assert answer.status == 200
     shown = (await visit("GET", "/owners", headers=cookie)).text
     assert token not in shown
-    assert token.rpartition("_")[2] not in shown
+    assert token.split("_", 2)[2] not in shown  # the secret part may itself have a "_" in it
     assert "her &lt;i&gt;agent&lt;/i&gt;" in shown
     kept = await store_of(visit.clock).token(token.split("_")[1])
     assert kept is not None

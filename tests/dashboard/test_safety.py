@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
@@ -21,7 +22,8 @@ from tests.dashboard.world import Person, person
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.dashboard.page import COOKIE
+from wakeful.dashboard import words
+from wakeful.dashboard.page import COOKIE, _templates
 from wakeful.http.security.auth import mint
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.testing import store_of
@@ -91,6 +93,14 @@ async def test_a_page_of_another_site_shows_nothing_of_a_server_without_tokens(v
         assert answer.headers["content-type"].startswith("text/html")
         assert "mine alone" not in answer.text
     assert (await Person(visit).get("/", {"host": "rebound.example"})).status == 421
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)])
+async def test_a_page_of_another_site_does_not_follow_what_happens(visit: Visitor, site: str, status: int) -> None:
+    ada = await person(visit, "ada")
+    async with aiohttp.ClientSession() as session:
+        async with session.get(visit.url + "/live", headers=ada.headers | {"sec-fetch-site": site}) as stream:
+            assert stream.status == status
 
 
 async def test_signing_in_is_not_done_by_another_site(visit: Visitor) -> None:
@@ -229,7 +239,7 @@ async def test_no_page_has_a_secret_in_it(tmp_path: Path) -> None:
         assert 'class="attempts"' in (await operator.get(made)).text
         for path in (*PAGES, made):
             text = (await operator.get(path)).text
-            for hidden in (secret, secret.removeprefix("whsec_"), password, token, token.split("_")[2]):
+            for hidden in (secret, secret.removeprefix("whsec_"), password, token, token.split("_", 2)[2]):
                 assert hidden not in text, path
 
 
@@ -307,3 +317,19 @@ async def test_a_stream_beyond_the_limit_is_refused_before_it_begins(tmp_path: P
                 assert stream.status == 200
                 assert await stream.content.readline() == b"retry: 1000\n"
                 assert (await ada.get("/live")).status == 429
+
+
+async def test_a_page_is_not_rendered_in_the_event_loop(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long page would delay everybody's wakes."""
+    await visit.set()
+    rendered_in: set[threading.Thread] = set()
+    state = words.FILTERS["state"]
+
+    def recorded(status: str) -> Any:
+        rendered_in.add(threading.current_thread())
+        return state(status)
+
+    monkeypatch.setitem(_templates().filters, "state", recorded)
+    assert (await Person(visit).get("/alarms")).status == 200
+    assert rendered_in
+    assert threading.current_thread() not in rendered_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
-from wakeful.dashboard.words import SIGNS, state
+from wakeful.dashboard.words import MARKED, SHOWN, SIGNS, is_cut, pretty, state, visible
 from wakeful.service.timeline import outcome_of
 from wakeful.store.figures import StepCount
 
@@ -28,3 +28,30 @@ def test_every_status_of_a_fire_is_seen_in_the_timeline(status: str) -> None:
         "skipped": "warn",
         "completed": "good",
     }.get(status, "open")
+
+
+def nested(depth: int, size: int) -> str:
+    return "[" * depth + "1" + ",1" * ((size - 2 * depth) // 2) + "]" * depth
+
+
+@pytest.mark.parametrize("payload", [nested(97, 60_000), nested(97, 131_072), "[" * 5000])
+def test_a_deep_or_long_payload_is_not_indented(payload: str) -> None:
+    assert pretty(payload) == payload
+
+
+def test_a_payload_that_fits_is_indented() -> None:
+    assert pretty('{"a":[1,"\\u00e9"]}') == '{\n  "a": [\n    1,\n    "é"\n  ]\n}'
+
+
+@pytest.mark.parametrize("sign", ["a", '"', "é", "中", "\u202e", "\U000e0001", "\ud800"])
+def test_a_page_shows_the_beginning_of_a_long_text_and_no_more(sign: str) -> None:
+    """Quotes become five characters each; hidden signs are not named one by one where there are many."""
+    shown = visible(sign * 131_072)
+    assert SHOWN // 5 < len(shown) <= 5 * SHOWN
+    assert is_cut(sign * 131_072)
+    assert not is_cut(sign * 100)
+
+
+def test_few_hidden_signs_are_named_and_the_rest_is_escaped() -> None:
+    assert visible("<a>\u202e\n\t") == '&lt;a&gt;<span class="hidden-sign" title="U+202E">␦</span>\n\t'
+    assert visible("\x00" * (MARKED + 1)) == "␦" * (MARKED + 1)

@@ -16,7 +16,7 @@ from tests.dashboard.test_timeline import fired
 from tests.doors.world import Visitor, serving
 
 pytestmark = pytest.mark.browser
-SOON = 20_000
+SOON = 60_000
 WEEK = "/timeline?week=2026-W13&tz=Europe/Berlin"  # its Sunday has no hour from 2 to 3
 MONDAY = datetime(2026, 3, 22, 23, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -104,6 +104,23 @@ async def test_a_span_is_chosen_by_keys_and_let_go(browser: Browser, visit: Visi
         async with page.expect_navigation():
             await page.keyboard.press("Enter")
         assert asked(page) == ("/fires", "2026-03-23T08:00:00Z", "2026-03-23T10:00:00Z")
+
+
+async def test_keys_go_on_where_they_were_when_the_calendar_was_drawn_anew(browser: Browser, visit: Visitor) -> None:
+    async with reading(browser, visit.url) as reader:
+        page = await reader.open(WEEK)
+        await hour_of(page, 0, 8).locator("a").focus()
+        await page.keyboard.press("Shift+ArrowRight")
+        await expect(hour_of(page, 0, 9)).to_be_focused()
+        await page.evaluate(
+            """() => new Promise((drawn) => {
+                const rendered = () => requestAnimationFrame(() => drawn());
+                document.body.addEventListener("htmx:after:swap", rendered, {once: true});
+                document.body.dispatchEvent(new CustomEvent("wakeful:changed"));
+            })"""
+        )
+        await page.keyboard.press("Shift+ArrowRight")
+        await expect(page.locator("td.chosen")).to_have_count(3)
 
 
 async def test_the_hour_that_does_not_exist_is_stepped_over(browser: Browser, visit: Visitor) -> None:

@@ -18,8 +18,11 @@ from wakeful.alarm.request import ReportRequest
 from wakeful.config_budget import BudgetSettings, OwnerLimits
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery
+from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import OWNER, World
+from .test_isolation import Hangs, running
+from .test_suspects import OfOneWorker
 
 TEN = BudgetSettings(owners={OWNER: OwnerLimits(owner_wakes_per_hour=10)})
 USED = Charge((Allowance("owner", OWNER, "hour", 10),), None)  # type: ignore[arg-type]
@@ -149,3 +152,31 @@ async def test_counts_of_days_that_are_over_are_deleted(world: World) -> None:
     await world.clock.advance(2)
     await running
     assert [len(await world.store.budget.used(charge)) for charge in (kept, old)] == [1, 0]
+
+
+@pytest.mark.parametrize("days", [0, 1])
+async def test_a_wake_whose_worker_died_is_not_charged_again(world: World, days: int) -> None:
+    """It may have arrived: to defer it until its budget is free again would send it twice, hours apart."""
+    world.settings = replace(world.settings, budget=BudgetSettings(owner_wakes_per_day=2))
+    store, hangs = world.store, Hangs()
+    world.serve("hangs", hangs)
+    alarms = [an_alarm(world.clock, due=-1, target="hangs", owner_did=OWNER) for _ in range(3)]
+    await store.add(alarms[:2])
+    world.store = worker = OfOneWorker(store)
+    dispatcher = world.another(stop_within=timedelta(milliseconds=50))
+    world.store = store
+    async with asyncio.timeout(60), running(dispatcher):
+        while hangs.holds < 2:
+            await world.clock.advance(0)
+            await store.now()
+        worker.dead.set()
+    midnight = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    await world.clock.advance(midnight - world.clock.now() if days else world.settings.lease)
+    if days:  # and those of the new day are used up as well
+        await store.budget.spend([Charge((Allowance("owner", OWNER, "day", 2),), world.clock.now())] * 2)
+    await store.add(alarms[2:])
+    hangs.released.set()
+    await world.another().run_due()
+    [count] = await store.budget.used(Charge((Allowance("owner", OWNER, "day", 2),), world.clock.now()))
+    assert count.wakes == 2
+    assert [(await world.read(alarm)).status for alarm in alarms] == ["fired", "fired", "active"]

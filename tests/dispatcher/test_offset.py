@@ -20,9 +20,11 @@ def seconds(value: float) -> timedelta:
     [
         (0.0, 0.2, 0.5, 0.0),  # it may be the same clock, however long the answer took
         (0.0, 60.2, 0.5, 59.7),  # it is ahead: by at least this much
-        (60.0, 0.2, 0.5, 0.201),  # it is not, or no longer
+        (60.0, 0.2, 0.5, -0.3),  # it is not, or no longer: never more than it may be, or wakes would be early
         (59.9, 60.2, 0.5, 59.9),  # nothing new
         (-5.0, 0.0, 0.001, -0.001),
+        (0.0, 0.0, -0.01, 0.0),  # the other clock was set back in between: nothing more is believed
+        (0.0, -0.1, -0.01, -0.099),
     ],
 )
 def test_an_offset_stands_until_an_answer_disproves_it(

@@ -61,7 +61,7 @@ async def test_few_places_that_stay_the_only_ones_are_used_all_the_same(world: W
     world.serve("slow", desk, PLACES)
     await world.store.add([an_alarm(world.clock, due=-1, target="slow") for _ in range(PLACES - 2 + 40)])
     async with running(world.another(clock=SystemClock())):
-        await asyncio.wait_for(desk.enough.wait(), 20)
+        await asyncio.wait_for(desk.enough.wait(), 60)
         desk.released.set()
 
 

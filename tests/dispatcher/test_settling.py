@@ -163,7 +163,7 @@ async def test_where_settlements_fail_for_everybody_nobody_is_blamed(
         stalled = dispatcher.health.stalled
         for _ in range(20):
             store.refused.clear()
-            await asyncio.wait_for(store.refused.wait(), 10)
+            await asyncio.wait_for(store.refused.wait(), 60)
         assert dispatcher.health.stalled > stalled
         monkeypatch.setattr("wakeful.http.health.LONGEST_STALL", stalled)
         with pytest.raises(Refusal, match="nothing has been settled"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from wakeful.store import AlarmQuery
 from .conftest import OWNER, World
 
 HOUR = 3600
+DAY = timedelta(days=1)
+SHOWN = "{:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @pytest.fixture
@@ -72,6 +75,86 @@ async def test_a_series_fires_once_more(world: World, ada: Alarms) -> None:
     assert [wake.signal.payload for wake in world.desk.wakes if wake.signal] == [1, 2]
     assert (await world.read(alarm)).next_fire_at == first
     assert len(await world.fires(alarm)) == 2
+
+
+async def test_a_dead_man_s_switch_goes_on_after_each_day_that_was_well(world: World, ada: Alarms) -> None:
+    alarm = await world.set(cron="0 17 * * *", policy={"unless": "backup", "unless_since": 12 * HOUR})
+    five = alarm.next_fire_at
+    assert (await ada.notes(alarm))[0] == (
+        f"A signal 'backup' skips the fire that it comes at most 12 hours before, now that of {five.isoformat()}; "
+        "the series goes on."
+    )
+    early = await ada.signal("backup")
+    assert [one.effect for one in early.alarms] == ["too_early"]
+    assert early.notes == [
+        f"Alarm {alarm.id}: the fire of {five.isoformat()} is more than 12 hours away (unless_since), "
+        "so this signal is ignored."
+    ]
+    await world.run_due(6 * HOUR)
+    done = await ada.signal("backup")
+    assert [(one.alarm.id, one.effect, one.at) for one in done.alarms] == [(alarm.id, "skipped", five)]
+    assert (done.in_flight, done.notes) == (0, [])
+    assert (await world.read(alarm)).next_fire_at == five + DAY
+    again = await ada.signal("backup")
+    assert [(one.effect, one.at) for one in again.alarms] == [("already_skipped", five)]
+    assert again.notes == [
+        f"Alarm {alarm.id}: its fire of {five.isoformat()} had been skipped already; what comes after it is not."
+    ]
+    await world.run_due(12 * HOUR)
+    assert world.desk.wakes == []
+    why = await ada.why(alarm.id)
+    assert f"The fire of {SHOWN.format(five)} was skipped: the signal 'backup' came first." in why.summary
+    assert "unless the signal 'backup' comes first, at most 12 hours before it" in why.summary
+    await world.run_due(DAY)
+    assert [wake.scheduled_for for wake in world.desk.wakes] == [five + DAY]
+    statuses = {(fire.status, fire.reason) for fire in await world.fires(alarm)}
+    assert statuses == {("skipped", "signalled"), ("delivered", "")}
+
+
+async def test_what_a_signal_skipped_is_taken_back(world: World, ada: Alarms) -> None:
+    alarm = await world.set(cron="0 17 * * *", policy={"unless": "backup"})
+    await ada.signal("backup")
+    assert (await ada.undo(alarm.id)).next_fire_at == alarm.next_fire_at
+    await world.run_due(DAY)
+    assert [wake.scheduled_for for wake in world.desk.wakes] == [alarm.next_fire_at]
+
+
+async def test_a_heartbeat_wakes_once_it_stays_away(world: World, ada: Alarms) -> None:
+    alarm = await world.set(900, policy={"unless": "beat", "rearm": 900.0})
+    assert "Each signal 'beat' moves this alarm to 15 minutes after it." in await ada.notes(alarm)
+    for _ in range(4):
+        await world.run_due(600)
+        done = await ada.signal("beat")
+        assert [(one.effect, one.at) for one in done.alarms] == [("moved", world.clock.now() + timedelta(minutes=15))]
+        assert [one.id for one in done.moved] == [alarm.id]
+    assert await world.fires(alarm) == []
+    why = (await ada.why(alarm.id)).summary
+    assert "unless the signal 'beat' comes first, which moves it to 15 minutes after that." in why
+    await world.run_due(900)
+    [wake] = world.desk.wakes
+    assert wake.alarm_id == alarm.id
+    assert (await world.read(alarm)).status == "fired"
+    assert "No active alarm" in (await ada.signal("beat")).notes[0]
+
+
+async def test_a_beat_during_the_delivery_moves_it_and_the_answer_stays_on_record(world: World, ada: Alarms) -> None:
+    class BeatsMeanwhile:
+        async def deliver(self, wake: Wake) -> Outcome:
+            assert (await ada.signal("beat")).in_flight == 1
+            return Delivered()
+
+        async def close(self) -> None: ...
+
+    world.serve("slow", BeatsMeanwhile())
+    for given, moves in (({"delay": 1}, 900), ({"cron": "0 * * * *"}, HOUR)):
+        policy = {"unless": "beat"} | ({"rearm": 900.0} if "delay" in given else {})
+        alarm = await world.set(target="slow", policy=policy, **given)
+        await world.clock.advance(alarm.next_fire_at - world.clock.now())
+        await world.run_due()
+        after = await world.read(alarm)
+        assert (after.status, after.next_fire_at - alarm.next_fire_at) == ("active", timedelta(seconds=moves))
+        assert [fire.status for fire in await world.fires(alarm)] == ["delivered"]
+        await ada.cancel(alarm.id)
 
 
 async def test_only_the_owner_s_own_alarms_hear_it(world: World, ada: Alarms) -> None:
@@ -139,6 +222,12 @@ async def test_it_counts_and_is_told_live(world: World, ada: Alarms) -> None:
     assert counts == {("cancelled",): 1, ("fired",): 1}
     told = [event.what for event in await ada.recent_events("cancelled", "signalled")]
     assert sorted(told) == ["cancelled", "signalled"]
+    await world.set(cron="0 * * * *", policy={"unless": "beat"})
+    await world.set(HOUR, policy={"unless": "beat", "rearm": 60.0})
+    for _ in range(2):
+        await ada.signal("beat")
+    assert counts == {("cancelled",): 1, ("fired",): 1, ("skipped",): 1, ("moved",): 2}
+    assert sorted(event.what for event in await ada.recent_events("skipped")) == ["skipped"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Change
-from wakeful.alarm.request import EditRequest
+from wakeful.alarm import Change, Delivered, Failed, Policy
+from wakeful.alarm.outcome import ReportOutcome
+from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import Dispatcher
 from wakeful.errors import StoreUnavailable
@@ -33,7 +34,7 @@ async def test_a_stopping_dispatcher_finishes_what_is_in_flight(world: World) ->
     await hangs.started.wait()
     dispatcher.stop()
     hangs.released.set()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, 30)
     assert (await world.read(added.alarm)).status == "fired"
 
 
@@ -46,7 +47,7 @@ async def test_what_does_not_finish_in_time_is_handed_back_untried(world: World)
     await hangs.started.wait()
     running.cancel()
     with suppress(asyncio.CancelledError):
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 30)
     after = await world.read(added.alarm)
     assert (after.status, after.claimed_at, after.unsettled, after.failure_count) == ("active", None, 0, 0)
     hangs.released.set()
@@ -136,7 +137,7 @@ async def test_what_is_claimed_again_while_it_is_in_flight_here_is_not_sent_agai
         if back:  # answered, and the store does not take the settlement
             store.deaf = True
             hangs.released.set()
-            await asyncio.wait_for(store.refused.wait(), 10)
+            await asyncio.wait_for(store.refused.wait(), 30)
         held = await world.read(added.alarm)
         lapsed = replace(held, claimed_at=world.clock.now() - world.settings.lease)
         await store.forward.settle([Change(claim=held.claim, version=held.version, after=lapsed)])
@@ -153,6 +154,27 @@ async def test_what_is_claimed_again_while_it_is_in_flight_here_is_not_sent_agai
     assert [(fire.status, fire.attempts) for fire in await world.fires(added.alarm)] == [("delivered", 1)]
 
 
+async def test_a_retry_that_is_claimed_before_the_answer_to_its_own_settlement_is_delivered(world: World) -> None:
+    """The store has written the settlement that planned it; the answer to that comes later than the retry is due."""
+    world.store = store = AnswersLate(world.store)
+    world.desk.answer(Failed("HTTP 503"), Delivered())
+    [added] = await store.add([an_alarm(world.clock, due=-1, policy=Policy(backoff_base=1, backoff_cap=1))])
+    async with running(world.another(clock=SystemClock())):
+        await asyncio.wait_for(store.written.wait(), 30)
+        planned = await world.read(added.alarm)
+        await world.clock.advance(planned.next_fire_at - world.clock.now())
+        async with asyncio.timeout(30):
+            while not store.claims or store.claims[-1] <= planned.claim:
+                await world.clock.advance(0.001)
+                await asyncio.sleep(0.02)
+        store.answered.set()
+        async with asyncio.timeout(30):  # its lease does not end: the clock that it goes by stands still
+            while (await world.read(added.alarm)).status != "fired":
+                await world.store.now()
+                await asyncio.sleep(0.02)
+    assert [(fire.status, fire.attempts) for fire in await world.fires(added.alarm)] == [("delivered", 2)]
+
+
 async def test_a_due_alarm_set_while_the_dispatcher_sleeps_wakes_it(world: World) -> None:
     tells = Tells(1)
     world.serve("tells", tells)
@@ -162,7 +184,7 @@ async def test_a_due_alarm_set_while_the_dispatcher_sleeps_wakes_it(world: World
             await world.store.now()
             await asyncio.sleep(0)
         await world.store.add([an_alarm(world.clock, due=0, target="tells")])
-        await asyncio.wait_for(tells.enough.wait(), 10)  # the clock stands still: only the hint can have done it
+        await asyncio.wait_for(tells.enough.wait(), 30)  # the clock stands still: only the hint can have done it
 
 
 class GoesAway:
@@ -194,6 +216,67 @@ class GoesAway:
         return found
 
 
+class AnswersLate(GoesAway):
+    """A store that writes at once, and answers its first settlement when it is told to."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.written, self.answered = asyncio.Event(), asyncio.Event()
+        self.claims: list[int] = []
+
+    async def claim(self, *args: Any, **kwargs: Any) -> Claimed:
+        found = await super().claim(*args, **kwargs)
+        self.claims += [alarm.claim for alarm in found.alarms]
+        return found
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        found = await super().settle(changes)
+        self.written.set()
+        await self.answered.wait()
+        return found
+
+
+class Answers(GoesAway):
+    """A store that remembers how settlements were answered."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.answers: list[str] = []
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        found = await super().settle(changes)
+        self.answers += [answer.what for answer in found]
+        return found
+
+
+@pytest.mark.parametrize(("said", "status"), [("completed", "completed"), ("failed", "retrying")])
+async def test_a_report_stands_when_its_alarm_is_claimed_again_by_who_is_delivering_it(
+    world: World, said: ReportOutcome, status: str
+) -> None:
+    """The report comes while the wake is in flight, the lease lapses, the same process claims it again."""
+    world.store = store = Answers(world.store)
+    hangs = Hangs()
+    world.serve("hangs", hangs)
+    [added] = await store.add([an_alarm(world.clock, due=-1, target="hangs", policy=Policy(report_within=60))])
+    async with running(world.another()):
+        await hangs.started.wait()
+        await acting(world.service, "").report(added.alarm.fire_id, ReportRequest(outcome=said, result="as said"))
+        held = await world.read(added.alarm)
+        lapsed = replace(held, claimed_at=world.clock.now() - world.settings.lease)
+        await store.forward.settle([Change(claim=held.claim, version=held.version, after=lapsed)])
+        async with asyncio.timeout(60):
+            while (await world.read(added.alarm)).claim == held.claim:
+                await world.clock.advance(world.settings.tick)
+        hangs.released.set()
+        async with asyncio.timeout(60):
+            while (await world.read(added.alarm)).claimed_at is not None:
+                await world.clock.advance(0.05)
+    [fire] = await world.fires(added.alarm)
+    assert (fire.status, hangs.calls) == (status, 1)
+    assert set(store.answers) == {"applied"}, "decided at once on what the report said"
+    assert (await world.read(added.alarm)).status == ("fired" if said == "completed" else "active")
+
+
 @pytest.mark.parametrize("moment", ["before the claim", "before the settlement"])
 async def test_a_dispatcher_waits_for_a_store_that_went_away_and_goes_on(world: World, moment: str) -> None:
     store = GoesAway(world.store)
@@ -207,7 +290,7 @@ async def test_a_dispatcher_waits_for_a_store_that_went_away_and_goes_on(world: 
             await tells.started.wait()
             store.away = True
         tells.released.set()
-        await asyncio.wait_for(store.refused.wait(), 10)
+        await asyncio.wait_for(store.refused.wait(), 30)
         store.away = False
         for _ in range(500):
             if (await world.read(added.alarm)).status == "fired":

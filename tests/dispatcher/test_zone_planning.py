@@ -26,7 +26,7 @@ from wakeful.alarm import Alarm, Change, Delivered, Try, settle
 from wakeful.dispatcher import zone_planning
 from wakeful.metrics import Metrics
 from wakeful.schedule.zone_rules import ZoneRules
-from wakeful.store.zones import adopt_newer_rules
+from wakeful.store.zones import Edition, adopt_newer_rules, keep_edition
 from wakeful.testing import ManualClock
 
 from .conftest import OWNER, World
@@ -101,6 +101,46 @@ async def test_alarms_fire_at_their_wall_time_by_the_new_rules(world: World, bef
     assert b"wakeful_rezoned_total 3.0" in metrics.exposition()[0]
 
 
+async def test_alarms_set_before_any_worker_ran_follow_the_law_too(world: World, before: Path, after: Path) -> None:
+    """Set by a library, a command or an import under one edition; the first worker there is has the next."""
+    with process_on(before):
+        series = await world.set(cron="0 9 1 7 *", timezone=BERLIN)
+        once = await say(world, "2027-07-01 09:00")
+        [kept] = await world.store.zones.editions()
+        assert (kept.version, kept.planned_at) == (TODAY, MAY)
+    assert (series.next_fire_at, once.next_fire_at) == (JULY + 7 * HOUR, JULY + 7 * HOUR)
+    with process_on(after):
+        await world.another().run_due()
+    for alarm in (series, once):
+        assert (await world.read(alarm)).next_fire_at == JULY + 8 * HOUR
+
+
+async def test_the_first_edition_is_looked_for_once(
+    world: World, before: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with process_on(before):
+        await asyncio.gather(*(world.set(cron="0 9 1 7 *", timezone=BERLIN) for _ in range(20)))
+        [_] = await world.store.zones.editions()
+
+        async def asked() -> list[Edition]:
+            raise AssertionError("asked again")
+
+        monkeypatch.setattr(world.store.zones, "editions", asked)
+        monkeypatch.setattr(world.store.zones, "keep", asked)
+        await world.set(cron="0 9 1 7 *", timezone=BERLIN)
+
+
+async def test_two_first_editions_at_once_leave_no_alarm_behind(world: World, before: Path, after: Path) -> None:
+    """Two processes with different data set their first alarms together: neither has seen what the other keeps."""
+    with process_on(before):
+        alarm = await world.set(cron="0 9 1 7 *", timezone=BERLIN)
+    with process_on(after):
+        await keep_edition(world.store.zones, TOMORROW)
+        assert [kept.planned_at is None for kept in await world.store.zones.editions()] == [True, False]
+        await world.another().run_due()
+    assert (await world.read(alarm)).next_fire_at == JULY + 8 * HOUR
+
+
 async def test_nothing_is_claimed_before_it_is_planned_again(world: World, before: Path, after: Path) -> None:
     """Due at 07:00 by the old rules; the process with the new ones starts at 07:30."""
     daily, _, _ = await set_up(world, before)
@@ -137,7 +177,8 @@ async def test_the_edition_is_kept_once_and_the_one_before_it(world: World, befo
     assert packed is not None
     assert ZoneRules.unpacked(TOMORROW, packed).data[BERLIN] == NO_SUMMER_TIME
     assert await world.store.zones.rules("2029a") is None
-    await world.store.zones.keep("2031a", packed, planned=True)
+    await world.store.zones.keep("2031a", packed)
+    await world.store.zones.planned("2031a")
     assert [one.version for one in await world.store.zones.editions()] == ["2031a", TOMORROW]
 
 
@@ -282,10 +323,10 @@ async def test_data_that_cannot_be_read_just_now_stops_nobody(
         raise OSError(24, "Too many open files")
 
     with process_on(before):
-        await world.set(1)
         process = world.another()
         with monkeypatch.context() as patch:
-            patch.setattr("wakeful.dispatcher.zone_planning.rules_here", unread)
+            patch.setattr("wakeful.store.zones.rules_here", unread)
+            await world.set(1)
             await world.clock.advance(1)
             for _ in range(3):
                 await process.run_due()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from wakeful.alarm import Alarm, users_of
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.request import PolicyRequest
 from wakeful.dashboard.actions import ON_ALARM
+from wakeful.dashboard.alarm import RAW
 from wakeful.dashboard.choosing import ALARM_FILTERS as LIST_FILTERS
 from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
@@ -63,6 +65,8 @@ BODIES: dict[tuple[str, str], Any] = {
 }
 APART = ("/live", "/login", "/logout")  # pages that show nothing, or go on for ever
 MANY = {"alarms": ON_ALARMS, "fires": ON_FIRES}  # what can be done to many at once
+# What stands for `{what}` in the address of a page.
+WHATS = {"/bulk/{what}": tuple(MANY), "/alarms/{id}/raw/{what}": tuple(RAW)}
 # What a page must be asked with: a span, or what is to be done to many.
 PAGE_QUERIES = {"/timeline/coming": ("since=2000-01-01T00:00:00Z&until=2199-01-01T00:00:00Z",)} | {
     f"/bulk/{what}": tuple(f"verb={verb}" for verb in verbs) for what, verbs in MANY.items()
@@ -88,6 +92,7 @@ class World(Struct):
         """What is ada's, by the names it may be asked for."""
         id, fire_id = self.pending.id, self.fired
         names = {"id": id, "alarm_id": id, "root_id": id, "fire_id": fire_id, "parent_fire": fire_id}
+        names |= {"like": id, "fire": fire_id}  # in the address of a page
         texts = {"q": SECRET[:6], "text": SECRET[:6], "label": NAMED, "conversation_id": NAMED, "name": NAMED}
         keys = {"idempotency_key": "k", "key": "k", "target": "agent", "process": "agent"}
         return (
@@ -120,8 +125,14 @@ class World(Struct):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    place = database_of(request, tmp_path)
-    async with serving(**place, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
+    async with two_owners(**database_of(request, tmp_path)) as world:
+        yield world
+
+
+@asynccontextmanager
+async def two_owners(**settings: Any) -> AsyncIterator[World]:
+    """A server with these settings, and two owners at it."""
+    async with serving(**settings, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
         service = visit.clock.service
         users = users_of(visit.clock.settings, PRIVATE, "table", ["ada"])
         targets_of(visit.clock)[PRIVATE] = ServedTarget(Agent(), 8, users=users)
@@ -130,13 +141,15 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         named = {"label": NAMED, "conversation_id": NAMED, "idempotency_key": "k"}
         policy = PolicyRequest(unless=NAMED, or_when="other")
         draft = Draft(
-            owner_did="ada", wake_message=SECRET, payload=f'"{SECRET}"', when="in 1 hour", policy=policy, **named
+            owner_did="ada", wake_message="old", payload=f'"{SECRET}"', when="in 1 hour", policy=policy, **named
         )
         pending = (await keep(service, draft)).alarm
         await acting(service, "ada", by="ada").pause(pending.id, reason=SECRET)
-        pending = await acting(service, "ada", by="ada").resume(pending.id)
+        await acting(service, "ada", by="ada").resume(pending.id)
+        # The last change is one that `undo` could take back.
+        pending = await acting(service, "ada", by="ada").update(pending.id, wake_message=SECRET)
         fired = (await visit.fired("ada")).fire_id
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await store_of(visit.clock).find(AlarmQuery(owner="ada", label=task.id)):
                 pass  # until a dispatcher has seen the task
         await store_of(visit.clock).owner_settings.put("ada", OwnerSettings(timezone="Asia/Tokyo", calendar=SECRET))
@@ -231,7 +244,7 @@ def calls(schema: dict[str, Any], adas: dict[str, str]) -> Iterator[dict[str, An
 def pages(world: World, method: str) -> Iterator[tuple[str, str]]:
     """Every page and every form there is, with what is ada's in its path, its query and its fields."""
     verbs = [*ON_ALARM, "fire", "edit", "retry", "done"]
-    names = [*LIST_FILTERS, "cursor", "back"]
+    names = [*LIST_FILTERS, "cursor", "back", "fire", "like"]
     adas = world.adas
     for route in world.visit.clock.asgi().routes:
         name = getattr(getattr(route, "endpoint", None), "__qualname__", "")
@@ -241,7 +254,8 @@ def pages(world: World, method: str) -> Iterator[tuple[str, str]]:
             continue
         id = adas["fire_id"] if route.path.startswith("/fires/") else adas["id"]
         if "{what}" in route.path:
-            places = [route.path.format(what=what) for what in MANY]
+            assert route.path in WHATS, f"say in WHATS what there is of {route.path}"
+            places = [route.path.format(id=id, what=what) for what in WHATS[route.path]]
         else:
             found = verbs if "{verb}" in route.path else [""]
             places = [route.path.format(id=id, verb=verb) for verb in found]

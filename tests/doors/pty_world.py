@@ -110,7 +110,7 @@ def on_a_terminal(
                 until = ""
             if lines and shown.rstrip(b" ").endswith((b":", b"?")):
                 os.write(mine, lines.pop(0).encode() + b"\n")
-        return Screen(shown.decode(), process.wait(20))
+        return Screen(shown.decode(), process.wait(60))
     finally:
         process.kill()
         process.wait()

@@ -99,7 +99,7 @@ async def test_every_other_sign_survives_at_every_door(visit: Visitor) -> None:
         assert [one["id"] for one in found.structured_content["alarms"]] == [made["id"]]
     async with visit._session.ws_connect(visit.url + "/v1/ws") as socket:
         await socket.send_json({"jsonrpc": "2.0", "id": TEXT, "method": "get", "params": {"id": made["id"]}})
-        answer = await socket.receive_json(timeout=10)
+        answer = await socket.receive_json(timeout=30)
         assert (answer["id"], answer["result"]["wake_message"]) == (TEXT, TEXT)
     for name in ("label", "conversation_id", "q"):
         found_by = await visit("GET", "/v1/alarms", params={name: TEXT})

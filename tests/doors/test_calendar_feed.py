@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from icalendar import Calendar
 from tests.databases import database_of
 from tests.doors.world import Answer, Visitor, serving
 from wakeful.service.calendar_link import MOST_LINKS
+from wakeful.store.pages import READS_PER_OWNER, ReadTurns
 from wakeful.testing import store_of
 
 FEED = "/v1/calendar.ics"
@@ -80,6 +82,24 @@ async def test_an_alarm_that_fires_all_the_time_leaves_room_for_the_others(visit
     assert "there are more" in answer.text.replace("\r\n ", "")
 
 
+async def test_a_feed_is_read_when_it_is_its_owners_turn(visit: Visitor) -> None:
+    """Like every long read (`reads_per_owner`): whoever asks for it all the time keeps only itself waiting."""
+    place = f"{FEED}?token={await calendar_token(visit, 'ada')}"
+    turns: ReadTurns = store_of(visit.clock)._turns  # type: ignore[attr-defined]
+    async with AsyncExitStack() as taken:
+        for _ in range(READS_PER_OWNER):
+            await taken.enter_async_context(turns.turn("ada"))
+        asked = asyncio.create_task(visit("GET", place))
+        async with asyncio.timeout(30):
+            while turns._turns["ada"].here <= READS_PER_OWNER:
+                assert not asked.done(), (await asked).text
+                await asyncio.sleep(0.005)
+            theirs = await visit("GET", f"{FEED}?token={await calendar_token(visit, 'eve')}")
+        assert theirs.status == 200
+        assert not asked.done()
+    assert (await asked).status == 200
+
+
 async def test_a_feed_that_has_not_changed_is_not_sent_again(visit: Visitor) -> None:
     ada = visit.clock.for_owner("ada")
     await ada.set("every day at 9am", "Good morning")
@@ -130,7 +150,7 @@ async def test_a_revoked_or_expired_address_ends(visit: Visitor) -> None:
     text = await calendar_token(visit, "ada")
     assert (await visit("GET", f"{FEED}?token={text}")).status == 200
     await store_of(visit.clock).revoke_token(text.split("_")[1], await visit.clock.service.now())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (answer := await visit("GET", f"{FEED}?token={text}")).status == 200:
             pass  # at most two seconds
     assert answer.told == (401, "unauthorized", "token")

@@ -90,7 +90,7 @@ def test_at_and_every_send_each_others_work_to_each_other(run: Run) -> None:
 def test_a_time_that_is_not_understood_is_refused_with_forms_that_work(run: Run) -> None:
     refusal = run("at", "someday", "x", code=2).stderr
     assert refusal.startswith("error: when: 'someday' is not a time")
-    assert 'Try "' in refusal
+    assert 'A time is written like "' in refusal
     assert "hour" in run("every", "0 25 * * *", "x", code=2).stderr
     assert "'every funday' is not a time" in run("every", "funday", "x", code=2).stderr
 
@@ -223,7 +223,7 @@ def test_acting_answers_with_the_row_as_it_is_now(run: Run) -> None:
 
 def test_one_that_is_refused_does_not_keep_the_others_from_it(run: Run) -> None:
     id = told(run("at", "1h", "x", "--json"))["id"]
-    result = run("cancel", NOBODY, id, code=3)
+    result = run("cancel", NOBODY, id, "--yes", code=3)
     assert result.stdout == f"{id}\tcancelled\t\n"
     assert NOBODY in result.stderr
 
@@ -233,7 +233,7 @@ def test_cancel_all_counts_and_wants_to_be_meant(run: Run) -> None:
     run("at", "2h", "y")
     assert "name the alarms, or say --all" in run("cancel", code=2).stderr
     run("cancel", NOBODY, "--all", code=2)
-    assert fields(run("cancel", "--all")) == {"cancelled": "2"}
+    assert fields(run("cancel", "--all", "--yes")) == {"cancelled": "2"}
 
 
 def fired(**options: Any) -> str:
@@ -259,6 +259,23 @@ def test_the_work_of_a_fire_is_reported_done_failed_and_retried(run: Run) -> Non
     assert "error" in run("retry", fire, code=4).stderr
     run("done", f"{NOBODY}@1", code=3)
     run("done", "nonsense", code=3)
+
+
+def test_a_manual_fire_is_shown_with_its_alarm(run: Run) -> None:
+    id = told(run("at", "2h", "work", "--json"))["id"]
+    [copy] = told(run("fire", id, "--json"))["alarms"]
+    assert copy["manual_of"] == id
+    with wakeful.open_sync("wakeful.db") as clock:
+        clock.run_due()
+    assert [line.split("\t")[0] for line in run("ls").stdout.splitlines()] == [id]
+    assert [(name, said) for name, said in fields(run("show", id)).items() if name.startswith("fire ")] == [
+        (f"fire {copy['fire_at'].removesuffix('000Z')}Z", "manual, waiting")
+    ]
+    [shown] = told(run("show", id, "--json"))["fires"]
+    assert (shown["manual"], shown["alarm_id"]) == (True, copy["id"])
+    [past] = [line.split("\t") for line in run("history").stdout.splitlines() if copy["id"] in line]
+    assert past[-1] == "manual"
+    assert "It was fired by hand at" in run("why", id).stdout
 
 
 def test_wait_takes_what_came_to_the_inbox_once_until_it_is_reported(run: Run) -> None:

@@ -1,11 +1,11 @@
-"""Many alarms at once: chosen by filter, counted before, confirmed when they are many."""
+"""Several alarms at once, by filter or by id: a terminal is asked, a script says --yes, a dry run changes nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
@@ -40,34 +40,162 @@ def counted(cwd: Path, env: dict[str, str], *args: str) -> int:
     return len(piped("ls", *args, cwd=cwd, env=env)[0].splitlines())
 
 
-def test_a_few_are_changed_at_once_and_nobody_elses(filled: Path, env: dict[str, str]) -> None:
-    out, err = piped("pause", "--label", "few", "--reason", "holiday", cwd=filled, env=env)
+def test_a_script_that_says_yes_changes_what_fits_and_nobody_elses(filled: Path, env: dict[str, str]) -> None:
+    out, err = piped("pause", "--label", "few", "--reason", "holiday", "--yes", cwd=filled, env=env)
     assert [line.split("\t")[1] for line in out.splitlines()] == ["paused", "paused"]
     assert "note: 2 alarms will be paused" in err
     assert counted(filled, env, "--status", "paused") == 2
     assert counted(filled, env, "--owner", "eve", "--status", "paused") == 0
-    told: Any = json.loads(piped("resume", "--conversation", "c", "--json", cwd=filled, env=env)[0])
+    told: Any = json.loads(piped("resume", "--conversation", "c", "--json", "--yes", cwd=filled, env=env)[0])
     assert [alarm["status"] for alarm in told["alarms"]] == ["active", "active"]
-    out, _ = piped("snooze", "36000d", "--text", "number 1", "--label", "few", cwd=filled, env=env)
+    out, _ = piped("snooze", "36000d", "--text", "number 1", "--label", "few", "--yes", cwd=filled, env=env)
     assert [line.split("\t")[2][:11] for line in out.splitlines()] == ["next at 212"]
     assert "no alarm fits" in piped("cancel", "--label", "none", cwd=filled, env=env)[1]
 
 
-def test_a_dry_run_shows_and_changes_nothing(filled: Path, env: dict[str, str]) -> None:
-    out, _ = piped("cancel", "--label", "many", "--dry-run", cwd=filled, env=env)
-    assert [line.split("\t")[1:] for line in out.splitlines()] == [["active", "would be cancelled"]] * 12
-    told: Any = json.loads(piped("cancel", "--label", "many", "--dry-run", "--json", cwd=filled, env=env)[0])
-    assert (told["dry_run"], len(told["alarms"])) == (True, 12)
-    assert counted(filled, env) == 14
+def ids_of(cwd: Path, env: dict[str, str], *args: str) -> list[str]:
+    return [line.split("\t")[0] for line in piped("ls", *args, cwd=cwd, env=env)[0].splitlines()]
 
 
-def test_a_script_must_say_yes_to_many(filled: Path, env: dict[str, str]) -> None:
-    _, err = piped("cancel", "--to", "inbox", cwd=filled, env=env, code=2)
-    assert "14 alarms would be cancelled, which is more than 10" in err
+BULK: Final[dict[str, list[str]]] = {
+    "cancel --all": ["cancel", "--all"],
+    "cancel by filter": ["cancel", "--label", "few"],
+    "cancel by ids": ["cancel", "{0}", "{1}"],
+    "pause by filter": ["pause", "--text", "number 1"],
+    "pause by ids": ["pause", "{0}", "{1}"],
+    "resume by filter": ["resume", "--label", "asleep"],
+    "resume by ids": ["resume", "{2}", "{3}"],
+    "snooze by filter": ["snooze", "36000d", "--to", "inbox"],
+    "snooze by ids": ["snooze", "{0}", "{1}", "36000d"],
+    "skip by ids": ["skip", "{4}", "{5}"],
+    "retry by filter": ["retry", "--failed"],
+}
+
+
+@pytest.fixture
+def rows(filled: Path) -> tuple[Path, list[str]]:
+    """Besides: two paused alarms, two series, two fires that failed."""
+
+    async def fill() -> list[str]:
+        async with wakeful.open(filled / "wakeful.db") as clock:
+
+            @clock.handler("shaky")
+            async def shaky(wake: object) -> None:
+                raise RuntimeError("no")
+
+            few = await clock.find(label="few")
+            asleep = [await clock.set("2099-01-01T00:00:00Z", "z", label="asleep") for _ in range(2)]
+            for alarm in asleep:
+                await clock.pause(alarm.id)
+            series = [await clock.set("every day at 9am", "daily") for _ in range(2)]
+            for _ in range(2):
+                await clock.set(delay=0.001, wake_message="x", target="shaky", max_failures=0)
+            while (await clock.stats()).failed < 2:
+                await clock.run_due()
+            return [alarm.id for alarm in (*few, *asleep, *series)]
+
+    return filled, asyncio.run(fill())
+
+
+def everything(cwd: Path) -> list[tuple[Any, ...]]:
+    """All that is stored of alarms and fires."""
+
+    async def read() -> list[tuple[Any, ...]]:
+        async with wakeful.open(cwd / "wakeful.db") as clock:
+            alarms, fires = await clock.find(limit=500), await clock.fires(limit=500)
+            return [(alarm.id, alarm.version, alarm.status) for alarm in alarms] + [
+                (fire.id, fire.status, fire.updated_at) for fire in fires
+            ]
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("name", BULK)
+def test_every_bulk_change_needs_a_yes_without_a_terminal_and_has_a_dry_run(
+    rows: tuple[Path, list[str]], env: dict[str, str], name: str
+) -> None:
+    cwd, ids = rows
+    command = [word.format(*ids) for word in BULK[name]]
+    before = everything(cwd)
+    out, err = piped(*command, cwd=cwd, env=env, code=2)
+    assert out == ""
+    assert "and there is no terminal to ask. Nothing was changed. --dry-run shows them; --yes does it." in err
+    out, _ = piped(*command, "--dry-run", cwd=cwd, env=env)
+    assert out.splitlines()
+    assert all("would be " in line for line in out.splitlines()), out
+    told: Any = json.loads(piped(*command, "--dry-run", "--json", cwd=cwd, env=env)[0])
+    assert told["dry_run"] is True
+    assert len(told.get("alarms") or told["fires"]) == len(out.splitlines())
+    assert everything(cwd) == before
+    piped(*command, "--yes", cwd=cwd, env=env)
+    assert everything(cwd) != before
+
+
+@pytest.mark.parametrize("name", BULK)
+def test_every_bulk_change_asks_on_a_terminal(rows: tuple[Path, list[str]], env: dict[str, str], name: str) -> None:
+    cwd, ids = rows
+    command = [word.format(*ids) for word in BULK[name]]
+    before = everything(cwd)
+    count = len(piped(*command, "--dry-run", cwd=cwd, env=env)[0].splitlines())
+    question = f"Type {count} to go on" if count > 10 else "Go on? [y/N]"
+    screen = on_a_terminal(*command, cwd=cwd, env=env, typed=["" if count <= 10 else "7"])
+    assert question in " ".join(screen.text.split())
+    assert "note: nothing was changed" in screen.text
+    assert everything(cwd) == before
+    screen = on_a_terminal(*command, cwd=cwd, env=env, typed=["y" if count <= 10 else str(count)])
+    assert screen.code == 0
+    assert everything(cwd) != before
+
+
+@pytest.mark.parametrize(
+    "command", [["cancel", "{0}"], ["pause", "{0}"], ["snooze", "{0}", "36000d"], ["skip", "{4}"], ["resume", "{2}"]]
+)
+def test_one_alarm_by_id_is_changed_without_a_question_unless_it_is_a_dry_run(
+    rows: tuple[Path, list[str]], env: dict[str, str], command: list[str]
+) -> None:
+    cwd, ids = rows
+    command = [word.format(*ids) for word in command]
+    before = everything(cwd)
+    assert "would be" in piped(*command, "--dry-run", cwd=cwd, env=env)[0]
+    assert everything(cwd) == before
+    piped(*command, cwd=cwd, env=env)
+    assert everything(cwd) != before
+
+
+def test_a_dry_run_of_one_fire_retries_nothing(rows: tuple[Path, list[str]], env: dict[str, str]) -> None:
+    cwd, _ = rows
+    fire = piped("failed", cwd=cwd, env=env)[0].splitlines()[0].split("\t")[3]
+    before = everything(cwd)
+    assert piped("retry", fire, "--dry-run", cwd=cwd, env=env)[0].split("\t")[2] == "would be retried\n"
+    assert everything(cwd) == before
+
+
+def test_a_dry_run_says_which_of_the_named_stay_as_they_are(filled: Path, env: dict[str, str]) -> None:
+    one, two = ids_of(filled, env, "--label", "few")
+    piped("cancel", one, cwd=filled, env=env)
+    out, _ = piped("pause", one, two, "--dry-run", cwd=filled, env=env)
+    assert out.splitlines() == [f"{one}\tcancelled\tstays as it is", f"{two}\tactive\twould be paused"]
+
+
+def test_cancel_all_with_yes_takes_pending_ones_and_wakes_in_the_inbox_of_its_owner_alone(
+    filled: Path, env: dict[str, str]
+) -> None:
+    async def fire() -> None:
+        async with wakeful.open(filled / "wakeful.db") as clock:
+            await clock.set(delay=0.001, wake_message="waits in the inbox")
+            while not await clock.fires(status="waiting"):
+                await clock.run_due()
+
+    asyncio.run(fire())
+    out, _ = piped("cancel", "--all", "--dry-run", cwd=filled, env=env)
+    assert sorted(line.split("\t")[1] for line in out.splitlines()) == ["active"] * 14 + ["fired"]
+    screen = on_a_terminal("cancel", "--all", cwd=filled, env=env, typed=["14"])
+    assert "15 alarms will be cancelled. Type 15 to go on" in screen.text
     assert counted(filled, env) == 14
-    piped("cancel", "--to", "inbox", "--yes", cwd=filled, env=env)
+    assert piped("cancel", "--all", "--yes", cwd=filled, env=env)[0] == "cancelled\t15\n"
     assert counted(filled, env) == 0
     assert counted(filled, env, "--owner", "eve") == 1
+    assert "no alarm fits" in piped("cancel", "--all", cwd=filled, env=env)[1]
 
 
 def test_a_terminal_asks_for_the_number(filled: Path, env: dict[str, str]) -> None:
@@ -80,13 +208,38 @@ def test_a_terminal_asks_for_the_number(filled: Path, env: dict[str, str]) -> No
     assert counted(filled, env) == 2
 
 
+def test_in_one_process_too(filled: Path, env: dict[str, str]) -> None:
+    """As the tests above, without a process of its own: planted faults are in this one."""
+    one, two = ids_of(filled, env, "--label", "few")
+    before = everything(filled)
+    for words, code in (
+        (["cancel", "--all"], 2),
+        (["cancel", "--all", "--dry-run"], 0),
+        (["pause", "--label", "few"], 2),
+        (["pause", one, two], 2),
+        (["pause", one, "--dry-run"], 0),
+    ):
+        done = CliRunner().invoke(main, words, env=env)
+        assert done.exit_code == code, done.output
+        assert everything(filled) == before
+
+
+def test_cancel_all_keeps_the_reason_that_was_given(filled: Path, env: dict[str, str]) -> None:
+    one = ids_of(filled, env, "--label", "few")[0]
+    done = CliRunner().invoke(main, ["cancel", "--all", "--yes", "--reason", "moved to another server"], env=env)
+    assert done.exit_code == 0, done.output
+    assert "cancelled\t14" in done.output
+    assert counted(filled, env) == 0
+    assert "moved to another server" in CliRunner().invoke(main, ["why", one], env=env).output
+    assert counted(filled, env, "--owner", "eve") == 1
+
+
 @pytest.mark.parametrize(
     "args",
     [
         ["pause"],
         ["cancel"],
         ["cancel", "--all", "--label", "few"],
-        ["cancel", "--all", "--dry-run"],
         ["pause", "someid", "--label", "few"],
         ["snooze", "1h"],
         ["snooze", "someid", "1h", "--label", "few"],
@@ -118,7 +271,7 @@ def test_every_failed_fire_is_opened_again(tmp_path: Path, env: dict[str, str]) 
     assert piped("retry", "--failed", "--before", "30d", cwd=tmp_path, env=env)[0] == ""
     dry = piped("retry", "--failed", "--dry-run", cwd=tmp_path, env=env)[0].splitlines()
     assert [line.split("\t")[1:] for line in dry] == [["failed", "would be retried"]] * 3
-    told: Any = json.loads(piped("retry", "--failed", "--after", "1h", "--json", cwd=tmp_path, env=env)[0])
+    told: Any = json.loads(piped("retry", "--failed", "--after", "1h", "--json", "--yes", cwd=tmp_path, env=env)[0])
     assert [fire["status"] for fire in told["fires"]] == ["retrying"] * 3
     assert piped("failed", cwd=tmp_path, env=env)[0] == ""
 
@@ -140,7 +293,7 @@ def test_alarms_that_wait_in_the_inbox_are_cancelled_too(tmp_path: Path, env: di
         "no alarm fits"
         in piped("cancel", "--text", "grant", "--after", "2099-01-01T00:00:00Z", cwd=tmp_path, env=env)[1]
     )
-    out, _ = piped("cancel", "--text", "grant", cwd=tmp_path, env=env)
+    out, _ = piped("cancel", "--text", "grant", "--yes", cwd=tmp_path, env=env)
     assert out.split("\t")[:2] == [id, "cancelled"]
     assert [
         line.split("\t")[3] for line in piped("wait", "--for", "1s", "-n", "9", cwd=tmp_path, env=env)[0].splitlines()

@@ -56,7 +56,32 @@ def test_while_somebody_serves_everything_is_ok(tmp_path: Path) -> None:
         assert {line.split("\t")[0] for line in rows.splitlines()} == {"ok"}
     finally:
         serving.terminate()
-        serving.communicate(timeout=20)
+        serving.communicate(timeout=60)
+
+
+def test_the_audit_names_a_fire_that_is_gone_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "wakeful.db"
+    env = {"WAKEFUL_DB": str(path)}
+    piped("at", "now", "hello", cwd=tmp_path, env=env)
+    subprocess.run(
+        [sys.executable, "-c", "import asyncio, wakeful\nasync def go():\n"
+         f"    async with wakeful.open({str(path)!r}) as alarms:\n        await alarms.run_due()\nasyncio.run(go())"],
+        check=True,
+        env=environ(**env),
+    )  # fmt: skip
+    found = doctor(tmp_path, "--audit", code=1, env=env)  # nobody delivers
+    assert {name: one["state"] for name, one in found.items() if name.startswith("audit")} == {
+        "audit reports": "ok",
+        "audit leases": "ok",
+        "audit instants": "ok",
+    }
+    assert found["audit reports"]["said"] == "each report is the end of its fire (1 fires)"
+    assert not any(name.startswith("audit") for name in doctor(tmp_path, code=1, env=env))
+    apsw.Connection(str(path)).execute("delete from fires")
+    found = doctor(tmp_path, "--audit", code=1, env=env)
+    assert found["audit instants"]["state"] == "fail"
+    assert "no fire on record for" in found["audit instants"]["said"]
+    assert "wakeful history" in found["audit instants"]["fix"]
 
 
 def _is_seen(path: Path) -> bool:

@@ -211,9 +211,14 @@ class TestErrorsAsJson:
 
     def test_each_alarm_that_is_refused_has_a_line(self, tmp_path: Path) -> None:
         piped("at", "in 5 days", "Look", "--key", "there", "--db", "w.db", cwd=tmp_path)
-        done, said = piped("cancel", "one", "there", "two", "--json", "--db", "w.db", cwd=tmp_path, code=3)
+        command = ("cancel", "one", "there", "two", "--json", "--db", "w.db")
+        done, said = piped(*command, cwd=tmp_path, code=2)  # several at once need a yes, and that is one document too
+        assert (done, json.loads(said)["error"]["field"]) == ("", "--yes")
+        done, said = piped(*command, "--yes", cwd=tmp_path, code=3)
         assert [alarm["status"] for alarm in json.loads(done)["alarms"]] == ["cancelled"]
-        lines = [json.loads(line)["error"] for line in said.splitlines()]
+        note, *refused = said.splitlines()
+        assert note == "note: 3 alarms will be cancelled"
+        lines = [json.loads(line)["error"] for line in refused]
         assert [line["message"] for line in lines] == ["there is no alarm 'one'", "there is no alarm 'two'"]
 
     def test_words_after_two_dashes_are_not_options(self, tmp_path: Path) -> None:

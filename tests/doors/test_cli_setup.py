@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import wakeful
 from tests.doors.pty_world import check_snapshot, environ, on_a_terminal, piped
-from wakeful.cli.init import settings_text
+from wakeful.alarm import Policy
+from wakeful.alarm.create import LONGEST_WAIT
+from wakeful.cli.init import SEEDS, settings_text
 from wakeful.config import TABLES, Settings, load
 from wakeful.config_sources import user_db
 from wakeful.testing.receiver import Receiver
@@ -52,6 +55,28 @@ def test_every_line_of_it_is_a_setting_with_its_default(tmp_path: Path) -> None:
     assert set_in(file) == {}
     named = set(re.findall(r"^# (\w+) = ", plain, flags=re.MULTILINE))
     assert named == set(Settings.__struct_fields__) - set(TABLES)
+
+
+@pytest.mark.parametrize("like", SEEDS)
+async def test_init_like_a_seed_sets_what_its_page_implies_and_explains_the_rest(tmp_path: Path, like: str) -> None:
+    await _piped("init", "--like", like, cwd=tmp_path)
+    file = tmp_path / "wakeful.toml"
+    assert {name: getattr(load(file, environ={}), name) for name in SEEDS[like]} == SEEDS[like]
+    assert set(set_in(file)) - {"db"} <= SEEDS[like].keys()
+    named = re.findall(r"^(?:# )?(\w+) = ", file.read_text().partition("# Where wakes go, by name")[0], re.MULTILINE)
+    assert sorted(named) == sorted(set(Settings.__struct_fields__) - set(TABLES)), "each setting once"
+    async with wakeful.open(tmp_path / "wakeful.db", config=file) as clock:
+        alarm = await clock.set("in 1 hour", "x")
+    expected = {
+        "chronos": ("router", 5, Policy(exact_backoff=True, on_silence="again")),
+        "timed": ("inbox", 5, Policy(on_silence="again")),
+        "alarm": (
+            "inbox",
+            0,
+            Policy(backoff_base=5, backoff_cap=LONGEST_WAIT.total_seconds(), exact_backoff=True, on_silence="give_up"),
+        ),
+    }
+    assert (alarm.target, alarm.max_failures, alarm.policy) == expected[like]
 
 
 @pytest.fixture

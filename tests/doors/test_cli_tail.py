@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from wakeful.service.overview import overview
 from wakeful.store import Store, TargetState, Worker
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import a_fire, an_alarm
+
+WITHIN = 60.0  # seconds
 
 
 @pytest.fixture
@@ -79,7 +82,7 @@ def test_following_tells_what_happens_as_it_happens_and_nothing_twice(tmp_path: 
         told = json.loads(process.stdout.readline())
         assert (told["what"], told["alarm_id"]) == ("cancelled", first)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stdout.read() == ""
     finally:
         process.kill()
@@ -132,14 +135,19 @@ def test_top_refreshes_a_screen_of_its_own_until_ctrl_c(tmp_path: Path, env: dic
         start_new_session=True,
     )
     os.close(theirs)
-    shown = b""
+    shown, ending = b"", time.monotonic() + WITHIN
+
+    def more() -> bytes:
+        assert time.monotonic() < ending, shown
+        return os.read(mine, 10_000)
+
     try:
         while shown.count(b"1 ahead") < 3:
-            shown += os.read(mine, 10_000)
+            shown += more()
         process.send_signal(signal.SIGINT)
         while b"\x1b[?1049l" not in shown:
-            shown += os.read(mine, 10_000)
-        assert process.wait(20) == 0
+            shown += more()
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

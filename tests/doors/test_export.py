@@ -57,12 +57,15 @@ EVERY_FIELD: dict[str, Any] = {
 }
 
 
-def full_alarm() -> Alarm:
-    alarm = an_alarm(FAR, **EVERY_FIELD, user_id="u")
+def full_alarms() -> tuple[Alarm, Alarm]:
+    """A series with every field of one, and a one-shot with what only a one-shot has."""
+    series = an_alarm(FAR, **EVERY_FIELD, user_id="u")
+    once = an_alarm(FAR, timezone="Europe/Berlin", wall_time="2099-01-01T01:00:00")
     given = {"id", "owner_did", "wake_message", "next_fire_at", "created_at", "updated_at", "fire_at", "claimed_at"}
-    same = [one.name for one in fields(Alarm) if one.name not in given and getattr(alarm, one.name) == one.default]
-    assert same == []
-    return alarm
+    others = [one for one in fields(Alarm) if one.name not in given]
+    assert [one.name for one in others if getattr(series, one.name) == one.default] == ["wall_time"]
+    assert once.wall_time
+    return series, once
 
 
 def full_fire(alarm: Alarm) -> Fire:
@@ -135,22 +138,23 @@ async def put(store: Store, alarm: Alarm, *found: Fire) -> None:
 async def test_every_field_comes_back_and_nothing_settled_fires_again(
     databases: Databases, source: str, target: str
 ) -> None:
-    full, due = full_alarm(), an_alarm(PAST)
+    (full, once), due = full_alarms(), an_alarm(PAST)
     done = an_alarm(PAST, status="fired", fire_count=1, last_fired_at=PAST)
     async with end_of(databases.new(source)) as end:
         await put(end.store, full, full_fire(full))
         await put(end.store, done, settled(done))
-        await end.store.add([due])
+        await end.store.add([once, due])
         assert len((await end.store.claim({"desk": 1}, lease=LEASE)).alarms) == 1  # in flight while it is exported
         lines, before = await lines_of(end.store), await everything(end.store)
     async with end_of(databases.new(target, "other")) as end:
         result = await brought(end.store, lines)
-        assert (result.imported, result.there_already, result.due, result.left) == (3, 0, 1, [])
+        assert (result.imported, result.there_already, result.due, result.left) == (4, 0, 1, [])
         assert await everything(end.store) == before
+        assert before[0][once.id]["wall_time"] == once.wall_time
         [claimed] = (await end.store.claim({"desk": 10}, lease=LEASE)).alarms
         assert claimed.fire_id == due.fire_id  # at least once, under the id it had
         again = await brought(end.store, lines)
-        assert (again.imported, again.there_already) == (0, 3)
+        assert (again.imported, again.there_already) == (0, 4)
         still = await end.store.get(due.id)
         assert still is not None
         assert still.claimed_at is not None  # as it is here, not as it was there
@@ -158,13 +162,14 @@ async def test_every_field_comes_back_and_nothing_settled_fires_again(
 
 @pytest.mark.parametrize("kind", STORES)
 async def test_without_fires_those_come_along_that_are_still_open(databases: Databases, kind: str) -> None:
-    full, done = full_alarm(), an_alarm(PAST, status="fired", fire_count=1, last_fired_at=PAST)
+    (full, once), done = full_alarms(), an_alarm(PAST, status="fired", fire_count=1, last_fired_at=PAST)
     async with end_of(databases.new(kind)) as end:
         await put(end.store, full, full_fire(full))
         await put(end.store, done, settled(done))
+        await end.store.add([once])
         told = [json.loads(line) for line in await lines_of(end.store, fires=False)]
         assert [one["fire"]["status"] for one in told if "fire" in one] == ["retrying"]
-        assert told[-1] == {"end": {"alarms": 2, "fires": 1}}
+        assert told[-1] == {"end": {"alarms": 3, "fires": 1}}
         assert len(await lines_of(end.store, owner="eve")) == 2  # nothing of others
 
 

@@ -107,7 +107,7 @@ def test_the_dispatcher_notices_by_itself(start: Start, file: Path) -> None:
     delete(file)
     assert "CRITICAL wakeful.store: " in line(worker)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(20) == 0
+    assert worker.wait(60) == 0
 
 
 @pytest.mark.parametrize("command", ["serve", "worker"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 import wakeful
 from tests.doors.world import serving
+from wakeful.calendars import CountryDays
 from wakeful.cli import main
 from wakeful.config import load
 from wakeful.config_calendars import CalendarSettings
@@ -35,6 +37,25 @@ async def test_a_preview_over_http_and_from_elsewhere_shows_what_is_left_out(tmp
         assert "skipped" not in plain
         alarm = await visit.set(when=when)
         assert alarm["policy"] == {"calendar": "berlin", "on_holiday": "skip"}
+
+
+async def test_a_server_reads_its_calendars_before_it_is_ready_and_not_in_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[int] = []
+    read = CountryDays._read
+
+    def noted(days: CountryDays) -> str:
+        readers.append(threading.get_ident())
+        return read(days)
+
+    monkeypatch.setattr(CountryDays, "_read", noted)
+    async with serving(db=str(tmp_path / "w.db"), calendars=BERLIN) as visit:
+        assert len(readers) == 1
+        asked = {"when": "every day at 9am except public holidays", "timezone": "Europe/Berlin"}
+        assert (await visit("POST", "/v1/preview", asked)).json["calendar"] == "berlin"
+    assert len(readers) == 1
+    assert readers != [threading.get_ident()]
 
 
 async def test_without_a_calendar_it_is_refused_over_http(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ async def test_what_was_accepted_is_answered_while_stopping(visit: Visitor) -> N
 
 
 async def _refuses_connections(port: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -34,7 +34,7 @@ async def test_history_holds_what_happened_and_what_is_to_come(visit: Visitor) -
 
 async def test_what_failed_is_listed(visit: Visitor) -> None:
     await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         wake = await visit.agent.wakes.get()
         await visit.clock.dispatcher._all_down()
     assert (await visit("GET", "/v1/failed")).json["failed"] == []
@@ -173,10 +173,12 @@ async def test_another_owners_inbox_stays_shut(visit: Visitor) -> None:
 
 
 async def test_who_waits_at_the_inbox_is_answered_when_the_server_stops(tmp_path: Path) -> None:
-    async with serving(str(tmp_path / "w.db"), stop_within=timedelta(seconds=10)) as visit:
-        waiting = asyncio.create_task(visit("POST", "/v1/inbox?wait=30"))
-        await asyncio.sleep(0.5)
+    async with serving(str(tmp_path / "w.db"), stop_within=timedelta(seconds=60)) as visit:
+        waiting = asyncio.create_task(visit("POST", "/v1/inbox?wait=60"))
+        async with asyncio.timeout(60):
+            while not any(visit.clock.service.connections._taken.values()):  # it waits, and has a seat
+                await visit("GET", "/healthz")
         visit.running.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             answer = await waiting
         assert (answer.status, answer.json["wakes"]) == (200, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +18,7 @@ BODY = b'{"wake_message": "x", "when": "in 1 hour"}'
 POST = b"POST /v1/alarms HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
 CREATES = POST + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+META = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
 CHUNK = b"%x\r\n%s\r\n" % (len(BODY), BODY)
 
 
@@ -57,7 +59,7 @@ class Line:
 async def connected(visit: Visitor) -> AsyncIterator[Line]:
     reader, writer = await asyncio.open_connection("127.0.0.1", visit.clock.settings.port)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield Line(reader, writer)
     finally:
         writer.close()
@@ -285,7 +287,7 @@ async def test_who_leaves_behind_a_second_request_is_noticed(visit: Visitor) -> 
             await line.say(*said)
             assert (await line.answer(to_head=True))[0] == 200
             assert taken["ada"] == 1
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while taken["ada"]:
                 await ada.set("in 1 hour", "x")  # an event: who is away is noticed when something is sent
 
@@ -301,3 +303,26 @@ async def test_a_websocket_is_opened_after_the_answers_to_what_was_asked_before(
     async with connected(visit) as line:  # in one piece with the end of another request: refused, in its turn
         await line.say(ASKS[:-1], ASKS[-1:] + live)
         assert [await line.status() for _ in range(2)] == [200, 400]
+
+
+@pytest.mark.parametrize("blanks", [b" ", b"\t", b" \t  "])
+async def test_blanks_around_the_value_of_a_header_are_not_part_of_it(visit: Visitor, blanks: bytes) -> None:
+    token = (await visit.token("ada"))["authorization"].encode()
+    named = [b"Host:localhost", b"Content-Type:application/json", b"Authorization:" + token]
+    named += [b"Content-Length:%d" % len(BODY)]
+    head = b"".join(line.replace(b":", b":" + blanks, 1) + blanks + b"\r\n" for line in named)
+    async with connected(visit) as line:
+        await line.say(b"POST /v1/alarms HTTP/1.1\r\n" + head + b"\r\n" + BODY)
+        assert await line.status() == 201
+
+
+async def test_blanks_behind_a_name_of_mcp_are_not_part_of_it(visit: Visitor) -> None:
+    call: dict[str, object] = {"name": "alarm_list", "arguments": {}}
+    call["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in META.items()}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    head = b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+    head += b"MCP-Protocol-Version: 2026-07-28 \r\nMcp-Method: tools/call\t\r\nMcp-Name: alarm_list \r\n"
+    async with connected(visit) as line:
+        await line.say(b"POST /mcp HTTP/1.1\r\n" + HOST + head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        status, text = await line.answer()
+    assert (status, b"newest first" in text) == (200, True), text

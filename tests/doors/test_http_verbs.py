@@ -23,6 +23,24 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield visitor
 
 
+async def test_a_manual_fire_is_told_as_one_of_its_alarm(visit: Visitor) -> None:
+    id = (await visit.set(**GOOD, target="agent"))["id"]
+    copy = (await visit("POST", f"/v1/alarms/{id}/fire")).json
+    assert copy["manual_of"] == id
+    async with asyncio.timeout(30):
+        assert (await visit.agent.wakes.get()).alarm_id == copy["id"]
+        await visit.clock.dispatcher._all_down()
+    [fire] = (await visit("GET", f"/v1/alarms/{id}/fires")).json["fires"]
+    assert (fire["manual"], fire["alarm_id"], fire["status"]) == (True, copy["id"], "delivered")
+    assert [one["id"] for one in (await visit("GET", "/v1/alarms")).json["alarms"]] == [id]
+    told = (await visit("GET", "/v1/history")).json["history"]
+    assert [(one["alarm_id"], one["status"], one.get("manual", False)) for one in told] == [
+        (id, "delivered", True),
+        (id, "pending", False),
+    ]
+    assert "It was fired by hand at" in (await visit("GET", f"/v1/alarms/{id}/why")).json["summary"]
+
+
 def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
@@ -30,7 +48,7 @@ def at(text: str) -> datetime:
 async def failed_fire(visit: Visitor) -> str:
     """A fire whose work is reported as failed for good."""
     await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         wake = await visit.agent.wakes.get()
         await visit.clock.dispatcher._all_down()
     answer = await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no"})
@@ -239,7 +257,7 @@ async def test_firing_now_sends_a_copy_and_moves_nothing(visit: Visitor) -> None
     assert answer.status == 201
     assert answer.headers["location"] == f"/v1/alarms/{answer.json['id']}"
     assert answer.json["root_id"] == alarm["id"]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         wake = await visit.agent.wakes.get()
     assert wake.alarm_id == answer.json["id"]
     assert (await visit("GET", f"/v1/alarms/{alarm['id']}")).json["next_fire_at"] == alarm["next_fire_at"]
@@ -283,7 +301,7 @@ async def test_a_failed_fire_is_tried_again(visit: Visitor) -> None:
     answer = await visit("POST", f"/v1/fires/{fire_id}/retry")
     assert answer.status == 200
     assert answer.json["status"] in ("retrying", "delivered")  # the dispatcher may be faster than the answer
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert (await visit.agent.wakes.get()).fire_id == fire_id
         await visit.clock.dispatcher._all_down()
     assert (await visit("POST", f"/v1/fires/{fire_id}/retry")).told == (409, "conflict", "fire_id")
@@ -307,5 +325,5 @@ async def test_many_failed_fires_are_tried_again_by_the_filters_of_the_list(visi
     assert counts(first) == (1, 1, 0)
     assert "next_cursor" in first.json
     assert counts(await retried("")) == (2, 2, 0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert {(await visit.agent.wakes.get()).fire_id for _ in range(3)} == fires

@@ -64,11 +64,11 @@ async def test_a_key_whose_alarm_has_ended_is_not_a_silent_success(visit: Visito
     again = await visit("POST", "/v1/alarms", body)
     assert (again.status, again.json["deduped"], again.json["status"]) == (200, True, "cancelled")
     told = f"Alarm {first['id']} had this key and is cancelled: nothing was set."
-    assert [note.partition(" To set it again")[0] for note in again.json["notes"]] == [told]
+    assert [note.partition(" Nothing will fire")[0] for note in again.json["notes"]] == [told]
     several = (await visit("POST", "/v1/alarms/batch", {"alarms": [body]})).json["results"]
     assert several[0]["notes"] == again.json["notes"]
-    kept = await visit("POST", "/v1/alarms", body | {"on_conflict": "return"})  # whoever says so knows
-    assert "notes" not in kept.json
+    kept = await visit("POST", "/v1/alarms", body | {"on_conflict": "return"})
+    assert kept.json["notes"] == again.json["notes"]
     assert (await visit("POST", "/v1/alarms", body | {"on_conflict": "replace"})).json["status"] == "active"
 
 

@@ -1,4 +1,4 @@
-"""The nine tools, driven by the official client: in memory and over HTTP, in this protocol and the one before."""
+"""The tools, driven by the official client: in memory and over HTTP, in this protocol and the one before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from mcp import Client
 from tests.doors.mcp_world import MODES, SET, Agent, door, the_whole_round, woken
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.mcp import TOOLS
+from wakeful.mcp import TASK_TOOLS, TOOLS
+from wakeful.mcp.arguments import without_nulls
+from wakeful.mcp.json_schema import schema
 from wakeful.mcp.views import cut
 from wakeful.testing import store_of
 
@@ -88,8 +90,10 @@ async def test_a_snoozed_wake_comes_again_and_a_failed_one_is_retried(clock: Wak
 async def test_the_key_of_an_ended_alarm_is_not_taken_for_a_new_one(agent: Agent) -> None:
     id = (await agent("alarm_set", when="in 1 hour", wake_message="x", key="k"))["alarm"]["id"]
     await agent("alarm_cancel", id=id)
-    text = await agent.refused("alarm_set", when="in 1 hour", wake_message="x", key="k")
-    assert "had this key, with the same request, and is cancelled: nothing was set" in text
+    told = await agent("alarm_set", when="in 1 hour", wake_message="x", key="k")
+    assert (told["deduped"], told["alarm"]["status"]) == (True, "cancelled")
+    assert "had this key and is cancelled: nothing was set. Nothing will fire" in told["notes"][0]
+    assert told["summary"].startswith("Nothing was set")
     anew = await agent("alarm_set", when="in 1 hour", wake_message="x", key="k", on_conflict="replace")
     assert (anew["alarm"]["id"], anew["alarm"]["status"]) == (id, "active")
 
@@ -288,6 +292,34 @@ def test_every_tool_and_argument_is_documented(tool: str) -> None:
     assert [name for name in names if f"`{name}`" not in section] == []
 
 
+def test_the_documentation_counts_the_tools() -> None:
+    text = (DOCS / "mcp.md").read_text()
+    numbers = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+    ]
+    assert f"alarms with {numbers[len(TOOLS)]} tools" in text
+    assert f"[{numbers[len(TASK_TOOLS)].title()} more](#the-task-tools)" in text
+    assert f"{numbers[len(TASK_TOOLS)].title()} more tools write rows" in text
+    assert sorted(re.findall(r"^\| `(\w+)` \|.*\| (?:read|write) \|", text, re.MULTILINE)) == sorted(
+        [*TOOLS, *TASK_TOOLS]
+    )
+
+
 async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(clock: Wakeful, agent: Agent) -> None:
     items = [SET | {"key": key, "wake_message": key} for key in ("a", "b")]
     await agent("alarm_set", **items[0])
@@ -296,3 +328,68 @@ async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(c
     told = await agent("alarm_set", alarms=several)
     assert "is cancelled: nothing was set" in told["notes"][0]
     assert [alarm.status for alarm in [await clock.get(id) for id in told["ids"]]] == ["active", "cancelled", "active"]
+
+
+def nulls(tool: str, **given: Any) -> dict[str, Any]:
+    """A call as some clients make it: with null for each argument that nobody named."""
+    return dict.fromkeys(schema({**TOOLS, **TASK_TOOLS}[tool].takes)["properties"]) | given
+
+
+async def test_null_for_an_argument_is_as_if_it_was_not_given(clock: Wakeful, agent: Agent) -> None:
+    policy = dict.fromkeys(schema(TOOLS["alarm_set"].takes)["properties"]["policy"]["properties"])
+    made = await agent("alarm_set", **nulls("alarm_set", **SET, key="k", policy=policy | {"max_fires": 1}))
+    assert made["alarm"]["policy"] == {"max_fires": 1}
+    one = nulls("alarm_set", wake_message="y")
+    many = await agent("alarm_set", **nulls("alarm_set", when="in 2 hours", target="inbox", alarms=[one, one]))
+    assert [alarm["wake_message"] for alarm in many["alarms"]] == ["y", "y"]
+    for tool in ("alarm_list", "alarm_agenda", "alarm_history", "alarm_inbox"):
+        assert await agent(tool, **nulls(tool))
+    assert (await agent("alarm_get", **nulls("alarm_get", id="k")))["alarm"]["key"] == "k"
+    changed = await agent("alarm_update", **nulls("alarm_update", id="k", label="l", payload={"a": None}))
+    assert (changed["alarm"]["label"], changed["alarm"]["payload"]) == ("l", {"a": None})
+    moved = await agent("alarm_update", **nulls("alarm_update", id="k", timezone="Asia/Tokyo"))
+    assert moved["alarm"]["label"] == "l"
+    assert (await agent("alarm_signal", **nulls("alarm_signal", name="s")))["alarms"] == []
+    assert (await agent("alarm_cancel", **nulls("alarm_cancel", id="k")))["alarm"]["status"] == "cancelled"
+    wake = await woken(clock, agent)
+    said = nulls("alarm_report", fire_id=wake["fire_id"], outcome="completed")
+    assert (await agent("alarm_report", **said))["fire"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("tool", sorted({**TOOLS, **TASK_TOOLS}))
+def test_every_argument_of_every_tool_may_be_null(tool: str) -> None:
+    assert without_nulls(nulls(tool), {**TOOLS, **TASK_TOOLS}[tool].takes) == {}
+
+
+async def test_an_edit_clears_a_field_with_an_empty_value_and_a_policy_with_null(agent: Agent) -> None:
+    given = {"label": "l", "conversation_id": "c", "payload": {"a": 1}, "policy": {"max_fires": 3, "unless": "s"}}
+    await agent("alarm_set", **SET, key="k", **given)
+    kept = (await agent("alarm_update", id="k", label=None, payload=None, policy=None, wake_message="z"))["alarm"]
+    assert {name: kept[name] for name in given} == given
+    empty: dict[str, Any] = {"label": "", "conversation_id": "", "payload": {}, "policy": {"max_fires": None}}
+    cleared = (await agent("alarm_update", id="k", **empty))["alarm"]
+    assert {name: cleared.get(name) for name in given} == {
+        "label": None,
+        "conversation_id": None,
+        "payload": None,
+        "policy": {"unless": "s"},
+    }
+
+
+async def test_a_manual_fire_is_in_the_history_of_its_alarm(clock: Wakeful, agent: Agent) -> None:
+    made = await agent("alarm_set", **SET, key="k")
+    copy = await agent("alarm_update", id="k", action="fire")
+    assert [one["id"] for one in (await agent("alarm_list"))["alarms"]] == [made["alarm"]["id"]]
+    await clock.run_due()
+    told = {one["id"].partition("@")[0]: one.get("manual", False) for one in (await agent("alarm_history"))["history"]}
+    assert told == {made["alarm"]["id"]: False, copy["alarm"]["id"]: True}
+    shown = await agent("alarm_get", id="k")
+    assert "It was fired by hand" in shown["why"]
+    assert [fire["manual"] for fire in shown["fires"]] == [True]
+
+
+async def test_null_for_what_is_needed_or_not_known_is_refused(agent: Agent) -> None:
+    assert "missing required field `id`" in await agent.refused("alarm_get", id=None)
+    assert "missing required field `when`" in await agent.refused("alarm_set", **SET | {"when": None})
+    assert "colour" in await agent.refused("alarm_list", colour=None)
+    assert "nothing to change" in await agent.refused("alarm_update", **nulls("alarm_update", id="k"))

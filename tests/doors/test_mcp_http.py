@@ -6,8 +6,10 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -17,6 +19,7 @@ from tests.doors.mcp_world import MODES, SET, Agent, the_whole_round
 from tests.doors.world import Visitor, serving
 from wakeful.cli import main
 from wakeful.http.security.auth import mint
+from wakeful.mcp.catalogue import listed
 from wakeful.testing import store_of
 
 
@@ -35,7 +38,7 @@ async def test_every_tool_does_its_work_over_http(tmp_path: Path, mode: str) -> 
         async with visiting(visit, mode) as agent:
             await the_whole_round(agent)
             await agent("alarm_set", when="in 1 second", wake_message="soon")
-            [wake] = (await agent("alarm_inbox", wait=20))["wakes"]
+            [wake] = (await agent("alarm_inbox", wait=60))["wakes"]
             done = await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed")
             assert done["fire"]["status"] == "completed"
 
@@ -57,6 +60,43 @@ async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
         assert (await acting(visit.clock.service, "ana").get(id)).created_via == "mcp"
         for headers in ({}, {"authorization": "Bearer wk_nonsense"}):
             assert (await visit("POST", "/mcp", {}, headers=headers)).status == 401
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_call_lists_no_tools(visit: Visitor, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    listings: list[Any] = []
+
+    def counted(*entries: Any, **described: Any) -> Any:
+        listings.append(described)
+        return listed(*entries, **described)
+
+    async with visiting(visit, mode) as agent:
+        await agent("alarm_list")  # the client itself lists them once
+        monkeypatch.setattr("wakeful.mcp.listed", counted)
+        assert not (await agent.client.call_tool("alarm_set", SET)).is_error
+        assert listings == []
+
+
+async def test_schemas_are_built_once(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = msgspec.json.schema
+    built: list[Any] = []
+
+    def counted(kind: Any) -> Any:
+        built.append(kind)
+        return build(kind)
+
+    monkeypatch.setattr(msgspec.json, "schema", counted)
+    lists: list[Any] = []
+    for owner in ("ana", "ben", "ana"):
+        token = (await visit.token(owner))["authorization"].partition(" ")[2]
+        async with visiting(visit, "auto", token) as agent:
+            if not lists:
+                await agent("alarm_update", id="me", timezone="Asia/Tokyo")
+            lists.append((await agent.client.list_tools()).tools)
+    assert len(built) == len(set(built)), "each at most once"
+    assert lists[0] == lists[2]
+    zones = [one[0].input_schema["properties"]["timezone"]["description"] for one in lists]
+    assert ["Asia/Tokyo" in zone for zone in zones] == [True, False, True], "nobody reads another's"
 
 
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -67,7 +67,7 @@ async def test_every_tool_does_its_work_on_stdio(tmp_path: Path, mode: str) -> N
     async with connected(tmp_path, "--dispatch", mode=mode) as agent:
         await the_whole_round(agent)
         await agent("alarm_set", when="in 1 second", wake_message="soon")
-        [wake] = (await agent("alarm_inbox", wait=20))["wakes"]
+        [wake] = (await agent("alarm_inbox", wait=60))["wakes"]
         done = await agent("alarm_report", fire_id=wake["fire_id"], outcome="completed", result="done")
         assert done["fire"]["status"] == "completed"
 
@@ -148,7 +148,7 @@ def test_stdout_holds_answers_only_and_the_end_of_stdin_ends_it(process: subproc
     say(process.stdin, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     say(process.stdin, CALL | {"params": {"name": "alarm_list", "arguments": {}}})
     assert json.loads(process.stdout.readline())["result"]["structuredContent"]["alarms"] == []
-    rest, _ = process.communicate(timeout=20)
+    rest, _ = process.communicate(timeout=60)
     assert rest == ""
     assert process.returncode == 0
     assert (tmp_path / "log").read_text()
@@ -186,4 +186,4 @@ def test_sigterm_ends_it_while_the_client_is_still_there(process: subprocess.Pop
     say(process.stdin, HELLO)
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0

@@ -69,7 +69,7 @@ async def test_requests_beyond_the_rate_are_told_when_to_come_again(tmp_path: Pa
         for _ in range(10):
             assert (await visit("GET", "/v1/stats")).status == 200  # while there is no token nobody is counted
         ada, again, eve = await visit.token("ada"), await visit.token("ada"), await visit.token("eve")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (answer := await visit("GET", "/v1/stats")).status != 401:
                 pass  # until the server has noticed that there are tokens
         for headers in (ada, again, ada):  # two tokens, one owner
@@ -87,7 +87,7 @@ async def test_every_call_on_a_socket_is_a_request_also_in_a_batch(tmp_path: Pat
         ada = await visit.token("ada")
         async with opened(visit, ada) as socket:  # the handshake is the first
             await socket.send_json([{"jsonrpc": "2.0", "method": "count", "id": number} for number in range(5)])
-            answers = await socket.receive_json(timeout=10)
+            answers = await socket.receive_json(timeout=30)
         assert [answer.get("result") for answer in answers] == [0, 0, 0, None, None]
         assert answers[4]["error"]["data"]["code"] == "too_many"
         assert answers[4]["error"]["data"]["field"] == "requests_per_minute"
@@ -144,7 +144,7 @@ async def test_one_that_is_closed_makes_room(visit: Visitor, kind: Any) -> None:
     async with kind(visit, ada):
         async with kind(visit, ada):
             await refused(visit, "/v1/events", ada)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await visit("HEAD", "/v1/events", headers=ada)).status != 200:
                 pass  # until the server has noticed
 
@@ -156,7 +156,7 @@ async def test_a_revoked_token_leaves_no_place_taken(visit: Visitor, kind: Any) 
         await refused(visit, "/v1/events", again)
         id = ada["authorization"].split("_")[1]
         await store_of(visit.clock).revoke_token(id, await visit.clock.service.now())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await visit("HEAD", "/v1/events", headers=again)).status != 200:
                 pass
 

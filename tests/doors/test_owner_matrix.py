@@ -104,7 +104,7 @@ async def test_no_socket_call_tells_what_is_another_owners(world: World) -> None
 
         async def call(method: str, params: dict[str, str]) -> dict[str, Any]:
             await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-            found: dict[str, Any] = await socket.receive_json(timeout=10)
+            found: dict[str, Any] = await socket.receive_json(timeout=30)
             return found
 
         methods = (await call("no such method", {}))["error"]["data"]["methods"]
@@ -125,13 +125,13 @@ async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world
         await stream.content.readline()
         async with visit._session.ws_connect(visit.url + "/v1/ws", headers=world.eve) as socket:
             await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "subscribe"})
-            await socket.receive_json(timeout=10)
+            await socket.receive_json(timeout=30)
             await acting(service, "ada", by="ada").pause(world.pending.id, reason=SECRET)
             await visit.fired("ada")
             mine = (
                 await visit("POST", "/v1/alarms", {"wake_message": "x", "when": "in 1 hour"}, headers=world.eve)
             ).json
-            told = await socket.receive_json(timeout=10)
+            told = await socket.receive_json(timeout=30)
             assert (told["params"]["what"], told["params"]["alarm_id"]) == ("created", mine["id"])
         while not (line := (await stream.content.readline()).decode()).startswith("data: "):
             assert line, "the stream ended"
@@ -151,7 +151,7 @@ async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_
         TargetState(target="shared", breaker_opened_at=now, last_error=f"HTTP 500: {SECRET}", updated_at=now)
     )
     eves = await visit.clock.for_owner("eve").set(delay=0.001, wake_message="mine", target="shared")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await visit.clock.service.now()) <= eves.next_fire_at:
             pass
     answers = [(await visit("GET", f"/v1/alarms/{eves.id}/why", headers=world.eve)).text]

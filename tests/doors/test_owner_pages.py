@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 from tests.acting import acting
 from tests.dashboard.world import Person
+from wakeful.dashboard.alarm import RAW
 from wakeful.testing import store_of
 
 from .owner_world import GOOD, MANY, NAMED, SECRET, World, pages, world
 
 __all__ = ["world"]
 
-LOOKED_AFTER = ("/alarms", "/alarms/{id}", "/fires", "/bulk/{what}")  # pages where an operator may name an owner
+# Pages where an operator may name an owner.
+LOOKED_AFTER = ("/alarms", "/alarms/{id}", "/alarms/{id}/raw/{what}", "/fires", "/bulk/{what}")
 
 
 async def test_no_page_shows_or_changes_what_is_another_owners(world: World) -> None:
@@ -22,7 +25,8 @@ async def test_no_page_shows_or_changes_what_is_another_owners(world: World) -> 
     for path, place in pages(world, "GET"):
         answer = await eve.get(place)
         tried.add(path)
-        assert answer.status in ((404,) if "{id}" in path else (200,)), (place, answer.text)
+        is_named = "{id}" in path or (path == "/new" and "like=" in place)
+        assert answer.status == (404 if is_named else 200), (place, answer.text)
         world.check(answer.text, (place, answer.text), given=answer.status == 404 or "cursor=" in place)
     for path, place in pages(world, "POST"):
         for verb in MANY[place.rpartition("/")[2]] if "{what}" in path else ("pause", "cancel"):
@@ -38,8 +42,33 @@ async def test_no_page_shows_or_changes_what_is_another_owners(world: World) -> 
                 found = await eve.post(place, {"verb": verb, "label": NAMED} if "alarms" in place else {"verb": verb})
                 assert found.status == 200, found.text  # eve's own, as far as there are any
                 world.check(found.text, (place, found.text), given=False)
-    assert len(tried) >= 23
+    assert len(tried) >= 24
     assert await world.state() == before
+
+
+async def test_no_page_of_ones_own_alarm_shows_another_owners_fire(world: World) -> None:
+    visit, mine = world.visit, (await world.visit.fired("eve")).fire_id
+    plain = (await visit.token("eve"))["authorization"].removeprefix("Bearer ")
+    operator = world.eve["authorization"].removeprefix("Bearer ")
+    own = f"/alarms/{mine.partition('@')[0]}"
+    for token in (plain, operator):
+        person = Person(visit, token)
+        for page in (own, *(f"{own}/raw/{what}" for what in RAW)):
+            answer = await person.get(f"{page}?fire={quote(world.fired)}")
+            # The page and the command are of the fire; the payload and the wake are of one's own alarm.
+            assert answer.status == (404 if page == own or page.endswith("/curl") else 200), (page, answer.text)
+            world.check(answer.text, page, given=answer.status == 404)
+            assert (await person.get(f"{page}?fire={quote(mine)}")).status == 200, page
+        assert (await person.get(f"/new?like={mine.partition('@')[0]}")).status == 200
+        for named in (
+            world.pending.id,
+            world.pending.id[:13],
+            "k",
+            world.fired,
+        ):  # ada's, by whatever an alarm is named
+            answer = await person.get(f"/new?like={quote(named)}")
+            assert answer.status == 404, (named, answer.text)
+            world.check(answer.text, named, given=True)
 
 
 async def test_no_page_opens_with_a_revoked_token_or_none(world: World) -> None:

@@ -37,6 +37,7 @@ from wakeful.testing import store_of
 AT = "2099-07-01T09:00:00+02:00"
 RULE = "DTSTART;TZID=Europe/Berlin:20270105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU"
 BOUNDED = "every weekday at 9am from 1 december 2098 until 24 december 2098 for 10 times, except mondays"
+SERIES = {"when": "every weekday at 5pm", "wake_message": "watch", "idempotency_key": "watch"}
 NOBODY = "01a1dfba-b761-7000-8856-d5f2b52e48f7"
 # Whose words differ on purpose: which door it was, and who is on record for what was done there.
 OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)|\d\d:\d\d(?= in UTC)")
@@ -93,6 +94,17 @@ WISHES = (
         "set",
         {"when": AT, "wake_message": "x", "idempotency_key": "s", "policy": {"unless": "a", "or_when": "b"}},
     ),
+    Wish(
+        "a heartbeat",
+        "set",
+        {"when": AT, "wake_message": "x", "idempotency_key": "hb", "policy": {"unless": "a", "rearm": "15m"}},
+    ),
+    Wish("a heartbeat that is a series", "edit", {"when": "every day at 9am", "kind": "cron"}, on="hb"),
+    Wish("a series that a signal moves", "set", {**SERIES, "policy": {"unless": "a", "rearm": "15m"}}),
+    Wish("a rearm without a signal", "set", {"when": AT, "wake_message": "x", "policy": {"rearm": "15m"}}),
+    Wish("a watch", "set", {**SERIES, "policy": {"unless": "a", "unless_since": "12h"}}),
+    Wish("since no signal", "set", {**SERIES, "policy": {"unless_since": "12h"}}),
+    Wish("a rearm of no time", "set", {"when": AT, "wake_message": "x", "policy": {"unless": "a", "rearm": "0s"}}),
     Wish("new words", "edit", {"wake_message": "Morning brief", "label": " b "}, on="brief"),
     Wish("another time", "edit", {"when": "every monday at 10am"}, on="brief"),
     Wish("another time of day", "edit", {"when": "11am"}, on="brief"),
@@ -110,6 +122,16 @@ WISHES = (
     Wish("cancel", "cancel", {"reason": "done with it"}, on="look"),
     Wish("cancel again", "cancel", {"reason": "more"}, on="look"),
     Wish("cancel nobody's", "cancel", on=NOBODY),
+    Wish("undo a cancel", "undo", on="look"),
+    Wish("undo it again", "undo", on="look"),
+    Wish("new words to take back", "edit", {"wake_message": "Listen", "when": "@every 3h"}, on="look"),
+    Wish("undo an edit", "undo", on="look"),
+    Wish("undo a snooze", "undo", on="brief"),
+    Wish("a skip to take back", "skip", on="brief"),
+    Wish("undo a skip with a time", "undo", {"when": "tomorrow at 9am"}, on="brief"),
+    Wish("undo a skip", "undo", on="brief"),
+    Wish("undo to no time", "undo", {"when": "soonish"}, on="k"),
+    Wish("undo nobody's", "undo", on=NOBODY),
 )
 
 Do = Callable[[Wish, str], Awaitable[None]]
@@ -339,7 +361,7 @@ async def looked_at(tmp_path: Path) -> AsyncIterator[tuple[Visitor, aiohttp.Clie
 
 async def asked(socket: aiohttp.ClientWebSocketResponse, method: str, **params: Any) -> Any:
     await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    answer = await socket.receive_json(timeout=10)
+    answer = await socket.receive_json(timeout=30)
     if "error" in answer:
         raise Refused(answer["error"]["message"])
     return answer["result"]

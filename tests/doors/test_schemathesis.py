@@ -40,6 +40,14 @@ from wakeful.testing import store_of
 
 EXAMPLES = int(os.environ.get("WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES", "5"))  # 25 with --long
 LONG, ENOUGH = 360, 10_000  # examples of the long run, and the requests it must make
+WITHIN = 120  # seconds for an answer: schemathesis gives up after ten, which says nothing about a busy machine
+LIMITS = (  # in seconds too: a server on such a machine answers that its database does not
+    "wakeful.http.endpoint.ANSWER_WITHIN",
+    "wakeful.http.health.ANSWER_WITHIN",
+    "wakeful.store.postgres.database.ANSWER_WITHIN",
+    "wakeful.store.postgres.database.CONNECT_WITHIN",
+    "wakeful.store.postgres.hosts.CONNECT_WITHIN",
+)
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -61,6 +69,7 @@ KNOWN = {
 }
 # All there is, with every limit out of the way: what is wanted here are the answers behind them.
 WIDE: dict[str, Any] = {"did_auth": True, "port": 0, "stop_within": timedelta(seconds=2), "owner": "ada"}
+WIDE |= {"read_within": timedelta(seconds=WITHIN)}
 WIDE |= {"quota_active": 10**6, "creates_per_minute": 10**6, "requests_per_minute": 10**6}
 DESCRIBED = document(operations_of(build(Settings(**WIDE)).asgi().routes))
 # A stream does not end, and whoever reads it to the end waits for ever: tests/doors/test_sse.py tries its answers.
@@ -110,19 +119,19 @@ class Server:
 
     def __enter__(self) -> Server:
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(WITHIN)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._task.cancel)
-        self._thread.join(30)
+        self._thread.join(WITHIN)
 
     def ask(self, case: Case[Any]) -> schemathesis.Response:
         """Mostly with a token that may do everything; now and then with one that may not, or with none."""
         scope = {3: "", 7: "read"}.get(self.seen.total() % 16, "admin")
         case.headers.pop("Authorization", None)
         headers = {"authorization": f"Bearer {self.tokens[scope]}"} if scope else {}
-        response = case.call(base_url=self.url, headers=headers)
+        response = case.call(base_url=self.url, headers=headers, timeout=WITHIN)
         self.learn(response)
         if not scope and case.operation.definition.raw.get("security") != []:
             assert response.status_code in (400, 401, 405), "it was let in without a token"
@@ -155,7 +164,7 @@ class Server:
         key = self._key.public_key().public_bytes_raw().hex()
         did = f"did:matrix:ada:{key[:16]}"
         challenge = SCHEMA["/v1/auth/challenge"]["POST"].Case(body={"did": did}, media_type="application/json")
-        given = challenge.call(base_url=self.url).json()
+        given = challenge.call(base_url=self.url, timeout=WITHIN).json()
         signature = self._key.sign(given["message"].encode()).hex()
         return {"did": did, "public_key": key, "nonce": given["nonce"], "signature": signature}
 
@@ -166,10 +175,13 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     on_postgres = request.param == "postgres"
     schema = f"t_{uuid4().hex[:12]}"
     place = {"db": pg_dsn, "schema": schema} if on_postgres else {"db": str(folder / "wakeful.db")}
-    with Server(**place) as running:
-        yield running
-        print(f"\n{request.param}: {running.seen.total()} requests, {dict(sorted(running.seen.items()))}")
-        assert EXAMPLES < LONG or running.seen.total() >= ENOUGH
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in LIMITS:
+            patch.setattr(limit, float(WITHIN))
+        with Server(**place) as running:
+            yield running
+            print(f"\n{request.param}: {running.seen.total()} requests, {dict(sorted(running.seen.items()))}")
+            assert EXAMPLES < LONG or running.seen.total() >= ENOUGH
 
 
 @SCHEMA.parametrize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 
 from tests.doors.test_cli_processes import Start, run, start
 from tests.faults.conftest import until
+from tests.ports import free_port
 from wakeful.testing.receiver import Receiver
 
 __all__ = ["start"]
@@ -253,6 +255,39 @@ async def test_the_printed_link_signs_in_once_whichever_process_answers(
             assert answer.status == 200, "signed in everywhere"
 
 
+async def test_a_token_that_is_revoked_ends_at_every_process_with_its_links(
+    start: Start, serving: Serving, pg_dsn: str, pg_migrated: str
+) -> None:
+    environ = {**os.environ, "WAKEFUL_DB": pg_dsn, "WAKEFUL_SCHEMA": pg_migrated}
+
+    async def said(*args: str) -> dict[str, Any]:
+        out, err = await asyncio.to_thread(start(*args, "--json", env=environ).communicate, timeout=60)
+        assert out, err
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    token = await said("token", "new", "--owner", "ada")
+    headers = {"authorization": f"Bearer {token['token']}"}
+    processes = serving()
+    await until(processes.are_ready, "both are ready")
+    here, there = processes.pids()
+    async with asyncio.timeout(120), processes.at(here) as session, processes.at(there) as other:
+        async with session.post("/v1/calendar-links", headers=headers) as answer:
+            link = await answer.json()
+        path = link["url"].removeprefix(processes.url)
+        for one in (session, other):  # both have looked the two tokens up, and believe them for two seconds
+            for asked in (one.get("/v1/alarms", headers=headers), one.get(path)):
+                async with asked as answer:
+                    assert answer.status == 200
+        assert (await said("token", "revoke", token["id"]))["links"] == [link["id"]]
+        for one in (session, other):
+            for place, given in (("/v1/alarms", headers), (path, {})):
+                while True:
+                    async with one.get(place, headers=given) as answer:
+                        if answer.status == 401:
+                            break
+
+
 async def test_several_processes_on_sqlite_are_refused(start: Start) -> None:
     _, err = run(start, "serve", "--port", "0", "--processes", "2", code=2)
     assert err == (
@@ -304,17 +339,8 @@ async def test_systemd_is_told_by_the_parent_once_all_are_ready(serving: Serving
             systemd.recv(4096)
 
 
-def two_free_ports() -> int:
-    """The first of two in a row."""
-    while True:
-        with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as first:
-            port: int = first.getsockname()[1]
-            socket.create_server(("127.0.0.1", port + 1)).close()
-            return port
-
-
 async def test_each_process_tells_at_a_port_of_its_own_how_it_is(serving: Serving) -> None:
-    port = two_free_ports()
+    port = free_port(COUNT)
     processes = serving(WAKEFUL_METRICS_PORT=str(port))
     await until(processes.are_ready, "both are ready")
     async with aiohttp.ClientSession() as session:

@@ -34,7 +34,7 @@ async def test_a_dispatcher_that_dies_takes_the_server_along(tmp_path: Path, mon
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
     async with a_clock(tmp_path) as clock:
         running = asyncio.create_task(serve(clock))
-        done, _ = await asyncio.wait((running,), timeout=10)
+        done, _ = await asyncio.wait((running,), timeout=30)
         assert done, "it went on without a dispatcher"
         with pytest.raises(RuntimeError, match="a bug"):
             await running
@@ -71,7 +71,7 @@ async def test_a_caller_who_never_ends_does_not_keep_it_from_stopping(tmp_path: 
         writer.write(f"{head}Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n".encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 100")
         visit.running.cancel()
-        done, _ = await asyncio.wait((visit.running,), timeout=10)
+        done, _ = await asyncio.wait((visit.running,), timeout=30)
         assert done
         writer.close()
 
@@ -108,7 +108,7 @@ async def test_a_server_has_said_whom_it_serves_before_it_answers(tmp_path: Path
         clock.dispatcher.stop()
 
     told: list[Any] = []
-    async with a_clock(tmp_path) as clock, asyncio.timeout(10):
+    async with a_clock(tmp_path) as clock, asyncio.timeout(30):
         await serve(clock, ready=at_the_door)
     assert "inbox" in str(told[0])  # else its first answers would note that nobody serves the inbox
 
@@ -135,12 +135,12 @@ async def test_a_signal_between_opening_and_running_is_heard(
         await heard.wait()
         await run(clock)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await stay(a_clock(tmp_path), signalled)
 
 
 async def test_a_worker_that_is_told_to_stop_returns(tmp_path: Path) -> None:
-    async with a_clock(tmp_path) as clock, asyncio.timeout(10):
+    async with a_clock(tmp_path) as clock, asyncio.timeout(30):
         await work(clock, ready=lambda: clock.dispatcher.stop())
 
 

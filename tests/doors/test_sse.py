@@ -40,7 +40,7 @@ class Reader:
     async def block(self) -> dict[str, str]:
         """The fields of the next block; a comment is the field with no name."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while line := (await self.response.content.readline()).decode().rstrip("\n"):
                 name, _, value = line.partition(": ")
                 fields[name] = value
@@ -157,7 +157,7 @@ async def test_the_server_stops_though_somebody_reads(visit: Visitor) -> None:
         visit.running.cancel()
         assert await reader.block() == {}
         assert reader.response.content.at_eof()
-        await asyncio.wait_for(asyncio.wait((visit.running,)), 10)
+        await asyncio.wait_for(asyncio.wait((visit.running,)), 30)
 
 
 async def test_what_another_process_dispatches_is_told(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ async def test_who_does_not_keep_up_is_told_so_and_may_come_back(tmp_path: Path,
             transport = reader.response.connection.transport  # type: ignore[union-attr]  # it is there still
             transport.resume_reading()  # type: ignore[union-attr]
             seen, count = "", 0
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while (block := await reader.block()).get("event") != "dropped":
                     seen, count = block["id"], json.loads(block["data"])["seq"]
             assert TOO_SLOW in json.loads(block["data"])["reason"]
@@ -238,7 +238,7 @@ async def test_who_does_not_even_read_the_last_word_is_hung_up_on(
     async with serving(str(tmp_path / "wakeful.db"), tick=TICK, live_total=1) as visit, stream(visit) as reader:
         await not_read_until_dropped(reader)
         # Its seat is free again, with all that was kept for it, though it never read.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await visit("HEAD", "/v1/events")).status != 200:
                 pass
         reader.response.connection.transport.resume_reading()  # type: ignore[union-attr]
@@ -308,10 +308,10 @@ async def test_an_event_is_put_into_words_once_however_many_listen(
 async def test_a_server_holds_so_many_streams_and_says_so(tmp_path: Path) -> None:
     async with serving(str(tmp_path / "wakeful.db"), tick=TICK, live_total=2) as visit:
         async with stream(visit), stream(visit):
-            refused = await asyncio.wait_for(visit("GET", "/v1/events"), 10)
+            refused = await asyncio.wait_for(visit("GET", "/v1/events"), 30)
             assert refused.told == (429, "too_many", "live_total")
             assert int(refused.headers["retry-after"]) >= 1
             assert "live_total" in refused.json["detail"]
-        async with asyncio.timeout(10):  # the server hears a moment later that they left
+        async with asyncio.timeout(30):  # the server hears a moment later that they left
             while (await visit("HEAD", "/v1/events")).status != 200:
                 pass

@@ -161,17 +161,16 @@ def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
 
 def test_everything_that_is_declared_of_an_alarm_and_a_fire_is_sent() -> None:
     clock = ManualClock()
-    names = ("label", "conversation_id", "idempotency_key", "last_error", "paused_reason", "cron_expr")
+    names = ("label", "conversation_id", "idempotency_key", "last_error", "paused_reason", "cron_expr", "wall_time")
     texts: Any = dict.fromkeys((*names, "created_by", "created_via", "root_id", "parent_fire"), "x")
     alarm = an_alarm(
         clock,
         **texts,
-        policy=Policy(catch_up="skip"),
+        policy=Policy(catch_up="skip", manual_of="x"),
         last_fired_at=clock.now(),
         cancelled_at=clock.now(),
         isolated=True,
         generation=2,
     )
-    series = msgspec.structs.replace(alarm, kind="cron")  # of a one-shot the column holds its wall time
-    assert set(views.view(alarm)) | set(views.view(series)) == set(views.AlarmView.__struct_fields__)
-    assert {"id", *Fire.__struct_fields__} == set(views.FireView.__struct_fields__)
+    assert set(views.view(alarm)) == set(views.AlarmView.__struct_fields__)
+    assert {"id", "manual", *Fire.__struct_fields__} == set(views.FireView.__struct_fields__)

@@ -51,7 +51,7 @@ class Socket:
         return await self.heard()
 
     async def heard(self) -> Any:
-        return await self.ws.receive_json(timeout=10)
+        return await self.ws.receive_json(timeout=60)
 
     async def call(self, method: str, **params: Any) -> Any:
         self._number += 1
@@ -73,7 +73,7 @@ class Socket:
     async def closed(self) -> tuple[int | None, str]:
         """The code and the words of the end, whatever comes before it."""
         while True:
-            message = await self.ws.receive(timeout=10)
+            message = await self.ws.receive(timeout=30)
             if message.type == aiohttp.WSMsgType.CLOSE:
                 return message.data, message.extra or ""
             assert message.type == aiohttp.WSMsgType.TEXT, message
@@ -131,7 +131,7 @@ async def test_the_methods_of_the_alarm_system(visit_each: Visitor) -> None:
 
 async def test_what_failed_is_listed(visit: Visitor) -> None:
     await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
-    wake = await asyncio.wait_for(visit.agent.wakes.get(), 10)
+    wake = await asyncio.wait_for(visit.agent.wakes.get(), 30)
     await visit.clock.dispatcher._all_down()
     await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no milk"})
     async with socket(visit) as ws:
@@ -389,4 +389,4 @@ async def test_the_server_stops_though_sockets_are_open(tmp_path: Path) -> None:
         await ws.call("subscribe")
         visit.running.cancel()
         assert (await ws.closed())[0] == 1012
-        await asyncio.wait_for(asyncio.wait((visit.running,)), 10)
+        await asyncio.wait_for(asyncio.wait((visit.running,)), 30)

@@ -52,7 +52,7 @@ async def test_a_batch_on_a_socket_ends_at_its_weight_and_says_so(tmp_path: Path
             text = await ws.receive_str(timeout=30)
             assert len(text) < ANSWER_LIMIT + 100_000
             await ws.send_json([*batch, {"jsonrpc": "2.0", "method": "count", "id": "last"}][-1:])
-            assert (await ws.receive_json(timeout=10))[0]["result"] == 30
+            assert (await ws.receive_json(timeout=30))[0]["result"] == 30
         answers = json.loads(text)
         assert [len(answer["result"]) for answer in answers if "result" in answer] == [30, 30]
         problem = answers[2]["error"]["data"]

@@ -18,6 +18,7 @@ import aiohttp
 import psutil
 import pytest
 
+from tests.ports import free_port
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
@@ -26,12 +27,6 @@ from wakeful.server import work
 from wakeful.testing import store_of
 
 WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        found: int = listener.getsockname()[1]
-    return found
 
 
 @contextmanager
@@ -65,15 +60,15 @@ async def test_a_worker_tells_how_it_is_and_nothing_else(tmp_path: Path) -> None
         assert (await asked(port, "/healthz"))[0] == 200
         async with build(Settings(db=str(tmp_path / "wakeful.db"))) as clock:
             await clock.set(delay=0.001, wake_message="now")
-            assert await clock.inbox(wait=20)
-        async with asyncio.timeout(20):
+            assert await clock.inbox(wait=60)
+        async with asyncio.timeout(60):
             while 'wakeful_fires_total{reason="",status="waiting"} 1.0' not in (await asked(port, "/metrics"))[1]:
                 pass  # the row is written a moment before it is counted
         for path in ("/v1/alarms", "/v1/events", "/v1/ws", "/mcp", "/openapi.json", "/"):
             assert (await asked(port, path))[0] == 404
         assert (await asked(port, "/metrics", host="evil.example"))[0] == 421
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     with pytest.raises(aiohttp.ClientConnectionError):
         await asked(port, "/healthz")
 
@@ -134,7 +129,7 @@ async def test_a_dispatcher_that_dies_takes_the_window_along(tmp_path: Path, mon
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
     async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=free_port())) as clock:
         with pytest.raises(RuntimeError, match="a bug"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await work(clock)
         with pytest.raises(aiohttp.ClientConnectionError):
             await asked(clock.settings.metrics_port, "/healthz")

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.loop_guard import LoopGuard, SlowCallback
 from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.app import Wakeful, build
 from wakeful.clock import Clock
@@ -84,7 +85,7 @@ class Visitor:
     async def fired(self, owner: str = "local") -> Wake:
         """A wake whose fire is on record and awaits its report."""
         await self.clock.for_owner(owner).set(delay=0.01, wake_message="work", target="agent")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             wake = await self.agent.wakes.get()
             await self.clock.dispatcher._all_down()  # the settlement is written
         return wake
@@ -102,9 +103,12 @@ async def serving(db: str, **settings: Any) -> AsyncIterator[Visitor]:
         if running in done:
             await running
         try:
-            async with aiohttp.ClientSession() as session:
-                yield Visitor(served, ready.result(), session, running)
+            with LoopGuard().watching() as guard:
+                async with aiohttp.ClientSession() as session:
+                    yield Visitor(served, ready.result(), session, running)
         finally:
             running.cancel()
             await asyncio.wait((running,))
             assert running.cancelled() or running.exception() is None
+        if guard.slow:
+            raise SlowCallback("\n".join(guard.slow))

@@ -1,7 +1,8 @@
 """Break everything, by seed, and count what it cost: python -m tests.faults --seed 1 --minutes 60.
 
 Two lanes run side by side, one on SQLite and one on PostgreSQL (plain, behind pgbouncer, with a replica), in rounds of
-a few minutes on fresh databases. The result is a table; the exit status is 1 if any promise was broken.
+a few minutes on fresh databases; one round in five is a busy one (profiles.py). The result is a table; the exit
+status is 1 if any promise was broken.
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 from .checker import judge, worst
 from .kinds import ANYWHERE, KINDS
+from .profiles import BUSY, PROFILES, USUAL, Profile
 from .records import Evidence, read
 from .report import Report
 from .rounds import Plan, ordered, plans, run_round
 
-EACH: Final = 9  # kinds in a round of a long run
 SHORT: Final = 220.0  # seconds in which a short run begins faults; ending and judging come after
+# The rounds of the two lanes of a long run, over and over: one in five is a busy one.
+LANES: Final[tuple[tuple[tuple[str, Profile], ...], ...]] = (
+    (("sqlite", USUAL), ("sqlite", USUAL), ("sqlite", BUSY), ("sqlite", USUAL), ("sqlite", USUAL)),
+    (("postgres", USUAL), ("bouncer", USUAL), ("postgres", USUAL), ("failover", USUAL), ("postgres", BUSY)),
+)
 RATE: Final = 12.0  # alarms a second and ground
 
 
@@ -35,6 +42,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5.0, help="no fault begins after this")
     parser.add_argument("--store", default="all", choices=["all", "sqlite", "postgres", "bouncer", "failover"])
     parser.add_argument("--kinds", default="", help="only these: names or parts of names, with commas between")
+    parser.add_argument("--profile", choices=list(PROFILES), help="only rounds of this load: usual, or busy")
     parser.add_argument("--short", action="store_true", help="each kind once on one store, within five minutes")
     parser.add_argument("--journal", type=Path, help="where to keep journals and logs of rounds that went wrong")
     parser.add_argument("--rate", type=float, default=RATE, help="alarms a second on each ground")
@@ -53,13 +61,16 @@ class Run:
         self.until = time.monotonic() + seconds
         self.numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._busy = threading.Lock()  # two busy rounds at a time would measure the machine
 
-    def chosen(self, store: str) -> list[str]:
+    def chosen(self, store: str, profile: Profile = USUAL) -> list[str]:
         """The kinds for a store that were asked for; what this machine cannot do is noted in the table."""
         wanted = [part.strip().lower() for part in self.asked.kinds.split(",") if part.strip()]
         names = []
         for name, one in KINDS.items():
             if store not in one.stores or (wanted and not any(part in name.lower() for part in wanted)):
+                continue
+            if profile.name not in one.profiles:
                 continue
             if missing := one.missing():
                 self.report.absent[name, store] = f"not available: {missing}"
@@ -69,16 +80,23 @@ class Run:
 
     def lanes(self) -> list[Iterator[Plan]]:
         stores = list(ANYWHERE) if self.asked.store == "all" else [self.asked.store]
-        names = {store: self.chosen(store) for store in stores}
         if self.asked.short:
-            return self._short(names)
-        endless = {store: plans(store, names[store], random.Random(self.rng.random()), each=EACH) for store in stores}
-        lanes = []
-        if "sqlite" in names:
-            lanes.append(endless["sqlite"])
-        turns = [store for store in ("postgres", "postgres", "bouncer", "postgres", "failover") if names.get(store)]
-        if turns:
-            lanes.append(next(endless[store]) for store in itertools.cycle(turns))
+            return self._short({store: self.chosen(store) for store in stores})
+        endless: dict[tuple[str, str], Iterator[Plan]] = {}
+        lanes: list[Iterator[Plan]] = []
+        for lane in LANES:
+            turns = []
+            for store, profile in lane:
+                if store not in stores or self.asked.profile not in (None, profile.name):
+                    continue
+                names = self.chosen(store, profile)
+                if names and (store, profile.name) not in endless:
+                    rng = random.Random(self.rng.random())
+                    endless[store, profile.name] = plans(store, names, rng, profile=profile)
+                if names:
+                    turns.append(endless[store, profile.name])
+            if turns:
+                lanes.append(next(turn) for turn in itertools.cycle(turns))
         return lanes
 
     def _short(self, names: dict[str, list[str]]) -> list[Iterator[Plan]]:
@@ -109,20 +127,24 @@ class Run:
                 if self.asked.short:
                     continue
                 return
-            folder = self.folder / f"{next(self.numbers):03}-{plan.store}-{plan.seed}"
-            result = run_round(plan, folder, stop=self.stop, until=self.until, rate=self.asked.rate)
+            folder = self.folder / f"{next(self.numbers):03}-{plan.store}-{plan.profile.name}-{plan.seed}"
+            with self._busy if plan.profile is BUSY else nullcontext():
+                result = run_round(plan, folder, stop=self.stop, until=self.until, rate=self.asked.rate)
             with self._lock:
                 self.report.add(result)
                 self._not_reached(plan, {one.kind for one in result.injections})
                 found = "" if result.verdict is None else f", {len(result.verdict.violations)} findings"
-                say(f"{folder.name}: {len(result.injections)} faults{found}{' BROKE OFF' if result.error else ''}")
+                say(
+                    f"{folder.name}: {len(result.injections)} faults{found}{result.load}"
+                    f"{' BROKE OFF' if result.error else ''}"
+                )
 
     def _not_reached(self, plan: Plan, done: set[str]) -> None:
         """In a short run a kind comes once or not at all: the table says which did not."""
         if self.asked.short:
             for name in plan.kinds:
                 if name not in done:
-                    self.report.absent[name, plan.store] = "not reached in time"
+                    self.report.absent.setdefault((name, plan.store), "not reached in time")
 
     def __call__(self) -> int:
         started = time.monotonic()

@@ -1,7 +1,8 @@
 """A process that lives with wakeful as users do, over HTTP, and writes down every answer, also those it never got.
 
-python -m tests.faults.client URL FOLDER SEED RATE: sets alarms until it is told to stop (SIGTERM), changes some,
-reports on some; then no more is set, and what was begun is ended. FOLDER/journal.jsonl holds what it knows.
+python -m tests.faults.client URL FOLDER SEED RATE STREAM REPORTS: sets alarms until it is told to stop (SIGTERM), RATE
+of them one by one and STREAM in batches, every second; changes some, and reports on some unless REPORTS is "no". Then
+no more is set, and what was begun is ended. FOLDER/journal.jsonl holds what it knows.
 """
 
 from __future__ import annotations
@@ -20,10 +21,31 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from .records import Ack, Known, Notes, Seen, Verb
+from .profiles import STEADY
+from .receivers import SLOW
+from .records import Ack, Known, Notes, Verb
 
 PATIENCE: Final = 5.0  # for one answer
 POLICY: Final = {"backoff_base": 1, "backoff_cap": 2}
+# What is said of a fire, one word after the other, and how often; what each is sent as.
+REPORTS: Final = {
+    ("completed",): 5,
+    ("failed",): 2,
+    ("snooze",): 1,
+    ("working",): 1,
+    ("working", "completed"): 1,
+}
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "completed": {"outcome": "completed", "result": "done"},
+    "failed": {"outcome": "failed", "reason": "it could not be done"},
+    "snooze": {"outcome": "snooze", "for": "3s"},
+    "working": {"outcome": "working", "for": "3h"},  # longer than any clock is set ahead
+}
+LASTS: Final = {"working": 3 * 3600.0}  # seconds
+# A wait that late reports overrun. Silence is not told again: a second wake would be no fault then.
+AWAITED: Final = POLICY | {"report_within": 3, "on_silence": "give_up"}
+TAKES: Final = {"desk": 0.0, "steady": STEADY, "slow": SLOW}  # seconds, receivers whose wakes are reported on
+REPORTED: Final = 0.15  # of a stream
 FIRST_OF_KINDS: Final = 10_000_000  # numbers above are given by faults that set alarms of their own
 
 
@@ -52,32 +74,29 @@ def acknowledged(verb: Verb, n: int, sent: float, status: int, answer: Any, **mo
         next_fire = unix(told.get("next_fire_at"))
         more |= {"alarm": alarm or more.get("alarm", ""), "in_flight": told.get("in_flight")}
         # Asked again under its key, it may have fired already: then it was due when it was asked for.
-        more["due"] = next_fire if next_fire is not None else more.get("due")
+        if verb != "report":
+            more["due"] = next_fire if next_fire is not None else more.get("due")
     said = "" if known == "ok" else f"{status} {told.get('detail', told.get('title', ''))}"[:300]
     return Ack(verb=verb, n=n, sent=sent, answered=time.time(), known=known, said=said, **more)
 
 
 class Client:
-    def __init__(self, url: str, folder: Path, seed: int, rate: float) -> None:
-        self.url, self.folder, self.rate = url, folder, rate
+    def __init__(self, url: str, folder: Path, seed: int, rate: float, stream: float, reports: bool) -> None:
+        self.url, self.rate, self.stream, self.reports = url, rate, stream, reports
         self.random = random.Random(seed)
         self.notes = Notes(folder / "journal.jsonl")
         self.numbers = itertools.count(1)
         self.stopping = asyncio.Event()
-        self.by_message: dict[str, int] = {}
 
     async def run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=PATIENCE)
         connector = aiohttp.TCPConnector(limit=200)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as self.session:
-            async with asyncio.TaskGroup() as tasks:
-                reporting = tasks.create_task(self.report_for_ever())
-                async with asyncio.TaskGroup() as lives:
-                    while not self.stopping.is_set():
-                        lives.create_task(self.live())
-                        await self.sleep(self.random.expovariate(self.rate))
-                await asyncio.sleep(3)
-                reporting.cancel()
+            async with asyncio.TaskGroup() as self.lives:
+                self.lives.create_task(self.flow())
+                while not self.stopping.is_set():
+                    self.lives.create_task(self.live())
+                    await self.sleep(self.random.expovariate(self.rate))
 
     async def sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -95,6 +114,7 @@ class Client:
             self.snoozed: 3,
             self.series: 3,
             self.desk: 6,
+            self.steady: 6,
             self.slow: 2,
             self.flaky: 4,
         }
@@ -180,44 +200,94 @@ class Client:
             await self.change("cancel", made)
 
     async def desk(self, n: int) -> None:
-        self.by_message[f"n{n} v1"] = n
-        await self.set(n, target="desk")
+        await self.reported(n, "desk")
+
+    async def steady(self, n: int) -> None:
+        await self.reported(n, "steady")
 
     async def slow(self, n: int) -> None:
-        await self.set(n, target="slow")
+        await self.reported(n, "slow")
 
     async def flaky(self, n: int) -> None:
         await self.set(n, target="flaky")
 
-    async def report_for_ever(self) -> None:
-        """Does what desk wakes ask for and says so: follows the receivers' notes, which nothing disturbs."""
-        place, done = 0, set[str]()
-        wakes = self.folder / "wakes.jsonl"
-        async with asyncio.TaskGroup() as reports:
-            while True:
-                await asyncio.sleep(0.2)
-                data = wakes.read_bytes()[place:] if wakes.exists() else b""
-                whole = data.rpartition(b"\n")[0]
-                place += len(whole) + 1 if whole else 0
-                for line in whole.split(b"\n") if whole else ():
-                    if b'"desk"' not in line:
-                        continue
-                    seen = msgspec.json.decode(line, type=Seen)
-                    if seen.fire not in done and seen.message in self.by_message:
-                        done.add(seen.fire)
-                        reports.create_task(self.report(seen))
+    async def reported(self, n: int, target: str) -> None:
+        if not self.reports:
+            await self.set(n, target=target)
+            return
+        words = self.words()
+        if (made := await self.set(n, target=target, **self.awaited(words))).known == "ok":
+            await self.report(made, words)
 
-    async def report(self, seen: Seen) -> None:
-        body = {"outcome": "completed", "result": "done"}
-        more = {"fire": seen.fire, "alarm": seen.alarm}
-        await self.ask("report", self.by_message[seen.message], "POST", f"/v1/fires/{seen.fire}/report", body, **more)
+    def words(self) -> tuple[str, ...]:
+        [words] = self.random.choices(list(REPORTS), list(REPORTS.values()))
+        return words
+
+    def awaited(self, words: tuple[str, ...]) -> dict[str, Any]:
+        """What an alarm that is reported on says besides; some failures have no retry left."""
+        final = "failed" in words and self.random.random() < 0.5
+        return {"policy": AWAITED, **({"max_failures": 0} if final else {})}
+
+    async def report(self, made: Ack, words: tuple[str, ...]) -> None:
+        """While the wake is under way, just as its attempt is settled, or late; again until there is an answer."""
+        due, takes = made.due or 0.0, TAKES[made.target]
+        when = self.random.choice([(0.1, takes), (takes - 0.02, takes + 0.05), (takes + 3, takes + 5)])
+        await self.sleep(due + self.random.uniform(*when) - time.time())
+        for word in words:
+            for _ in range(15):
+                said = await self.report_once(made, word)
+                if said.known == "ok" or (said.known == "refused" and not said.said.startswith("404")):
+                    break  # 404: it has not fired yet
+                await self.sleep(1)
+                if self.stopping.is_set():
+                    return
+            await self.sleep(self.random.uniform(0, 2))
+
+    async def report_once(self, made: Ack, word: str) -> Ack:
+        fire = f"{made.alarm}@{round((made.due or 0.0) * 1000)}"
+        more = {"fire": fire, "alarm": made.alarm, "outcome": word, "lasts": LASTS.get(word)}
+        return await self.ask("report", made.n, "POST", f"/v1/fires/{fire}/report", BODIES[word], **more)
+
+    # The stream
+
+    async def flow(self) -> None:
+        """So many alarms every second, in ten batches, whatever becomes of the answers."""
+        begun, made = time.monotonic(), 0
+        while self.stream and not self.stopping.is_set():
+            await self.sleep(0.1)
+            count = min(1000, int((time.monotonic() - begun) * self.stream) - made)
+            self.lives.create_task(self.batch(count))
+            made += count
+
+    async def batch(self, count: int) -> None:
+        if count < 1:
+            return
+        sent = time.time()
+        given: list[tuple[int, float, tuple[str, ...]]] = []
+        for n in itertools.islice(self.numbers, count):
+            words = self.words() if self.reports and self.random.random() < REPORTED else ()
+            given.append((n, sent + self.random.uniform(1.0, 5.0), words))
+        bodies = [
+            alarm_body(n, due=due, target="steady", **(self.awaited(words) if words else {})) for n, due, words in given
+        ]
+        status, results = 599, list[dict[str, Any]]([{}] * count)
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
+            async with self.session.post(self.url + "/v1/alarms/batch", json={"alarms": bodies}) as response:
+                answer = msgspec.json.decode(await response.read() or b"null")
+                status, results = response.status, answer.get("results", results)
+        for (n, due, words), result in zip(given, results, strict=True):
+            more = {"target": "steady", "message": f"n{n} v1", "due": due}
+            ack = acknowledged("create", n, sent, result.get("status", status), result.get("alarm"), **more)
+            self.notes.add(ack)
+            if words and ack.known == "ok":
+                self.lives.create_task(self.report(ack, words))
 
 
-async def main(url: str, folder: str, seed: str, rate: str) -> None:
-    client = Client(url, Path(folder), int(seed), float(rate))
+async def main(url: str, folder: str, seed: str, rate: str, stream: str, reports: str) -> None:
+    client = Client(url, Path(folder), int(seed), float(rate), float(stream), reports != "no")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, client.stopping.set)
     await client.run()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:5]))
+    asyncio.run(main(*sys.argv[1:7]))

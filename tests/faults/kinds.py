@@ -12,14 +12,19 @@ from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .ground import DISPATCHERS, LEASE, WORKERS, Ground
 from .processes import python_environ
+from .profiles import BUSY, USUAL
 from .world import clock as clocks
 
 ANYWHERE: Final = ("sqlite", "postgres", "bouncer", "failover")
 COMMON: Final = ("sqlite", "postgres")
 HERD: Final = 150
+EVERYWHERE: Final = (USUAL.name, BUSY.name)
+STEP: Final = 600.0  # seconds
+GIVEN_UP_WITHIN: Final = 180.0  # each death of a worker costs a lease and a start
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -29,6 +34,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     ended: float | None = None
     skew: float = 0.0
     forgets_since: float | None = None
+    within: float | None = None
     note: str = ""
 
 
@@ -39,6 +45,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     missing: Callable[[], str]  # what this machine lacks for it; "" when nothing
     older: bool = False  # the ground begins with an older wakeful
     last: bool = False  # at the end of a round: what it does wrong would be laid at the door of those after it
+    profiles: tuple[str, ...] = (USUAL.name,)
 
 
 KINDS: Final[dict[str, Kind]] = {}
@@ -54,9 +61,18 @@ def kind(
     missing: Callable[[], str] = nothing,
     older: bool = False,
     last: bool = False,
+    profiles: tuple[str, ...] = (USUAL.name,),
 ) -> Callable[[Callable[[Ground], Hit]], Callable[[Ground], Hit]]:
     def enter(inject: Callable[[Ground], Hit]) -> Callable[[Ground], Hit]:
-        KINDS[name] = Kind(name=name, stores=stores or COMMON, inject=inject, missing=missing, older=older, last=last)
+        KINDS[name] = Kind(
+            name=name,
+            stores=stores or COMMON,
+            inject=inject,
+            missing=missing,
+            older=older,
+            last=last,
+            profiles=profiles,
+        )
         return inject
 
     return enter
@@ -76,7 +92,13 @@ def in_a_batch(ground: Ground, count: int = HERD) -> None:
 # Processes die
 
 
-@kind("kill a worker")
+@kind("nothing but load", profiles=(BUSY.name,))
+def only_load(ground: Ground) -> Hit:
+    ground.pause(5)
+    return Hit(hits=("receiver:none",))
+
+
+@kind("kill a worker", profiles=EVERYWHERE)
 def kill_worker(ground: Ground) -> Hit:
     in_a_batch(ground)
     name = one_worker(ground)
@@ -124,12 +146,14 @@ def crash_loop(ground: Ground) -> Hit:
 def poison(ground: Ground) -> Hit:
     """Whoever delivers it dies, until wakeful stops trying; nobody else's alarm may pay for it."""
     [made] = ground.burst(1, target="poison", ahead=0.3)
-    end = time.monotonic() + 60
+    if not made.alarm:
+        raise TimeoutError("there was no answer to the request that sets a poison alarm")
+    end = time.monotonic() + GIVEN_UP_WITHIN
     while ground.alarm_status(made.alarm) in ("active", "") and time.monotonic() < end:
         ground.pause(0.5)
     status = ground.alarm_status(made.alarm)
     if status in ("active", ""):
-        raise TimeoutError(f"a poison alarm is not given up after 60 s: {status or 'no answer'}")
+        raise TimeoutError(f"a poison alarm is not given up after {GIVEN_UP_WITHIN:.0f} s: {status or 'no answer'}")
     return Hit(hits=DISPATCHERS, note=f"it ended {status}")
 
 
@@ -168,6 +192,12 @@ def freeze_briefly(ground: Ground) -> Hit:
 @kind("freeze a worker for more than a lease")
 def freeze_worker(ground: Ground) -> Hit:
     return _freeze(ground, one_worker(ground), seconds=LEASE * 1.6)
+
+
+@kind("freeze a worker for six seconds", profiles=(BUSY.name,))
+def freeze_for_seconds(ground: Ground) -> Hit:
+    """Longer than its deliveries may take, shorter than the default lease: nobody else takes its alarms."""
+    return replace(_freeze(ground, one_worker(ground), seconds=6.0), within=ground.brief)
 
 
 @kind("freeze serve")
@@ -241,6 +271,40 @@ def _clock(ground: Ground, seconds: float) -> Hit:
     # in flight just then may be sent twice.
     judges = ("store",) if ground.store == "sqlite" else ()
     return Hit(hits=("clock:worker-2", *judges), skew=seconds, ended=ended)
+
+
+@kind("the clock ten minutes back for a second", missing=no_faketime, profiles=EVERYWHERE)
+def clock_back_and_again(ground: Ground) -> Hit:
+    return _step(ground, -STEP)
+
+
+@kind("the clock ten minutes ahead for a second", missing=no_faketime, profiles=EVERYWHERE)
+def clock_ahead_and_again(ground: Ground) -> Hit:
+    return _step(ground, STEP)
+
+
+def _step(ground: Ground, seconds: float) -> Hit:
+    """The clock of the machine that wakeful runs on: every process has it, and PostgreSQL has its own."""
+    fake = clocks.FakeTime.start()
+    for name in DISPATCHERS:
+        ground.restart(name, fake.environ)
+        ground.everybody_up()
+    try:
+        ground.pause(3)
+        ground.burst(60, ahead=1.0)
+        ground.pause(0.7)
+        ground.mark()
+        fake.jump(seconds)
+        fake.jump(-seconds)  # a second later
+        ended = time.time()
+        ground.pause(ground.profile.tick + ground.profile.slack)
+    finally:
+        for name in DISPATCHERS:
+            ground.restart(name, python_environ())
+        fake.close()
+    judges = ("store",) if ground.store == "sqlite" else ()
+    hits = (*(f"clock:{name}" for name in DISPATCHERS), *judges)
+    return Hit(hits=hits, skew=seconds, ended=ended, within=ground.profile.tick)
 
 
 # Receivers: nobody but their own alarms may notice

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from .ground import DISPATCHERS, LEASE, Ground
-from .kinds import Hit, in_a_batch, kind
+from .kinds import EVERYWHERE, Hit, in_a_batch, kind
 from .places import BouncerPlace, FailoverPlace, PostgresPlace
 from .world import bouncer
 from .world.postgres import Cluster
@@ -40,7 +40,7 @@ def immediate_stop(ground: Ground) -> Hit:
     return Hit(hits=STORE)
 
 
-@kind("PostgreSQL restarted", PG, "bouncer")
+@kind("PostgreSQL restarted", PG, "bouncer", profiles=EVERYWHERE)
 def restart(ground: Ground) -> Hit:
     in_a_batch(ground)
     cluster(ground).stop("fast")

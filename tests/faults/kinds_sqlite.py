@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from .ground import DISPATCHERS, LEASE, Ground
-from .kinds import Hit, kind
+from .kinds import EVERYWHERE, Hit, kind
 from .places import SqlitePlace
 from .world import disk as disks
 from .world import sqlite
@@ -44,7 +44,7 @@ def file_too_big(ground: Ground) -> Hit:
     return Hit(hits=STORE)
 
 
-@kind("locked by another program", "sqlite")
+@kind("locked by another program", "sqlite", profiles=EVERYWHERE)
 def foreign_lock(ground: Ground) -> Hit:
     with sqlite.foreign_lock(place(ground).file, LEASE * 2):
         ground.pause(LEASE * 1.5)

@@ -14,9 +14,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.ports import free_port
 from wakeful.clock import nap, stopwatch
 
-_START_WITHIN = 10.0
+_START_WITHIN = 60.0
 
 
 class Pgbouncer:
@@ -24,7 +25,7 @@ class Pgbouncer:
         """`sockets`: the directory of the cluster's socket; `folder`: for the configuration and the log."""
         found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         assert found is not None, "install Debian's pgbouncer"
-        self.port = _free_port()
+        self.port = free_port()
         self.dsn = f"postgresql://postgres:@127.0.0.1:{self.port}/postgres"
         self.log = folder / "pgbouncer.log"
         config = folder / "pgbouncer.ini"
@@ -61,13 +62,6 @@ def before(sockets: Path, folder: Path) -> Iterator[Pgbouncer]:
         yield bouncer
     finally:
         bouncer.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

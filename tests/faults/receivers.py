@@ -20,8 +20,10 @@ from typing import Any, Final
 
 import msgspec
 
-from .records import Notes, Seen
+from .profiles import STEADY
+from .records import Notes, Seen, Stall
 
+NOTICED: Final = 0.1  # seconds that a stall lasts at least
 SLOW: Final = 6.0  # longer than a lease: what is renewed is not sent again
 Writer = asyncio.StreamWriter
 OK: Final = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
@@ -51,6 +53,12 @@ async def honest(writer: Writer, request: Request) -> int:
 
 async def slow(writer: Writer, request: Request) -> int:
     await asyncio.sleep(SLOW)
+    await send(writer, OK)
+    return 200
+
+
+async def steady(writer: Writer, request: Request) -> int:
+    await asyncio.sleep(STEADY)
     await send(writer, OK)
     return 200
 
@@ -115,6 +123,7 @@ RECEIVERS: Final[dict[str, Callable[[Writer, Request], Awaitable[int]]]] = {
     "honest": honest,
     "desk": honest,  # where reports are awaited
     "slow": slow,
+    "steady": steady,
     "flaky": flaky,
     "hang": hang,
     "stream": stream,
@@ -161,8 +170,18 @@ class Desk:
         )
 
 
+async def feel_stalls(notes: Notes) -> None:
+    """A receiver that could not go on reads late what was sent in time, and answers when nobody waits any more."""
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(0.05)
+        if (more := time.monotonic() - before - 0.05) > NOTICED:
+            notes.add(Stall(time.time(), more))
+
+
 async def main(folder: Path) -> None:
     desk = Desk(folder)
+    feeling = asyncio.create_task(feel_stalls(Notes(folder / "stalls.jsonl")))
     ports = {}
     for name in RECEIVERS:
         server = await asyncio.start_server(partial(desk.serve, name), "127.0.0.1", 0, backlog=512)
@@ -173,6 +192,7 @@ async def main(folder: Path) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await stopped.wait()
+    feeling.cancel()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ class Ack(Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_flight: bool | None = None  # None: the answer does not say
     fire: str = ""  # what was reported on
     key: str = ""
+    outcome: str = ""  # what was reported
+    lasts: float | None = None  # seconds that were asked for with "working"
     said: str = ""
 
 
@@ -72,8 +74,17 @@ class Injection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: float = 0.0  # when it was begun to be prepared, where that was earlier: alarms from then on are its own
     skew: float = 0.0  # seconds by which the clock of what it hit was wrong
     forgets_since: float | None = None  # a backup of this moment came back: what was said later is gone by intent
+    within: float | None = None  # seconds after its end for what it held up; None: a lease and a tick
     note: str = ""
     error: str = ""  # it could not be done
+    too_busy: str = ""  # it took too long, on a machine that had other work
+
+
+class Stall(Struct, frozen=True):
+    """A time in which a process that only wanted to go on could not: the machine was busy, or stood still."""
+
+    at: float
+    seconds: float
 
 
 class AlarmRow(Struct, frozen=True, kw_only=True):
@@ -105,8 +116,10 @@ class Evidence(Struct, frozen=True, kw_only=True):
     injections: list[Injection]
     lease: float
     tick: float
+    slack: float = 1.5  # after a lease and a tick: claiming, connecting, a retry's first wait, what a receiver takes
     read_at: float  # when the rows were read: everything had time to happen by then
-    stalls: list[tuple[float, float]] = []  # (when, seconds) the machine itself stood still
+    stalls: list[tuple[float, float]] = []  # (when, seconds) the harness or the receivers could not go on
+    crowds: list[tuple[float, float]] = []  # (when, programs that wanted each processor), every few seconds
 
 
 class Notes:

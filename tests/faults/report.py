@@ -16,8 +16,10 @@ HEADS: Final = {
     "duplicate_other": "dup (other)",
     "early": "early",
     "late": "late",
+    "very_late": "very late",
     "after_cancel": "after cancel",
     "after_edit": "after edit",
+    "overwritten": "overwritten",
     "wrong_status": "wrong status",
     "unaccounted": "unaccounted",
     "stuck": "stuck",
@@ -54,9 +56,8 @@ class Report:
         self.broken: list[str] = []
 
     def add(self, result: Result) -> None:
-        store = result.plan.store
-        if result.error:
-            self.broken.append(f"{store}, seed {result.plan.seed}, {', '.join(result.plan.kinds)}:\n{result.error}")
+        store = result.plan.where
+        self._add_what_was_not_done(result)
         for injection in result.injections:
             line = self.line(injection.kind, store)
             line.injections += 1
@@ -74,6 +75,14 @@ class Report:
         for violation in verdict.violations:
             self.line(violation.kind, store).counts[violation.column] += 1
             self.examples[violation.column, violation.kind].append(violation)
+
+    def _add_what_was_not_done(self, result: Result) -> None:
+        store, kinds = result.plan.where, result.plan.kinds
+        if result.error:
+            self.broken.append(f"{store}, seed {result.plan.seed}, {', '.join(kinds)}:\n{result.error}")
+        if result.too_busy:
+            self.absent |= {(kind, store): result.too_busy for kind in kinds}
+        self.absent |= {(one.kind, store): one.too_busy for one in result.injections if one.too_busy}
 
     def line(self, kind: str, store: str) -> Line:
         if (kind, store) not in self.lines:
@@ -112,7 +121,7 @@ class Report:
     def details(self) -> str:
         said = []
         for (column, kind), found in sorted(self.examples.items()):
-            if column not in ALLOWED:
+            if column not in ALLOWED or column == "late":
                 said.append(f"{HEADS[column]} at {kind!r}: {len(found)}")
                 said += [f"    {one.alarm} {one.says}" for one in found[:EXAMPLES]]
         for line in self.lines.values():

@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from . import kinds_neighbour, kinds_pg, kinds_sqlite
 from .checker import Verdict, judge, only_receivers, worst
-from .ground import DISPATCHERS, LEASE, TICK, Ground, Stopped
+from .ground import DISPATCHERS, Ground, Stopped
 from .kinds import KINDS, Hit, Kind
-from .processes import Exit
+from .processes import Exit, too_busy
+from .profiles import USUAL, Profile
 from .records import Injection, write_all
 from .world import versions
 
@@ -30,6 +31,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     store: str
     kinds: list[str]
     seed: int
+    profile: Profile = USUAL
+
+    @property
+    def where(self) -> str:
+        return self.store if self.profile is USUAL else f"{self.store}, {self.profile.name}"
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -38,15 +44,22 @@ class Result(Struct, frozen=True, kw_only=True):
     injections: list[Injection]
     exits: list[Exit]
     error: str = ""
+    too_busy: str = ""  # the machine had too much other work for it
+
+    @property
+    def load(self) -> str:
+        if self.verdict is None or self.plan.profile is USUAL:
+            return ""
+        return f", {self.verdict.rate:.0f} alarms a second, {self.verdict.in_flight} in flight at most"
 
 
-def plans(store: str, names: list[str], rng: random.Random, *, each: int) -> Iterator[Plan]:
+def plans(store: str, names: list[str], rng: random.Random, *, profile: Profile = USUAL) -> Iterator[Plan]:
     """Rounds of a few kinds, for ever: every kind comes once before one comes again."""
     while names:
         shuffled = rng.sample(names, len(names))
-        for start in range(0, len(shuffled), each):
-            chosen = shuffled[start : start + each]
-            yield Plan(store=store, kinds=ordered(chosen), seed=rng.randrange(1 << 30))
+        for start in range(0, len(shuffled), profile.each):
+            chosen = shuffled[start : start + profile.each]
+            yield Plan(store=store, kinds=ordered(chosen), seed=rng.randrange(1 << 30), profile=profile)
 
 
 def ordered(names: list[str]) -> list[str]:
@@ -57,20 +70,21 @@ def ordered(names: list[str]) -> list[str]:
 def run_round(plan: Plan, folder: Path, *, stop: threading.Event, until: float, rate: float) -> Result:
     """`until`: no further fault begins after this moment (monotonic), but those that come last in a round."""
     older = any(KINDS[name].older for name in plan.kinds)
+    profile = plan.profile
     injections: list[Injection] = []
     exits: list[Exit] = []
     try:
         environ: Mapping[str, str] | None = versions.checkout(OLDER, folder.with_suffix(".old")) if older else None
-        with Ground(folder, plan.store, seed=plan.seed, stop=stop, rate=rate, older=environ) as ground:
+        with Ground(folder, plan.store, seed=plan.seed, stop=stop, rate=rate, older=environ, profile=profile) as ground:
             exits = ground.keeper.exits
-            ground.pause(3)
+            ground.pause(profile.warm)
             for name in plan.kinds:
                 if time.monotonic() > until and not KINDS[name].last:
                     continue
                 injections.append(_inject(ground, KINDS[name]))
-                if injections[-1].error:
+                if injections[-1].error or injections[-1].too_busy:
                     break  # who knows what state it is in
-                ground.pause(1.0 if only_receivers(injections[-1]) else LEASE + TICK + 0.5)
+                ground.pause(1.0 if only_receivers(injections[-1]) else profile.rest)
             ground.drain()
             evidence = ground.evidence(injections)
         write_all(folder / "evidence.json", [evidence])  # first: so that it can be judged again
@@ -80,9 +94,11 @@ def run_round(plan: Plan, folder: Path, *, stop: threading.Event, until: float, 
         result = Result(plan=plan, verdict=verdict, injections=injections, exits=list(exits))
     except Stopped:
         result = Result(plan=plan, verdict=None, injections=[], exits=[])
-    except Exception:
-        error = traceback.format_exc(limit=-3)
-        result = Result(plan=plan, verdict=None, injections=injections, exits=list(exits), error=error)
+    except Exception as trouble:
+        excuse = too_busy(trouble)
+        error = "" if excuse else traceback.format_exc(limit=-3)
+        told = list(exits)
+        result = Result(plan=plan, verdict=None, injections=injections, exits=told, error=error, too_busy=excuse)
     _tidy(folder, result)
     return result
 
@@ -91,7 +107,7 @@ def _inject(ground: Ground, kind: Kind) -> Injection:
     ground.pause(ground.random.uniform(0, 0.7))
     ground.kind, ground.began = kind.name, None
     asked = time.time()
-    hit, error = Hit(hits=(*DISPATCHERS, "store")), ""
+    hit, error, excuse = Hit(hits=(*DISPATCHERS, "store")), "", ""
     try:
         hit = kind.inject(ground)
         ended = hit.ended or time.time()
@@ -99,8 +115,8 @@ def _inject(ground: Ground, kind: Kind) -> Injection:
     except Stopped:
         raise
     except Exception as trouble:
-        ended = time.time()
-        error = f"{type(trouble).__name__}: {trouble}"[:500]
+        ended, excuse = time.time(), too_busy(trouble)
+        error = "" if excuse else f"{type(trouble).__name__}: {trouble}"[:500]
     return Injection(
         kind=kind.name,
         store=ground.store,
@@ -110,8 +126,10 @@ def _inject(ground: Ground, kind: Kind) -> Injection:
         hits=hit.hits,
         skew=hit.skew,
         forgets_since=hit.forgets_since,
+        within=hit.within,
         note=hit.note,
         error=error,
+        too_busy=excuse,
     )
 
 

@@ -51,6 +51,20 @@ class Story(Struct, frozen=True, kw_only=True):
         return any(wake.taken for wake in self.wakes)
 
     @property
+    def reports(self) -> list[Ack]:
+        return [ack for ack in self.acks if ack.verb == "report" and ack.known != "refused"]
+
+    @property
+    def done(self) -> bool:
+        """Whether its work was reported as done: then it need not come again, whoever died with it."""
+        return any(ack.outcome == "completed" for ack in self.reports)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether its target, which had the wake, reported a failure: where no retry is left, that is its end."""
+        return any(ack.outcome == "failed" for ack in self.reports)
+
+    @property
     def must_fire(self) -> bool:
         """Whether nothing that was or may have been said lets it stay silent."""
         if any(ack.verb == "cancel" and ack.known != "refused" for ack in self.acks):
@@ -72,6 +86,8 @@ class Story(Struct, frozen=True, kw_only=True):
         if any(ack.known == "ok" for ack in cancels):
             return frozenset({"cancelled"})
         expected = {"fired"} | ({"cancelled"} if cancels else set())
+        if any(ack.outcome == "failed" for ack in self.reports):
+            expected.add("failed")
         holds = [ack for ack in self.acks if ack.verb in ("pause", "resume") and ack.known != "refused"]
         if holds and (holds[-1].verb == "pause" or holds[-1].known == "unknown"):
             expected |= {"paused"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from .checker import ALLOWED, CALM, COLUMNS, judge
+from .checker import ALLOWED, CALM, COLUMNS, judge, worst
 from .records import Ack, AlarmRow, Evidence, FireRow, Injection, Seen
 
 DUE = 1_000_100.0
@@ -45,6 +45,11 @@ def evidence(**more: Any) -> Evidence:
     return Evidence(**(given | more))
 
 
+def report(outcome: str, **more: Any) -> Ack:
+    given: dict[str, Any] = {"outcome": outcome, "fire": wake().fire, "sent": DUE + 1, "answered": DUE + 1.1}
+    return ack("report", **(given | more))
+
+
 def columns(found: Evidence) -> list[str]:
     return sorted(one.column for one in judge(found).violations)
 
@@ -64,6 +69,8 @@ PLANTED: list[tuple[str, Evidence]] = [
     ("early", evidence(wakes=[wake(at=DUE - 0.05, answered=DUE - 0.04)])),
     ("late", evidence(wakes=[wake(at=DUE + 2.5, answered=DUE + 2.6)])),
     ("late", evidence(wakes=[wake(at=DUE + 9, answered=DUE + 9)], injections=[KILL])),
+    ("very_late", evidence(wakes=[wake(at=DUE + 33, answered=DUE + 33)])),
+    ("very_late", evidence(wakes=[wake(at=DUE + 36.5, answered=DUE + 37)], injections=[KILL])),
     ("duplicate_other", evidence(wakes=[wake(), wake(at=DUE + 5, answered=DUE + 5.1)])),
     ("duplicate_other", evidence(wakes=[wake(), wake(at=DUE + 62, answered=DUE + 62)], injections=[LATER])),
     ("duplicate_in_flight", evidence(wakes=[wake(), wake(at=DUE + 4.3, answered=DUE + 4.4)], injections=[KILL])),
@@ -71,6 +78,14 @@ PLANTED: list[tuple[str, Evidence]] = [
     ("after_cancel", evidence(acks=[ack(), ack("pause")], alarms=[row(status="paused")])),
     ("after_edit", evidence(acks=[ack(), ack("edit", message="n1 v2", due=DUE)])),
     ("after_edit", evidence(acks=[ack(), ack("edit", due=DUE + 3)])),
+    ("overwritten", evidence(acks=[ack(), report("completed")], fires=[fire()])),
+    ("overwritten", evidence(acks=[ack(), report("completed")], fires=[fire(status="timed_out")])),
+    ("overwritten", evidence(acks=[ack(), report("failed")], fires=[fire()])),
+    ("overwritten", evidence(acks=[ack(), report("working")], fires=[fire(status="timed_out")])),
+    ("overwritten", evidence(acks=[ack(), report("working", lasts=99.5)], fires=[fire(status="timed_out")])),
+    ("overwritten", evidence(acks=[ack(), report("working", lasts=9.0)], fires=[fire(status="completed")])),
+    ("overwritten", evidence(acks=[ack(), report("snooze")], fires=[fire(), fire(scheduled=DUE + 4)])),
+    ("lost", evidence(acks=[ack(), report("snooze")], fires=[fire(status="snoozed")])),
     ("wrong_status", evidence(alarms=[row(status="failed", last_error="worker died")])),
     ("wrong_status", evidence(wakes=[], fires=[], acks=[ack(), ack("cancel", in_flight=False)])),
     ("unaccounted", evidence(fires=[])),
@@ -84,7 +99,7 @@ def test_what_is_planted_is_found(column: str, planted: Evidence) -> None:
 
 def test_every_column_has_something_planted() -> None:
     assert {column for column, _ in PLANTED} == set(COLUMNS)
-    assert {"duplicate_in_flight"} == ALLOWED
+    assert {"duplicate_in_flight", "late"} == ALLOWED
 
 
 def test_a_fault_that_hit_another_process_excuses_no_duplicate() -> None:
@@ -118,10 +133,126 @@ def test_an_unknown_answer_leaves_both_ends_open() -> None:
     assert columns(evidence(acks=[ack(known="unknown")], alarms=[], wakes=[], fires=[])) == []
 
 
-def test_a_report_that_was_acknowledged_must_stand() -> None:
-    reported = [ack(), ack("report", fire=f"a@{int(DUE * 1000)}", sent=DUE + 1, answered=DUE + 1.1)]
-    assert columns(evidence(acks=reported)) == ["wrong_status"]
-    assert columns(evidence(acks=reported, fires=[fire(status="completed")])) == []
+def test_a_report_that_stands_overwrites_nothing() -> None:
+    for outcome, status in (("completed", "completed"), ("failed", "failed"), ("working", "delivered")):
+        assert columns(evidence(acks=[ack(), report(outcome)], fires=[fire(status=status)])) == []
+    snoozed = [fire(status="snoozed"), fire(scheduled=DUE + 4)]
+    assert columns(evidence(acks=[ack(), report("snooze")], fires=snoozed)) == []
+
+
+def test_a_wake_that_was_worked_on_is_timed_out_when_the_time_it_asked_for_is_over() -> None:
+    gone = [fire(status="timed_out")]
+    assert columns(evidence(acks=[ack(), report("working", lasts=98.9)], fires=gone)) == []
+    long = evidence(acks=[ack(), report("working", lasts=3600.0)], fires=gone)
+    assert columns(long) == ["overwritten"]
+    hour = Injection(kind="clock", store="sqlite", began=DUE + 3, ended=DUE + 9, hits=("clock:worker-1",), skew=3600)
+    assert columns(replace(long, injections=[hour])) == []
+    assert columns(replace(long, injections=[hour], store="postgres")) == ["overwritten"]
+
+
+def test_a_snoozed_alarm_that_is_still_to_come_is_not_lost() -> None:
+    asleep = {"acks": [ack(), report("snooze")], "fires": [fire(status="snoozed")]}
+    ahead = Injection(kind="clock", store="sqlite", began=DUE, ended=DUE + 2, hits=("clock:serve",), skew=600)
+    planned = row(status="active", next_fire_at=DUE + 604)
+    assert columns(evidence(**asleep, alarms=[planned], injections=[ahead])) == []
+    assert columns(evidence(**asleep, alarms=[row(status="active", next_fire_at=DUE + 4)])) == ["stuck"]
+
+
+def test_a_wake_that_is_late_is_counted_and_one_that_is_very_late_breaks_a_promise() -> None:
+    late, very = evidence(wakes=[wake(at=DUE + 30, answered=DUE + 30)]), evidence(wakes=[wake(at=DUE + 33)])
+    assert worst([judge(late)]) == []
+    assert [one.column for one in worst([judge(very)])] == ["very_late"]
+
+
+def test_a_machine_that_could_not_renew_a_lease_in_time_may_send_twice() -> None:
+    twice = evidence(wakes=[wake(), wake(at=DUE + 5, answered=DUE + 5.1, process="worker-2")])
+    assert columns(replace(twice, stalls=[(DUE + 3, 1.0)])) == ["duplicate_in_flight"]
+    assert columns(replace(twice, stalls=[(DUE + 3, 0.9)])) == ["duplicate_other"]
+    assert columns(replace(twice, stalls=[(DUE + 30, 9.0)])) == ["duplicate_other"]
+    at_once = evidence(wakes=[wake(), wake(at=DUE + 1, answered=DUE + 1.1, process="worker-2")])
+    assert columns(replace(at_once, stalls=[(DUE + 1, 1.0)])) == ["duplicate_other"]
+
+
+def test_a_machine_with_much_other_work_may_send_twice_and_very_late_and_loses_nothing() -> None:
+    twice = evidence(wakes=[wake(), wake(at=DUE + 1.8, answered=DUE + 1.9, process="worker-2")])
+    very_late = evidence(wakes=[wake(at=DUE + 50, answered=DUE + 50)])
+    for near, far in (DUE + 20, DUE + 90), (DUE - 25, DUE - 35):
+        assert columns(replace(twice, crowds=[(near, 3.1)])) == ["duplicate_in_flight"]
+        assert columns(replace(twice, crowds=[(near, 2.9), (far, 9.0)])) == ["duplicate_other"]
+        assert columns(replace(very_late, crowds=[(near, 3.1)])) == ["late"]
+    crowded = [(DUE, 9.0)]
+    for column, planted in PLANTED:
+        if column not in ("duplicate_other", "very_late"):
+            assert columns(replace(planted, crowds=crowded)) == [column]
+
+
+def test_a_receiver_that_could_not_read_a_wake_before_a_cancel_breaks_nothing() -> None:
+    cancelled = evidence(
+        acks=[ack(), ack("cancel", answered=DUE + 6, sent=DUE + 5.9, in_flight=False)],
+        wakes=[wake(at=DUE + 6.5, answered=DUE + 6.6)],
+        alarms=[row(status="cancelled")],
+    )
+    assert "after_cancel" in columns(cancelled)
+    assert columns(replace(cancelled, stalls=[(DUE + 6.5, 6.0)])) == []
+
+
+def test_what_was_claimed_by_a_wrong_clock_may_arrive_when_it_is_right_again() -> None:
+    hour = Injection(kind="clock", store="sqlite", began=DUE - 30, ended=DUE - 20, hits=("clock:worker-1",), skew=3600)
+    slow = evidence(wakes=[wake(at=DUE - 12, answered=DUE - 11)], injections=[hour])
+    assert columns(slow) == []
+    slower = replace(slow, wakes=[wake(at=DUE - 9, answered=DUE - 8)])
+    assert columns(slower) == ["early"]
+    assert columns(replace(slower, crowds=[(DUE - 10, 3.1)])) == []
+
+
+def test_a_failure_that_was_reported_before_the_worker_died_is_an_end() -> None:
+    """The receiver had the wake and spoke of it; its answer to the delivery reached nobody."""
+    dead = {"wakes": [wake(status=0)], "alarms": [row(status="failed", last_error="it could not be done")]}
+    failed = fire(status="failed")
+    assert columns(evidence(acks=[ack(), report("failed")], fires=[failed], **dead)) == []
+    assert columns(evidence(fires=[failed], **dead)) == ["lost"]
+
+
+def test_a_report_that_was_refused_or_not_answered_promises_nothing() -> None:
+    for known in ("refused", "unknown"):
+        assert columns(evidence(acks=[ack(), report("completed", known=known)])) == []
+
+
+def test_a_later_report_or_try_may_change_a_failure_but_never_what_was_completed() -> None:
+    late = report("completed", sent=DUE + 9, answered=DUE + 9.1)
+    assert columns(evidence(acks=[ack(), report("failed"), late], fires=[fire(status="completed")])) == []
+    again = [wake(), wake(at=DUE + 2, answered=DUE + 2.1, attempt=2)]
+    assert columns(evidence(acks=[ack(), report("failed")], wakes=again)) == []
+    assert "overwritten" in columns(evidence(acks=[ack(), report("completed")], wakes=again))
+
+
+def test_a_reported_failure_asks_for_another_wake_of_its_own_fire_only() -> None:
+    again = [wake(), wake(at=DUE + 2, answered=DUE + 2.1, attempt=2)]
+    other = [ack(), report("failed", fire="a@1", known="unknown")]
+    assert columns(evidence(acks=other, wakes=again)) == ["duplicate_other"]
+
+
+def test_what_was_reported_as_done_need_not_come_again() -> None:
+    killed = evidence(acks=[ack(), report("completed")], wakes=[], fires=[fire(status="completed")])
+    assert columns(killed) == []
+
+
+def test_what_held_no_lease_has_no_lease_to_recover() -> None:
+    late = evidence(wakes=[wake(at=DUE + 9, answered=DUE + 9)], injections=[KILL], lease=120.0, tick=1.0)
+    assert columns(late) == []
+    assert columns(replace(late, injections=[replace(KILL, within=1.0)])) == ["late"]
+
+
+def test_an_alarm_that_ended_undelivered_is_lost_also_just_before_the_end() -> None:
+    assert columns(evidence(wakes=[], fires=[], read_at=DUE + 1)) == ["lost"]
+    assert columns(evidence(wakes=[], fires=[], alarms=[row(status="active")], read_at=DUE + 1)) != ["lost"]
+
+
+def test_the_load_of_a_round_is_measured() -> None:
+    acks = [ack(n=n, alarm=f"a{n}", sent=DUE + n / 100) for n in range(201)]
+    wakes = [wake(alarm=f"a{n}", at=DUE + n, answered=DUE + n + 2.5) for n in range(9)]
+    assert judge(evidence(acks=acks, wakes=wakes)).rate == pytest.approx(100, rel=0.02)
+    assert judge(evidence(acks=acks, wakes=wakes)).in_flight == 3
 
 
 def test_every_instant_of_a_series_is_on_record_delivered_or_passed_over() -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from .checker import CALM, COLUMNS, Verdict, Violation
+from .checker import ALLOWED, CALM, COLUMNS, Verdict, Violation
 from .client import acknowledged
 from .kinds import ANYWHERE, KINDS
 from .places import PLACES
+from .processes import too_busy
+from .profiles import USUAL
 from .records import Injection, Notes, Seen, read
 from .report import HEADS, Report
 from .rounds import Plan, Result, ordered, plans
@@ -28,15 +32,15 @@ def test_there_are_kinds_for_every_place() -> None:
 
 def test_every_kind_comes_once_before_one_comes_again() -> None:
     names = [name for name, kind in KINDS.items() if "sqlite" in kind.stores]
-    found = plans("sqlite", names, random.Random(1), each=7)
-    rounds = -(-len(names) // 7)
+    found = plans("sqlite", names, random.Random(1))
+    rounds = -(-len(names) // USUAL.each)
     dealt = [name for plan in itertools.islice(found, rounds) for name in plan.kinds]
     assert sorted(dealt) == sorted(names)
 
 
 def test_the_same_seed_deals_the_same_faults() -> None:
     names = list(KINDS)
-    once, again = (list(itertools.islice(plans("x", names, random.Random(5), each=9), 8)) for _ in range(2))
+    once, again = (list(itertools.islice(plans("x", names, random.Random(5)), 8)) for _ in range(2))
     assert once == again
 
 
@@ -59,18 +63,48 @@ def test_the_table_sums_up_rounds() -> None:
     report.add(result())
     [line] = [line for line in report.table().splitlines() if line.startswith("| kill serve")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == ["kill serve", "sqlite", "2", "14", "0", "1", *["0"] * 8, "1.2"]
+    assert cells == ["kill serve", "sqlite", "2", "14", "0", "1", *["0"] * 10, "1.2"]
     assert not report.failed
     assert report.last_line() == "1 passed, 0 failed"
 
 
-@pytest.mark.parametrize("column", [column for column in COLUMNS if column != "duplicate_in_flight"])
+@pytest.mark.parametrize("column", [column for column in COLUMNS if column not in ALLOWED])
 def test_any_broken_promise_fails_the_run(column: Any) -> None:
     report = Report()
     report.add(result(Violation(column, "kill serve", "a", "it happened")))
     assert report.failed
     assert "it happened" in report.details()
     assert report.last_line() == "0 passed, 1 failed"
+
+
+def test_what_took_too_long_on_a_busy_machine_is_told_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (4.0 * (os.cpu_count() or 1), 0.0, 0.0))
+    said = too_busy(TimeoutError("it is not ready"))
+    assert "4 programs for each processor: it is not ready" in said
+    assert not too_busy(RuntimeError("the client ended by itself"))
+    report = Report()
+    unfinished = replace(result().injections[0], too_busy=said)
+    report.add(replace(result(), injections=[unfinished]))
+    report.add(replace(result(), verdict=None, injections=[], too_busy=said))
+    assert "it is not ready" in report.table()
+    assert not report.failed
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.0, 0.0))
+    assert not too_busy(TimeoutError("it is not ready"))
+
+
+def test_lateness_is_told_and_fails_nothing() -> None:
+    report = Report()
+    report.add(result(Violation("late", "kill serve", "a", "2.5 s late")))
+    assert "2.5 s late" in report.details()
+    assert not report.failed
+
+
+def test_a_kind_that_was_not_reached_in_time_fails_nothing() -> None:
+    report = Report()
+    report.add(result())
+    report.absent["kill a worker", "sqlite"] = "not reached in time"
+    assert "not reached in time" in report.table()
+    assert not report.failed
 
 
 def test_a_fault_that_could_not_be_done_and_a_round_that_broke_off_fail_the_run() -> None:

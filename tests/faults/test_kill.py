@@ -9,6 +9,8 @@ from collections import Counter
 
 import pytest
 
+from wakeful.alarm.suspect import DEATHS_LIMIT
+
 from .conftest import Scene, until
 
 IN_FLIGHT = 8
@@ -98,7 +100,37 @@ async def test_what_shared_its_batch_with_a_poison_is_not_condemned(scene: Scene
     kept, hits = await scene.alarms(), scene.hits()
     assert (kept[poison.id].status, kept[poison.id].last_error[:11]) == ("failed", "worker died")
     assert {kept[alarm.id].status for alarm in innocent} == {"fired"}
-    assert deaths == hits[poison.fire_id] == 4
+    assert deaths == hits[poison.fire_id] == 2 + DEATHS_LIMIT
+
+
+async def test_what_a_killed_worker_had_in_flight_is_in_flight_again_all_together(scene: Scene) -> None:
+    """Not one by one: their receiver answers none before it has all of them."""
+    alarms = await scene.add(*["gated"] * 500)
+    victim = scene.start(settings={"concurrency": 512})
+    await until(lambda: len(scene.lines()) == 500, "all are in flight")
+    scene.start(settings={"concurrency": 512})
+    victim.kill()
+    await until(lambda: len(scene.lines()) == 1000, "the survivor has all of them in flight")
+    scene.gate.touch()
+    await until(scene.all_done, "they are delivered")
+    assert scene.hits() == {alarm.fire_id: 2 for alarm in alarms}
+    assert {alarm.status for alarm in (await scene.alarms()).values()} == {"fired"}
+
+
+@pytest.mark.long
+async def test_five_poisoned_among_three_hundred_take_few_workers_with_them_and_nobody_else(scene: Scene) -> None:
+    messages = ["poison" if nr % 60 == 30 else "brief" for nr in range(300)]
+    alarms = await scene.add(*messages)
+    deaths = 0
+    while not await scene.all_done():
+        worker = scene.start(settings={"concurrency": 512})
+        deaths += await worker.ended_or(scene.all_done)
+        assert deaths <= 25
+    kept = await scene.alarms()
+    assert Counter((alarm.wake_message, kept[alarm.id].status) for alarm in alarms) == {
+        ("poison", "failed"): 5,
+        ("brief", "fired"): 295,
+    }
 
 
 async def test_workers_that_die_at_the_claim_condemn_nobody(scene: Scene) -> None:

@@ -41,11 +41,11 @@ def echo(family: int, address: Any) -> Iterator[socket.socket]:
         serving.start()
         yield server
         server.shutdown(socket.SHUT_RDWR)
-        serving.join(10)
+        serving.join(60)
 
 
 def client(proxy: Proxy) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", proxy.port), timeout=20)
+    return socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
 
 
 def said_back(peer: socket.socket, word: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Every parser with inputs nobody would write, by seed: python -m tests.fuzz --seconds 60 --seed 1. A table.
 
-No input may crash a parser, be answered with 5xx, or take more than 50 ms of CPU; exit status 1 if one did. The same
+No input may crash a parser, be answered with 5xx, or take more than 50 ms of CPU (a batch of 1,000 or a very large
+one: hold the event loop for that long at once); exit status 1 if one did. The same
 seed tries the same inputs in the same order, as far as the time reaches.
 """
 

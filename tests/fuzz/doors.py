@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,13 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 import wakeful
+from wakeful.alarm.create import PAYLOAD_LIMIT
 from wakeful.alarm.request import CreateRequest
 from wakeful.errors import WakefulError
 from wakeful.http import did
+from wakeful.http.answers import BATCH_LIMIT
 from wakeful.http.endpoint import operations_of
 from wakeful.http.live.rpc import INTERNAL_ERROR
 from wakeful.http.operations import Operation
 from wakeful.http.security.auth import mint
+from wakeful.http.security.guard import BODY_LIMIT
 from wakeful.mcp import TASK_TOOLS, TOOLS
 from wakeful.testing import ManualClock, store_of
 
@@ -48,9 +52,11 @@ HEADERS: Final = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
 }
-WIDE: Final[dict[str, Any]] = dict.fromkeys(
-    ("creates_per_minute", "requests_per_minute", "quota_active"), 10**6
-) | dict.fromkeys(("did_owners_per_address", "did_owners_per_hour"), 10**6)
+WIDE: Final[dict[str, Any]] = (
+    dict.fromkeys(("creates_per_minute", "requests_per_minute", "quota_active"), 10**6)
+    | dict.fromkeys(("did_owners_per_address", "did_owners_per_hour"), 10**6)
+    | {"cpu_per_minute": timedelta(days=1000)}
+)
 
 
 class House:
@@ -188,6 +194,23 @@ async def _http() -> AsyncIterator[Parse]:
 
 
 @asynccontextmanager
+async def _large() -> AsyncIterator[Parse]:
+    async with house() as home:
+
+        async def parse(said: tuple[str, bytes]) -> None:
+            path, _, query = said[0].partition("?")
+            _, answer = await home.ask("POST", path, query, said[1])
+            if id := json.loads(answer).get("id"):
+                for what in ("", "/why"):
+                    await home.ask("GET", f"/v1/alarms/{id}{what}")
+                await home.ask("PATCH", f"/v1/alarms/{id}", "", said[1])
+            for list in ("/v1/alarms", "/v1/agenda"):
+                await home.ask("GET", list, "limit=500")
+
+        yield parse
+
+
+@asynccontextmanager
 async def _proofs() -> AsyncIterator[Parse]:
     async with house(guarded=False, did_auth=True) as home:
 
@@ -254,6 +277,40 @@ def _requests(draw: DrawFn, served: list[Operation]) -> Request:
     return operation.method, operation.path, draw(st.integers(0, KNOWN)), draw(any_text), query, body
 
 
+@st.composite
+def _large_bodies(draw: DrawFn) -> tuple[str, bytes]:
+    """A batch of as many alarms as may be, or one alarm with the largest payload."""
+    if draw(st.booleans()):
+        kinds = draw(st.lists(mostly(_heavy, CREATE), min_size=1, max_size=3))
+        number = BATCH_LIMIT
+        while len(said := _json({"alarms": [kinds[at % len(kinds)] for at in range(number)]})) > BODY_LIMIT:
+            number = number * 9 // 10
+        return draw(st.sampled_from(("/v1/alarms/batch", "/v1/alarms/batch?all_or_none=true"))), said
+    piece = draw(
+        st.sampled_from(
+            (b"1", b'""', b"{}", b"[]", b"1e9", b'"\\u0001"', '"\u202e"'.encode(), b'"' + b"x" * 999 + b'"')
+        )
+    )
+    deep = draw(st.sampled_from((0, 1, 50, 97)))
+    many = (PAYLOAD_LIMIT - 2 * deep - 2) // (len(piece) + 1)
+    payload = b"[" * deep + b"[" + b",".join([piece] * many) + b"]" + b"]" * deep
+    if draw(st.booleans()):
+        payload = _json({f"{draw(any_text)[:40]}{number}": None for number in range(PAYLOAD_LIMIT // 60)})
+    return "/v1/alarms", b'{"wake_message": "hello", "when": "every day at 9am", "payload": ' + payload + b"}"
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()  # half a character has an escape there
+
+
+_RARE: Final = (
+    "RRULE:FREQ=YEARLY;BYYEARDAY=366;BYDAY=MO",
+    "FREQ=MINUTELY;INTERVAL=99991;BYHOUR=1;BYMINUTE=1;BYYEARDAY=366;BYDAY=MO",
+    "DTSTART:19000101T000000Z RRULE:FREQ=WEEKLY;BYDAY=MO,TU;BYSETPOS=1;COUNT=5000",
+    "every blue moon but the second after tea, or the day before " + "very " * 30,
+    "0 0 29 2 1",
+)
+_heavy = st.fixed_dictionaries({"wake_message": st.just("m"), "when": mostly(st.sampled_from(_RARE), phrases)})
 _cursors = texts("MTc2NzIyNTYwMDAwMCAwMTkwMDAwMC0wMDAwLTcwMDAtODAwMC0wMDAwMDAwMDAwMDA", "", "a.b")
 _query: Final[dict[str, SearchStrategy[Any]]] = {
     "cursor": _cursors,
@@ -348,6 +405,7 @@ def _dids(draw: DrawFn) -> tuple[str, bytes]:
 def doors() -> Iterator[Parser]:
     served = operations()
     yield Parser("HTTP requests", _requests(served), _http)
+    yield Parser("large HTTP requests", _large_bodies(), _large, by_callback=True)
     yield Parser(
         "WebSocket messages", st.one_of(MESSAGES, MESSAGES.map(lambda said: said.decode(errors="replace"))), _sockets
     )

@@ -35,11 +35,16 @@ class Broke(AssertionError):
 
 
 class Parser(Struct, frozen=True):
-    """Something that reads what others wrote. `open`: what reads it, good for a round."""
+    """Something that reads what others wrote. `open`: what reads it, good for a round.
+
+    `by_callback`: an input may take longer in all, since it lets others through in between: what counts is how long it
+    holds the event loop at once.
+    """
 
     name: str
     inputs: SearchStrategy[Any]
     open: Open
+    by_callback: bool = False
 
 
 class Finding(Struct):
@@ -54,6 +59,7 @@ class Finding(Struct):
     first: Any = None  # the input that broke it
     culprit: Any = None  # the same made as small as it goes: what the ones before left behind may mislead here
     seed: int = 0  # of the round it was met in
+    worth: float = WORTH  # seconds from which on it is measured again
 
     @property
     def is_slow(self) -> bool:
@@ -79,7 +85,7 @@ def pure(read: Callable[[Any], object]) -> Open:
 
 def fuzz(parser: Parser, *, seconds: float, start: int) -> Finding:
     """Rounds of inputs until the time is over; the first input that breaks the parser ends it."""
-    finding = Finding(parser.name)
+    finding = Finding(parser.name, worth=SLOW / 2 if parser.by_callback else WORTH)
     until = time.monotonic() + seconds
     number = start
     while not finding.broke and (not finding.inputs or time.monotonic() < until):
@@ -97,9 +103,9 @@ def _round(
     parse = runner.run(opened.__aenter__())
 
     def took(value: Any) -> tuple[float, bool]:
-        begun = time.process_time()
-        is_taken = runner.run(_is_taken(parse, value))
-        spent = time.process_time() - begun
+        with _longest_callback() if parser.by_callback else _whole() as measured:
+            is_taken = runner.run(_is_taken(parse, value))
+        spent = measured()
         if heard:
             raise Broke(heard.pop())
         return spent, is_taken
@@ -122,6 +128,35 @@ def _round(
             raise  # a mistake of the harness's own
     finally:
         runner.run(opened.__aexit__(None, None, None))
+
+
+@contextmanager
+def _whole() -> Iterator[Callable[[], float]]:
+    """The CPU time of all that is done."""
+    begun = time.process_time()
+    yield lambda: time.process_time() - begun
+
+
+@contextmanager
+def _longest_callback() -> Iterator[Callable[[], float]]:
+    """The CPU time of the callback of the event loop that used the most."""
+    longest = 0.0
+    handles: Any = asyncio.Handle
+    run = handles._run
+
+    def measured(handle: Any) -> None:
+        nonlocal longest
+        begun = time.thread_time()
+        try:
+            run(handle)
+        finally:
+            longest = max(longest, time.thread_time() - begun)
+
+    handles._run = measured
+    try:
+        yield lambda: longest
+    finally:
+        handles._run = run
 
 
 def _many(inputs: SearchStrategy[Any], one: Callable[[Any], None], number: int) -> None:
@@ -151,7 +186,7 @@ def _note(finding: Finding, value: Any, took: Callable[[Any], tuple[float, bool]
     """Count it, and note the slowest. What seems slow is measured again: another process may have been in the way."""
     (spent, is_taken), tries = took(value), 1
     finding.taken += is_taken
-    while spent > max(WORTH, finding.slowest) and tries < TRIES:
+    while spent > max(finding.worth, finding.slowest) and tries < TRIES:
         spent, tries = min(spent, took(value)[0]), tries + 1
     if spent > finding.slowest:
         finding.slowest, finding.worst = spent, value

@@ -23,6 +23,7 @@ from wakeful.alarm import (
     Try,
     Waiting,
     begin,
+    is_alone,
     put_on_trial,
     settle,
     update,
@@ -72,7 +73,7 @@ class Acting(RuleBasedStateMachine):
             return None
 
     def claim(self, slots: int) -> list[Flight]:
-        """As long as there is something: what was claimed before and never settled comes one at a time."""
+        """As long as there is something: what killed a group comes one at a time."""
         claimed, flights = self.claim_once(slots)
         while claimed and slots > 1:
             self.look()
@@ -86,11 +87,13 @@ class Acting(RuleBasedStateMachine):
         claimed = self.house.do(self.store.claim({DESK: slots, INBOX: slots}, lease=LEASE))
         assert claimed.now == now
         ids = {alarm.id for alarm in claimed.alarms}
-        suspects = {id for id in due if self.known[id].alarm.unsettled > 0}
+        alone = {id for id in due if self.known[id].alarm.unsettled > 1}
+        group = {id for id in due if self.known[id].alarm.unsettled == 1}
         assert ids <= due
-        assert slots < len(due) or ids >= due - suspects, "an alarm that is due was not claimed"
-        assert len(ids & suspects) <= 1, "two suspects at a time"
-        assert slots < len(due) or len(ids & suspects) == bool(suspects), "a suspect was left lying"
+        assert slots < len(due) or ids >= due - alone, "an alarm that is due was not claimed"
+        assert not (ids & alone and ids & group), "one that is to be tried alone came with a group"
+        assert len(ids & alone) <= 1, "two that are to be tried alone"
+        assert slots < len(due) or group or len(ids & alone) == bool(alone), "a suspect was left lying"
         keys = [(alarm.id, alarm.occurrence_at) for alarm in claimed.alarms if alarm.may_have_fire]
         fires = self.house.do(self.store.fires_at(keys)) if keys else {}
         taken = [self.start(alarm, fires.get((alarm.id, alarm.occurrence_at))) for alarm in claimed.alarms]
@@ -107,7 +110,7 @@ class Acting(RuleBasedStateMachine):
         known.claimed(alarm, self.now)
         instead = begin(alarm, fire, now=self.now)
         if instead is None:
-            if alarm.is_suspect:
+            if is_alone(alarm):
                 [answer] = self.house.do(self.store.settle([put_on_trial(alarm)]))
                 assert answer.what == "applied"
             known.delivering(alarm, fire, self.now)

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-from .faults import FAULTS, Fault, Source, Sql
+from .faults import FAULTS, Fault, Several, Source, Sql
 
 NOT_FOUND: Final = 70
 VARIABLE: Final = "WAKEFUL_TEST_MUTANT"
@@ -21,8 +21,9 @@ VARIABLE: Final = "WAKEFUL_TEST_MUTANT"
 
 def plant(name: str) -> None:
     fault = FAULTS[name]
-    if isinstance(fault, Source):
-        sys.meta_path.insert(0, _Finder(fault))
+    if not isinstance(fault, Sql):
+        for source in fault.sources if isinstance(fault, Several) else (fault,):
+            sys.meta_path.insert(0, _Finder(source))
         return
     from wakeful.store import queries
 

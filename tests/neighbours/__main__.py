@@ -22,7 +22,7 @@ from typing import Final
 
 from tests.faults.records import write_all
 
-from . import crowds, loops, reads, rows, strangers, turns, words
+from . import crowds, heavy, loops, reads, rows, strangers, turns, words
 from .attack import ATTACKS, Attack
 from .house import House
 from .records import Tried, Window
@@ -33,7 +33,7 @@ BEGIN: Final = "<!-- the table of the last neighbour run: begin -->"
 END: Final = "<!-- the table of the last neighbour run: end -->"
 SHORT: Final = 4.0  # seconds that each stage lasts in a short run
 CALM: Final = 3.0
-__all__ = ["crowds", "loops", "reads", "rows", "strangers", "turns", "words"]
+__all__ = ["crowds", "heavy", "loops", "reads", "rows", "strangers", "turns", "words"]
 
 
 def parsed() -> argparse.Namespace:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from tests.faults.places import Place, PostgresPlace
 from tests.faults.processes import Kept, answers, python_environ, wait_until
 from tests.faults.records import read
-from tests.faults.world.server import free_port
+from tests.ports import free_port
 from wakeful.app import build_store
 from wakeful.config import load
 from wakeful.http.security.auth import mint
@@ -36,7 +36,7 @@ from .records import Asked, Evidence, Sample, Stall, Window, Woken
 FILES: Final = 1024  # descriptors a process of wakeful's may have here: as many as a plain shell gives
 STORED: Final = 50_000_000
 PATIENCE: Final = 20.0
-OWNERS: Final = (quiet.NAME, quiet.LOUD, "hoarder", "reader", "crowd", "looper", "spy", "eve")
+OWNERS: Final = (quiet.NAME, quiet.LOUD, "hoarder", "reader", "crowd", "looper", "spy", "eve", "diary", "sleeper")
 SETTINGS: Final = f"""
 tick = "200ms"
 did_auth = true

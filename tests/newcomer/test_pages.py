@@ -41,7 +41,7 @@ def command_lines(text: str) -> Iterator[str]:
 def parse(line: str) -> None:
     """UsageError where the program would not take this line. Nothing is run."""
     words = shlex.split(line, comments=True)
-    words = words[: next((at for at, word in enumerate(words) if word in (">", ">>", ";")), None)]
+    words = words[: next((at for at, word in enumerate(words) if word in (">", ">>", ";", "&")), None)]
     command: click.Command = main
     context: click.Context | None = None
     name: str | None = "wakeful"

@@ -76,7 +76,7 @@ def story(ask: Ask) -> list[tuple[str, Said]]:
     do("agenda", "--hours", "8000", "-n", "3")
     do("pause", brief, "--reason", "lunch")
     do("resume", brief)
-    do("resume", tea, "nobody")
+    do("resume", tea, "nobody", "--yes")
     do("skip", brief)
     do("skip", brief, "--at", "2020-01-01T00:00:00Z")
     do("skip", tea)
@@ -96,7 +96,7 @@ def story(ask: Ask) -> list[tuple[str, Said]]:
     do("wait", "--for", "30s", "--json")
     do("done", "01a1dfc1-8d22-7000-87c1-99265ea41940@1")
     do("cancel", tea, "--reason", "enough")
-    do("cancel", "--all")
+    do("cancel", "--all", "--yes")
     do("wait", "--for", "1s")
     return told
 

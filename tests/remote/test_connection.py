@@ -203,7 +203,7 @@ async def test_the_token_goes_into_the_header_and_what_is_new_is_left_out() -> N
         alarm = await clock.get("x")
     [request] = stranger.asked
     assert (request.path, request.headers["Authorization"]) == ("/base/v1/alarms/x", "Bearer wk_secret")
-    assert (alarm.owner_did, alarm.policy) == ("eve", wakeful.Policy(jitter=5))
+    assert (alarm.owner_did, alarm.policy) == ("eve", wakeful.Policy(jitter=5, on_silence="again"))
     assert "wk_secret" not in repr(
         ServerConnection(server_address("http://[::1]:1", "wk_secret"), ManualClock()).address
     )

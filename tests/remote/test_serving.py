@@ -14,6 +14,7 @@ import pytest
 
 import wakeful
 from tests.doors.world import Visitor
+from tests.ports import free_port
 from tests.remote.world import environment, serving_process, until
 from wakeful.alarm.model import FireStatus
 from wakeful.app import open_server
@@ -62,6 +63,23 @@ async def test_what_a_handler_returns_raises_and_snoozes_is_on_record(house: Vis
     assert told.status == 200, told.text
 
 
+async def test_a_handler_that_is_registered_while_it_runs_is_served(house: Visitor, clock: Wakeful) -> None:
+    @clock.handler("inbox")
+    async def usual(wake: wakeful.Wake) -> str:
+        return "the first"
+
+    async with running(clock):
+        first = await clock.set(delay=0.01, wake_message="hello")
+        await ended(house, first.id, "completed")
+
+        @clock.handler("ops")
+        async def ops(wake: wakeful.Wake) -> str:
+            return "the second"
+
+        second = await clock.set(delay=0.01, wake_message="hello", target="ops")
+        assert (await ended(house, second.id, "completed")).result == "the second"
+
+
 async def test_a_handler_gets_the_token_of_the_wake_and_whose_words_it_has(house: Visitor, clock: Wakeful) -> None:
     seen: asyncio.Queue[wakeful.Wake] = asyncio.Queue()
 
@@ -71,11 +89,11 @@ async def test_a_handler_gets_the_token_of_the_wake_and_whose_words_it_has(house
 
     async with running(clock):
         await clock.set(delay=0.01, wake_message="begin", target="ops")
-        first = await asyncio.wait_for(seen.get(), 20)
+        first = await asyncio.wait_for(seen.get(), 60)
         async with wakeful.open(house.url, token=first.token) as woken:
             made = await woken.set("every minute", "again", target="ops", policy={"ends_at": "2090-01-01T00:00:00Z"})
         await clock.update(made.id, delay=0.01, kind="once")
-        second = await asyncio.wait_for(seen.get(), 20)
+        second = await asyncio.wait_for(seen.get(), 60)
         sent = msgspec.json.decode(second.body)
     assert (first.author, first.parent_fire, first.ends_at) == ("owner", "", None)
     assert (second.author, second.parent_fire, sent["root_id"]) == ("agent", first.fire_id, first.alarm_id)
@@ -84,7 +102,7 @@ async def test_a_handler_gets_the_token_of_the_wake_and_whose_words_it_has(house
 
 async def test_a_wake_of_an_earlier_server_is_read(house: Visitor) -> None:
     await house.set(when="in 1 second")
-    [shown] = (await house("POST", "/v1/inbox?wait=20")).json["wakes"]
+    [shown] = (await house("POST", "/v1/inbox?wait=60")).json["wakes"]
     for name in ("author", "parent_fire", "root_id", "generation", "ends_at", "renewable", "token"):
         del shown[name]
     taken = taken_of(msgspec.json.decode(msgspec.json.encode(shown), type=dict[str, msgspec.Raw]), target="inbox")
@@ -127,7 +145,7 @@ async def test_a_handler_that_reports_later_is_awaited(house: Visitor, clock: Wa
 
     async with running(clock):
         alarm = await clock.set(delay=0.01, wake_message="x", target="ops")
-        fire_id = await asyncio.wait_for(taken.get(), 20)
+        fire_id = await asyncio.wait_for(taken.get(), 60)
         await clock.completed(fire_id, "later")
         assert (await ended(house, alarm.id, "completed")).result == "later"
 
@@ -221,7 +239,7 @@ async def test_a_wake_whose_process_is_killed_is_handed_out_again(tmp_path: Path
 async def test_a_server_that_starts_anew_loses_no_wake_and_no_report(tmp_path: Path) -> None:
     (tmp_path / "wakeful.toml").write_text('[targets.ops]\nkind = "inbox"\n')
     begun, go_on = asyncio.Event(), asyncio.Event()
-    with serving_process(tmp_path) as serving:
+    with serving_process(tmp_path, port=str(free_port())) as serving:
         async with open_server(serving.url, "") as clock:
 
             @clock.handler("ops")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from wakeful.errors import InvalidSchedule
+from wakeful.schedule import parse
 
 from .helpers import BERLIN, NOW, local, say
 
@@ -190,3 +191,39 @@ def test_understood_carries_now_and_the_zone() -> None:
     understood = say("in 5 minutes")
     assert understood.now == NOW
     assert understood.timezone == BERLIN
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("10 to 8pm", "2015-05-09T19:50"),
+        ("at 10 to 8 p.m.", "2015-05-09T19:50"),
+        ("tomorrow 10 to 8pm", "2015-05-10T19:50"),
+        ("5 to 4pm", "2015-05-09T15:55"),
+        ("next hour", "2015-05-09T10:00"),
+        ("in the next minute", "2015-05-09T09:01"),
+    ],
+)
+def test_minutes_to_an_hour_and_the_next_hour_are_understood(text: str, means: str) -> None:
+    found = parse(text, now=datetime(2015, 5, 9, 9, tzinfo=UTC))
+    assert found.fire_at == datetime.fromisoformat(f"{means}+00:00")
+
+
+@pytest.mark.parametrize("text", ["9 to 5pm", "5 to 8pm", "10 to 11pm", "10 to 8", "12 to 8pm", "every day 10 to 8pm"])
+def test_what_may_be_from_one_hour_to_another_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSchedule):
+        parse(text, now=datetime(2015, 5, 9, 9, tzinfo=UTC))
+
+
+def test_hours_of_a_series_are_never_minutes_to_one() -> None:
+    now = datetime(2015, 5, 9, 9, tzinfo=UTC)
+    assert parse("every hour 10 to 8pm", now=now).description == "every hour from 10:00 to 20:00, UTC"
+
+
+@pytest.mark.parametrize("text", ["tuesday", "aug 3", "every tuesday"])
+def test_the_time_of_a_bare_day_is_chosen_also_in_what_is_suggested(text: str) -> None:
+    now, noon = datetime(2015, 5, 9, 9, tzinfo=UTC), time(12)
+    assert parse(text, now=now, default_time=noon).next(1)[0].time() == noon
+    with pytest.raises(InvalidSchedule) as refused:
+        parse("tusday", now=now, default_time=noon)
+    assert "(Tue 12 May 12:00)" in str(refused.value)

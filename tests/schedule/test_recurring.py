@@ -75,7 +75,7 @@ def test_a_rhythm(phrase: str, expr: str) -> None:
         ("every 4th at 9am", "of which month"),
         ("every day on the 4th", "do not fit"),
         ("every day at 9am from 9 to 5", "need an interval"),
-        ("every 45 minutes from 9 to 5", "different minutes"),
+        ("every 45 minutes from 9 to 5", "other minutes in each hour"),
         ("every 90 minutes on weekdays", "elapsed time"),
         ("every hour from 10pm to 6am on mondays", "two days"),
         ("every 10 seconds except tomorrow", "within a minute"),

@@ -114,7 +114,8 @@ def refusal(text: str) -> InvalidSchedule:
 
 @pytest.mark.parametrize("text", [text for text in REFUSED if text not in RHYTHMIC])
 def test_it_is_refused_and_the_refusal_says_what_the_time_is_and_what_would_work(text: str) -> None:
-    assert re.fullmatch(r'Try "[^"]+" \([^()]+\) or "[^"]+" \([^()]+\)\.', refusal(text).fix)
+    one = r'"[^"]+" \([^()]+\)'
+    assert re.fullmatch(rf"(?:Try {one}(?: or {one})?|A time is written like {one} or {one})\.", refusal(text).fix)
     for phrase, means in SUGGESTED.findall(refusal(text).fix):
         [at] = say(phrase).next(1)
         local = at.astimezone(ZoneInfo(BERLIN))
@@ -177,12 +178,13 @@ def test_a_suggested_rhythm_has_the_period_that_was_meant(text: str, months: int
     ("text", "meant"),
     [
         ("every week at 5pm", ("every monday at 5pm",)),
-        ("every 2 hours at 9am", ("0 */2 * * *",)),
+        ("every 2 hours at 9am", ("every 2 hours starting at 9am",)),
         ("every monday at 9 and 11", ("0 9,11 * * 1", "0 21,23 * * 1")),
         ("monday through friday", ("0 9 * * 1-5",)),
         ("every week until friday", ("every monday until friday at 9am",)),
         ("every day until christmas", ()),
-        ("every 3rd friday", ("every 3 weeks on friday",)),
+        ("every 3rd friday", ("every 3 weeks on friday", "every 3rd friday of the month")),
+        ("every 6th friday", ("every 6 weeks on friday",)),
         ("every other weekday", ()),
         ("0 25 * * *", ()),
     ],

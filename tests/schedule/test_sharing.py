@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from wakeful.schedule import schedule
+from wakeful.schedule import schedule, zone
 from wakeful.schedule.cron import Cron
 
 from .helpers import BERLIN, NOW
@@ -46,6 +46,15 @@ def test_many_alarms_on_one_expression_cost_one_search(searches: list[datetime])
     fires = {schedule("7 9 * * 1-5", BERLIN).after(NOW + n * timedelta(milliseconds=1)) for n in range(10_000)}
     assert len(fires) == 1
     assert len(searches) == 1
+
+
+def test_a_search_that_found_nothing_is_not_made_again_that_day(searches: list[datetime]) -> None:
+    never = Cron("*/5 2 * 3 SUN#2", zone("America/New_York"))
+    assert {never.after(NOW + n * timedelta(minutes=1)) for n in range(1000)} == {None}
+    assert len(searches) == 1
+    assert never.after(NOW + timedelta(days=1)) is None
+    assert never.after(NOW) is None  # who asks for a moment before is answered from there
+    assert len(searches) == 3
 
 
 def test_importing_it_loads_neither_the_rest_of_wakeful_nor_the_phrases() -> None:

@@ -63,7 +63,7 @@ def test_every_suggestion_is_understood_and_ahead_at_the_moment_it_names(
     assert seen > 1000
 
 
-def test_each_refusal_of_one_moment_has_two_suggestions_for_one_moment(
+def test_each_refusal_of_one_moment_has_suggestions_for_one_moment(
     refused: list[tuple[Row, InvalidSchedule]],
 ) -> None:
     for row, error in refused:
@@ -72,7 +72,7 @@ def test_each_refusal_of_one_moment_has_two_suggestions_for_one_moment(
             continue
         kinds = [understood(row, phrase).kind for phrase, _ in found]
         # A length of time alone is asked back as once or again; what sounds as if it recurs is answered as that.
-        assert kinds in (["once", "once"], ["once", "cron"], ["cron"], ["cron", "cron"]), (row, error.fix)
+        assert kinds in (["once"], ["once", "once"], ["once", "cron"], ["cron"], ["cron", "cron"]), (row, error.fix)
         assert kinds != ["once", "cron"] or "again and again" in error.message
 
 
@@ -90,11 +90,15 @@ def test_a_rhythm_that_is_suggested_has_the_period_that_was_meant(
     for row, error in refused:
         if not row.get("rrule"):
             continue
-        for phrase, _ in SUGGESTED.findall(error.fix):
-            meant, period = _period_meant(row)
-            count = _fires_between(understood(row, phrase), meant[0] - period, meant[-1])
-            assert abs(count - len(meant)) <= 0.1 * len(meant) + 1, (row, phrase)
-            checked += 1
+        phrases = [phrase for phrase, _ in SUGGESTED.findall(error.fix)]
+        if not phrases:
+            continue
+        meant, period = _period_meant(row)
+        counts = [_fires_between(understood(row, phrase), meant[0] - period, meant[-1]) for phrase in phrases]
+        fit = [abs(count - len(meant)) <= 0.1 * len(meant) + 1 for count in counts]
+        # Of two meanings both are suggested.
+        assert any(fit) if " can be " in error.message else all(fit), (row, phrases)
+        checked += len(phrases)
     assert checked
 
 
@@ -154,7 +158,7 @@ def test_every_row_has_its_source_and_licence() -> None:
         ("friday night at 1am", "20 november 2026 at 01:00", "21 november 2026 at 01:00"),
         ("soon", "in 10 minutes", "in 1 hour"),
         ("in a few hours", "in 3 hours", "in 5 hours"),
-        ("the next 3 days", "in 3 days", "in 30 minutes"),
+        ("the next 3 days", "in 3 days", ""),
         ("10am to 12pm", "10am", "12pm"),
         ("monday 10am to 12pm", "monday 10am", "monday 12pm"),
         ("between 3 and 4", "at 3", "at 4"),
@@ -162,22 +166,19 @@ def test_every_row_has_its_source_and_licence() -> None:
         ("5", "at 5am", "at 5pm"),
         ("friday 13-15", "friday at 13", "friday at 15"),
         ("friday 13 to 15", "friday at 13", "friday at 15"),
-        ("monday next week 21", "monday next week at 21:00", "in 30 minutes"),
-        ("14pm", "14:00", "in 30 minutes"),
-        ("today at 8am", "today at 8pm", "tomorrow at 8am"),
-        ("2 days ago", "in 2 days", "in 30 minutes"),
-        ("3 march 2015 at 4pm", "3 march 2027 at 4pm", "in 30 minutes"),
-        ("remind me to call mum tomorrow at 5", "tomorrow at 5", "in 30 minutes"),
-        ("tomorow at 10am", "tomorrow at 10am", "in 30 minutes"),
-        ("in 2 hours at 5pm", "in 2 hours", "at 5pm"),
+        ("monday next week 21", "monday next week at 21:00", ""),
+        ("14pm", "14:00", ""),
+        ("remind me to call mum tomorrow at 5", "tomorrow at 5", ""),
+        ("tomorow at 10am", "tomorrow at 10am", ""),
         ("half an hour before tomorrow", "half an hour before tomorrow at 9am", "half an hour before tomorrow at noon"),
-        ("july 4 at 9am EST", "july 4 at 9am America/New_York", "in 30 minutes"),
+        ("july 4 at 9am EST", "july 4 at 9am America/New_York", ""),
     ],
 )
 def test_what_is_suggested_comes_from_what_was_said(said: str, first: str, second: str) -> None:
     with pytest.raises(InvalidSchedule) as refused:
         say(said)
-    assert [phrase for phrase, _ in SUGGESTED.findall(refused.value.fix)] == [first, second]
+    assert refused.value.fix.startswith("Try ")
+    assert [phrase for phrase, _ in SUGGESTED.findall(refused.value.fix)] == list(filter(None, [first, second]))
 
 
 def test_a_suggestion_says_when_it_would_be() -> None:
@@ -203,4 +204,4 @@ def test_a_rhythm_whose_first_word_is_misspelled_is_not_answered_with_one_moment
 def test_words_that_say_when_are_not_left_out(said: str) -> None:
     with pytest.raises(InvalidSchedule) as refused:
         parse(said, timezone=BERLIN, now=NOW)
-    assert SUGGESTED.findall(refused.value.fix)[0][0] == "in 30 minutes"
+    assert refused.value.fix.startswith("A time is written like ")

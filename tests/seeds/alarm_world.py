@@ -62,7 +62,7 @@ class Desk:
 
     async def settled(self, count: int) -> None:
         """Wait until so many more wakes have come and what became of them is written down."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for _ in range(count):
                 await self._arrived.acquire()
             await self._clock.dispatcher._all_down()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncIterator
@@ -10,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
 import pytest
 from click.testing import CliRunner
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 import wakeful
+from tests.doors.mcp_world import Agent
 from tests.doors.world import Visitor, serving
+from tests.remote.world import command
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful.cli import main
+from wakeful.keywords import PolicyKeywords
 from wakeful.testing import ManualClock
 
 KEYS = ("total", "pending", "fired", "completed", "failed", "cancelled", "timeout_unknown", "avg_duration_ms")
@@ -40,7 +47,7 @@ class Caller:
         return answer["result"]
 
     async def heard(self) -> Any:
-        return await self._ws.receive_json(timeout=10)
+        return await self._ws.receive_json(timeout=60)
 
 
 @pytest.fixture
@@ -135,11 +142,25 @@ async def test_stats_has_every_key_of_alarm(visit: Visitor, desk: Desk, call: Ca
 
 async def test_a_running_server_sweeps_by_itself_and_tells_it(visit: Visitor, desk: Desk, call: Caller) -> None:
     await call("subscribe", events=["timed_out"])
-    alarm = await visit.clock.set(delay=0.01, wake_message="go", target="later", policy={"report_within": 0.1})
+    policy: PolicyKeywords = {"report_within": 0.1, "on_silence": "give_up"}  # as Alarm does
+    alarm = await visit.clock.set(delay=0.01, wake_message="go", target="later", policy=policy)
     told = await call.heard()
     assert (told["method"], told["params"]["fire_id"]) == ("event", alarm.fire_id)
     assert [entry["result"] for entry in await call("failed")] == ["timeout_unknown"]
     assert (await call("stats"))["timeout_unknown"] == 1
+    assert len(desk.wakes) == 1
+
+
+async def test_a_running_server_wakes_again_before_silence_is_a_timeout(
+    visit: Visitor, desk: Desk, call: Caller
+) -> None:
+    await call("subscribe", events=["timed_out"])
+    policy: PolicyKeywords = {"report_within": 0.1, "backoff_base": 0.1}
+    alarm = await visit.clock.set(delay=0.01, wake_message="go", target="later", max_failures=1, policy=policy)
+    told = await call.heard()
+    assert told["params"]["fire_id"] == alarm.fire_id
+    assert [wake.fire_id for wake in desk.wakes] == [alarm.fire_id, alarm.fire_id]
+    assert [entry["result"] for entry in await call("failed")] == ["timeout_unknown"]
 
 
 def test_the_command_line_and_its_json_show_the_result(tmp_path: Path) -> None:
@@ -166,3 +187,28 @@ def _asked(*args: str) -> list[str]:
     result = CliRunner().invoke(main, args, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
+
+
+async def test_a_second_result_is_not_kept_and_every_interface_says_so(
+    visit: Visitor, place: Place, tmp_path: Path
+) -> None:
+    wake = await visit.fired()
+    path = f"/v1/fires/{wake.fire_id}/report"
+    for result in ("sent", "sent"):
+        answer = (await visit("POST", path, {"outcome": "completed", "result": result})).json
+        assert (answer["result"], answer.get("notes")) == ("sent", None)
+    answer = (await visit("POST", path, {"outcome": "completed", "result": "not sent"})).json
+    assert answer["result"] == "sent"
+    assert answer["notes"] == [
+        "It was completed before, with the result 'sent': that stays, and this result is not kept."
+    ]
+    async with httpx2.AsyncClient(timeout=30) as http:
+        async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as client:
+            said = {"fire_id": wake.fire_id, "outcome": "completed", "result": "not sent"}
+            told = await Agent(client)("alarm_report", **said)
+    assert told["notes"] == answer["notes"]
+    assert told["summary"].startswith("Not noted: the fire is completed. It was completed before")
+    environ = {"WAKEFUL_DB": str(place["db"]), "WAKEFUL_SCHEMA": place.get("schema", "")}
+    code, _, stderr = await asyncio.to_thread(command, ["done", wake.fire_id, "not sent"], tmp_path, **environ)
+    assert code == 0
+    assert f"note: {answer['notes'][0]}" in stderr

@@ -39,6 +39,7 @@ def test_what_is_pending_waits_here(file: AlarmsFile, here: Here, bring: Import)
     }
     assert (alarm.max_failures, alarm.policy.backoff_base) == (3, 10)
     assert alarm.policy.backoff_cap > 10**9, "Alarm's ladder has no end"
+    assert {other.policy.on_silence for other in by_row(here).values()} == {"give_up"}, "Alarm wakes nobody twice"
     assert (alarm.created_by, alarm.created_via) == ("1", "mcp")
     assert alarm.created_at == at(0) + timedelta(milliseconds=rows["pending"])
     assert (alarm.claim, alarm.version, alarm.claimed_at) == (0, 1, None)

@@ -27,7 +27,8 @@ from tests.seeds.alarm_world import FUNCTIONS, STORES, Desk, Place, a_place
 from wakeful.schedule import duration
 from wakeful.testing import ManualClock
 
-PAGE = (Path(__file__).parents[2] / "docs" / "seeds" / "alarm.md").read_text()
+# Without "From nothing", which tests/newcomer pastes into a shell.
+PAGE = (Path(__file__).parents[2] / "docs" / "seeds" / "alarm.md").read_text().partition("\n## Moving\n")[2]
 SUNDAY = datetime(2026, 11, 15, 8, tzinfo=UTC)
 STEP = re.compile(r"<!-- (?P<order>[a-z]+) ?(?P<span>\S*) -->|```python\n(?P<code>.*?)```", re.DOTALL)
 SERVER = "http://127.0.0.1:4747"
@@ -97,7 +98,11 @@ def steps() -> list[re.Match[str]]:
 
 def programs() -> list[str]:
     """The examples that stand alone."""
-    return [step["code"] for step in steps() if step["code"] and re.search(r"asyncio\.run\(|open_sync\(", step["code"])]
+    return [
+        step["code"]
+        for step in steps()
+        if step["code"] and re.search(r"asyncio\.run\(|open_sync\(|start_link\(", step["code"])
+    ]
 
 
 @pytest.fixture(params=STORES)
@@ -141,7 +146,7 @@ async def test_the_example_of_the_websocket_gets_every_answer(place: Place) -> N
         assert reader.compared == 1
 
 
-@pytest.mark.parametrize("program", programs(), ids=["async", "plain"])
+@pytest.mark.parametrize("program", programs(), ids=["async", "plain", "functions"])
 def test_a_program_prints_what_it_says(program: str, tmp_path: Path) -> None:
     *_, (_, expected) = statements(program)
     process = subprocess.Popen(

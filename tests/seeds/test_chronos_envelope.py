@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.acting import acting
+from tests.databases import database_of
 from tests.doors.test_did import Agent
 from tests.doors.world import Visitor, serving
 from wakeful.http.did import Challenge
+from wakeful.testing import ManualClock
 
 BODY = {"kind": "once", "delay_seconds": 3600, "wake_message": "Summarise", "payload": {"b": 1, "a": [1.0]}}
 
@@ -39,7 +43,7 @@ async def test_the_whole_round_of_a_chronos_client(visit: Visitor) -> None:
     made = await visit("POST", "/v1/alarms", BODY | {"idempotency_key": "k"}, headers=headers)
     assert (made.status, made.json["ok"], set(made.json["data"])) == (200, True, {"id", "next_fire_at", "status"})
     again = await visit("POST", "/v1/alarms", BODY | {"idempotency_key": "k"}, headers=headers)
-    assert (again.status, again.json) == (200, made.json)
+    assert (again.status, again.json) == (200, {"ok": True, "data": made.json["data"] | {"deduped": True}})
     id = made.json["data"]["id"]
     listed = (await visit("GET", "/v1/alarms?limit=10", headers=headers)).json["data"]
     assert (listed["count"], [alarm["id"] for alarm in listed["alarms"]]) == (1, [id])
@@ -49,6 +53,50 @@ async def test_the_whole_round_of_a_chronos_client(visit: Visitor) -> None:
     gone = await visit("DELETE", f"/v1/alarms/{id}", headers=headers)
     assert (gone.status, gone.json["data"]["status"]) == (200, "cancelled")
     assert (await acting(visit.clock.service, agent.did).get(id)).owner_did == agent.did
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def either(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visitor]:
+    async with serving(**database_of(request, tmp_path), chronos_envelope=True, clock=ManualClock()) as visit:
+        yield visit
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_taken_key_answers_with_the_alarm_there_is_whatever_else_is_said(
+    either: Visitor, cancelled: bool
+) -> None:
+    soon = (either.clock.service.clock.now() + timedelta(minutes=1)).isoformat()
+    once = {"kind": "once", "fire_at": soon, "wake_message": "Summarise", "idempotency_key": "k"}
+    made = (await either("POST", "/v1/alarms", once)).json["data"]
+    if cancelled:
+        await either("DELETE", f"/v1/alarms/{made['id']}")
+        made = {"id": made["id"], "status": "cancelled"}
+    others: list[dict[str, Any]] = [
+        {},
+        {"wake_message": "Another", "payload": {"page": 4}},
+        {"fire_at": "2001-01-01T00:00:00Z"},  # computed by its client, and passed before the request was repeated
+        {"fire_at": None, "kind": "cron", "cron_expr": "no such cron"},
+        {"wake_message": "", "max_failures": 7},
+        {"idempotency_key": " k "},
+    ]
+    for other in others:
+        again = await either("POST", "/v1/alarms", once | other)
+        assert (again.status, again.json) == (200, {"ok": True, "data": made | {"deduped": True}}), other
+    [alarm] = await either.clock.find()
+    assert (alarm.wake_message, alarm.max_failures) == ("Summarise", 5)
+    refused = await either("POST", "/v1/alarms", once | {"wake_message": "Another", "on_conflict": "error"})
+    assert (refused.status, refused.json["error"]["code"]) == (409, "conflict"), "who asks for it is told"
+
+
+async def test_without_the_envelope_only_who_accepts_it_gets_the_alarm_there_is(tmp_path: Path) -> None:
+    async with serving(str(tmp_path / "wakeful.db")) as visit:
+        made = await visit.set(idempotency_key="k")
+        passed = {"kind": "once", "fire_at": "2001-01-01T00:00:00Z", "wake_message": "x", "idempotency_key": "k"}
+        assert (await visit("POST", "/v1/alarms", passed)).status == 400
+        again = await visit("POST", "/v1/alarms", passed | {"on_conflict": "return"})
+        assert (again.status, again.json["id"], again.json["deduped"]) == (200, made["id"], True)
+        free = passed | {"on_conflict": "return", "idempotency_key": "free"}
+        assert (await visit("POST", "/v1/alarms", free)).json["code"] == "invalid_schedule"
 
 
 async def test_errors_come_in_the_envelope_with_chronos_s_codes(visit: Visitor) -> None:

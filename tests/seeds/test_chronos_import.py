@@ -124,6 +124,19 @@ def test_every_row_comes_over_with_all_it_holds(chronos: Chronos, here: Here, br
     assert chronos.rows() == before, "Chronos's own table is only read"
 
 
+def test_its_ladder_stays_exact_where_the_setting_says_so(
+    chronos: Chronos, here: Here, bring: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spread = chronos.add()
+    bring()
+    monkeypatch.setenv("WAKEFUL_EXACT_BACKOFF", "true")
+    exact = chronos.add(kind="cron", cron_expr="@every 90m")
+    bring()
+    found = here.alarms()
+    assert [found[id].policy.exact_backoff for id in (spread, exact)] == [False, True]
+    assert found[exact].policy.anchor is not None
+
+
 def test_a_dry_run_counts_and_changes_nothing(chronos: Chronos, here: Here, bring: Import, tmp_path: Path) -> None:
     a_full_table(chronos)
     bad = chronos.add(kind="cron", cron_expr="61 * * * *")

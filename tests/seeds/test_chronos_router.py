@@ -12,7 +12,7 @@ import pytest
 
 from tests.acting import Draft, keep
 from tests.dispatcher.conftest import World
-from wakeful.alarm import Alarm, fire_id
+from wakeful.alarm import Alarm, Policy, fire_id
 from wakeful.clock import SystemClock
 from wakeful.targets.router import Router as Target
 from wakeful.testing import ManualClock
@@ -120,13 +120,14 @@ async def test_gone_ends_it_at_once(world: World, router: Router) -> None:
 
 
 async def test_a_router_that_is_not_there_climbs_the_ladder_too(world: World) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    nobody = Target(url=f"http://127.0.0.1:{port}/internal/wake", token=TOKEN, timeout=20, clock=SystemClock())
-    world.serve("nobody", nobody)
-    alarm = await set_alarm(world, target="nobody")
-    await world.run_due(60)
-    await nobody.close()
+    with socket.socket() as silent:  # it is bound and does not listen: nobody else can take its port
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/internal/wake"
+        nobody = Target(url=url, token=TOKEN, timeout=20, clock=SystemClock())
+        world.serve("nobody", nobody)
+        alarm = await set_alarm(world, target="nobody")
+        await world.run_due(60)
+        await nobody.close()
     after = await world.read(alarm)
     assert (after.status, after.failure_count) == ("active", 1)
     assert after.last_error.startswith("could not connect")
@@ -149,6 +150,15 @@ async def test_the_figures_of_the_ladder_and_its_end(world: World, router: Route
     assert await world.run_due(timedelta(days=1)) == 0, "it is never tried again by itself"
     assert len(router.wakes) == len(LADDER) + 1
     assert len(set(router.bodies)) == 1
+
+
+async def test_the_exact_ladder_has_no_spread(world: World, router: Router) -> None:
+    router.usual = 503
+    alarm = await set_alarm(world, max_failures=len(LADDER), policy=Policy(exact_backoff=True))
+    await world.run_due(60)
+    for seconds in LADDER:
+        assert (await world.read(alarm)).next_fire_at == world.clock.now() + timedelta(seconds=seconds)
+        assert await world.run_due(seconds) == 1
 
 
 async def test_a_fire_is_on_record_only_after_the_router_has_said_yes(world: World, router: Router) -> None:

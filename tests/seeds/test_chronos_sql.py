@@ -20,7 +20,8 @@ from tests.seeds.chronos_world import DID, USER
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import Alarm
 from wakeful.moments import unix_ms
-from wakeful.store.queries import Naming, migrations
+from wakeful.store.queries import Naming, migrations, queries
+from wakeful.store.sqlite.schema import use_default_target
 from wakeful.testing import store_of
 
 __all__ = ["clock", "gateway"]
@@ -68,6 +69,35 @@ async def test_a_row_in_sql_is_an_alarm_like_any_other(here: Gateway) -> None:
     assert alarm.created_at.microsecond % 1000 == 0
     assert await insert(here, at, key="k") == [], "the page's dedup"
     assert [found.id for found in await acting(here.wakeful.service, DID).find()] == [id]
+
+
+async def test_a_row_that_names_no_target_goes_to_the_default_one(here: Gateway) -> None:
+    store, at = store_of(here.wakeful), here.clock.now() + timedelta(minutes=1)
+    [before] = await insert(here, at)
+    for name, was in (("it's", "inbox"), ("router", "it's"), ("router", "router")):
+        assert await store.use_default_target(name) == was
+        [id] = await insert(here, at)
+        assert (await read(here, id)).target == name
+    assert (await read(here, before)).target == "inbox", "what was there stays as it is"
+
+
+def test_a_file_that_others_have_open_gets_another_default_target_and_stays_sound(tmp_path: Path) -> None:
+    path = str(tmp_path / "wakeful.db")
+    with wakeful.open_sync(path):
+        pass
+    ours, theirs = apsw.Connection(path), apsw.Connection(path)
+    assert theirs.execute("select count(*) from alarms").get == 0
+    statements = queries("sqlite", Naming())
+    columns = theirs.execute("select json_group_array(name) from pragma_table_info('alarms')").get
+    ours.execute("begin immediate")
+    assert use_default_target(ours, statements, "router") == "inbox"
+    ours.execute("commit")
+    insert = "insert into alarms (owner_did, user_id, kind, next_fire_at) values ('o', 'o', 'once', 7) returning target"
+    assert [db.execute(insert).get for db in (theirs, ours)] == ["router", "router"]
+    assert theirs.execute("select json_group_array(name) from pragma_table_info('alarms')").get == columns
+    assert ours.execute("pragma integrity_check").get == "ok"
+    with pytest.raises(apsw.SQLError, match="may not be modified"):
+        ours.execute("update sqlite_master set sql = ''")
 
 
 async def test_it_fires_and_a_series_goes_on(here: Gateway) -> None:

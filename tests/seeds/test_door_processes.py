@@ -17,12 +17,14 @@ import apsw
 import pytest
 
 import wakeful
+from wakeful.testing import ManualClock
 
 from .conftest import Gateway
 
 WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 PATIENCE = 60.0
-AHEAD = 5  # seconds until they fall due: time enough to plan them
+AHEAD = (5, 30, 120)  # seconds until they fall due: the first in which this machine prepares everything
+AHEAD_OF_START = (15, 60, 240)  # where a worker starts meanwhile
 
 
 @pytest.fixture
@@ -108,11 +110,17 @@ async def passed(moment: datetime) -> None:
     await asyncio.sleep(max(0, (moment - datetime.now(UTC)).total_seconds()) + 0.05)
 
 
-async def all_said(gateway: Gateway) -> None:
-    async def enough() -> bool:
-        return len(await gateway.messages()) >= len(SAID)
+def in_time(due: datetime) -> bool:
+    """A worker takes what is due a moment ahead."""
+    return datetime.now(UTC) < due - timedelta(seconds=1)
 
-    await until(enough, "the messages")
+
+async def are_said(gateway: Gateway, many: int) -> bool:
+    return len(await gateway.messages()) >= many
+
+
+async def all_said(gateway: Gateway) -> None:
+    await until(lambda: are_said(gateway, len(SAID)), "the messages")
     await until(lambda: nothing_queued(gateway), "the queue of changes")
 
 
@@ -131,14 +139,13 @@ async def check(gateway: Gateway) -> None:
 async def test_what_was_changed_while_the_worker_was_down_is_what_counts(
     door: Gateway, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    due = datetime.now(UTC) + timedelta(seconds=AHEAD)
+    due = datetime.now(UTC).replace(microsecond=0)
     await twenty(door, due)
-    async with wakeful.open(door.db) as clock:
-        await clock.run_due()  # plans them
+    async with wakeful.open(door.db, clock=ManualClock(due - timedelta(hours=1))) as clock:
+        await clock.run_due()  # plans them, an hour before they are due
     assert await door.sql("select count(*) from task_links") == [(20,)]
     assert await door.messages() == []
     await change(door, due)
-    await passed(due)
     with worker(door, environ, tmp_path) as process:
         await all_said(door)
         await stopped(process)
@@ -155,13 +162,17 @@ async def test_what_was_changed_while_the_worker_was_frozen_is_what_counts(
             return await door.messages() == ["up"]
 
         await until(up, "the worker")
-        await door.sql("delete from scheduled_tasks")
-        await door.sql("delete from messages")
-        await door.sql("delete from fires")
-        due = datetime.now(UTC) + timedelta(seconds=AHEAD)
-        await twenty(door, due)
-        await until(lambda: nothing_queued(door), "the plans")
-        await frozen(process, door)
+        for seconds in AHEAD:
+            for table in ("scheduled_tasks", "messages", "fires"):
+                await door.sql(f"delete from {table}")
+            due = datetime.now(UTC) + timedelta(seconds=seconds)
+            await twenty(door, due)
+            await until(lambda: nothing_queued(door), "the plans")
+            await frozen(process, door)
+            if in_time(due):
+                break
+            process.send_signal(signal.SIGCONT)
+            await until(lambda: are_said(door, 20), "the messages of what was prepared too late")
         assert await door.messages() == []
         await change(door, due)
         await passed(due)
@@ -176,20 +187,28 @@ async def test_a_task_cancelled_beside_a_running_worker_is_never_said(
 ) -> None:
     """Its tick is an hour: it does not learn of the cancels before the tasks are due."""
     environ |= {"WAKEFUL_TICK": "1h", "WAKEFUL_LEASE": "3h"}
-    soon = datetime.now(UTC) + timedelta(seconds=AHEAD + 3)
-    for n in range(8):
-        await door.add(f"t{n}", next_run=at(soon))
-    await door.add("last", next_run=at(soon + timedelta(milliseconds=200)))
-    with worker(door, environ, tmp_path) as process:
-        await until(lambda: nothing_queued(door), "the plans")
-        async with wakeful.open(door.db) as clock:
-            for n in range(8):
-                await clock.service.tasks.cancel(f"t{n}", owner="main")
-        assert await door.messages() == []
 
-        async def last() -> bool:
-            return "do last" in await door.messages()
+    async def last() -> bool:
+        return "do last" in await door.messages()
 
-        await until(last, "the task that stands")
-        await stopped(process)
+    for seconds in AHEAD_OF_START:
+        await door.sql("delete from scheduled_tasks")
+        await door.sql("delete from messages")
+        soon = datetime.now(UTC) + timedelta(seconds=seconds)
+        cancelled = [f"t{n}-{seconds}" for n in range(8)]
+        for id in cancelled:
+            await door.add(id, next_run=at(soon))
+        await door.add(f"last-{seconds}", next_run=at(soon + timedelta(milliseconds=200)), prompt="do last")
+        with worker(door, environ, tmp_path) as process:
+            await until(lambda: nothing_queued(door), "the plans")
+            async with wakeful.open(door.db) as clock:
+                for id in cancelled:
+                    await clock.service.tasks.cancel(id, owner="main")
+            if not in_time(soon):
+                continue
+            assert await door.messages() == []
+            await passed(soon)
+            await until(last, "the task that stands")
+            await stopped(process)
+            break
     assert await door.messages() == ["do last"]

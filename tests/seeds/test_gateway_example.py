@@ -174,7 +174,7 @@ async def test_tasks_by_sql_and_by_tool_reach_the_gateway_once_and_in_order(
         (len(seen), len(seen))
     ]
     services = sql(tmp_path, "select service, count(*) from migrations group by service order by service")
-    assert [service for service, _ in services] == ["gateway", "wakeful"]
+    assert [service for service, _ in services] == ["gateway", "wakeful", "wakeful-oldest"]
 
 
 def test_the_readme_s_commands_do_what_it_says(tmp_path: Path, processes: list[Process]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.acting import Draft, acting, keep
 from tests.dispatcher.conftest import OWNER
@@ -49,10 +50,13 @@ async def test_why_tells_of_a_worker_that_fell_silent(service: Service, store: S
     alarm = await due(service, clock)
     await store.claim({"desk": 1}, lease=LEASE)
     await clock.advance(LEASE)
-    now = clock.now()
-    await store.beat(Worker(id="v", host="here", pid=2, version="0", started_at=now, seen_at=now, targets=("desk",)))
-    said = (await acting(service, OWNER, limited=True).why(alarm.id)).summary
-    assert "fell silent; what was in its hands is tried again one at a time" in said
+    worker = Worker(id="v", host="here", pid=2, version="0", started_at=clock.now(), seen_at=clock.now())
+    for how in ("in a group", "one at a time, since a group of it took a worker with it"):
+        await store.beat(replace(worker, seen_at=clock.now(), targets=("desk",)))
+        said = (await acting(service, OWNER, limited=True).why(alarm.id)).summary
+        assert f"fell silent; what was in its hands is tried again {how}" in said
+        await store.claim({"desk": 1}, lease=LEASE)
+        await clock.advance(LEASE)
 
 
 @pytest.mark.parametrize("jump", [25, -3600, 3600])

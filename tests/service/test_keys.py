@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from wakeful.alarm.request import CreateRequest, OnConflict
 from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.store import Store
@@ -139,3 +140,37 @@ async def test_a_request_for_a_changed_alarm_is_compared_with_what_it_is_now(
         await wake_me.set(**ONCE)
     await clock.advance(timedelta(seconds=1))
     assert (await wake_me.set(**ONCE, label="x")).id == first.id
+
+
+@pytest.mark.parametrize("again", [{"delay": 300}, {"delay": None, "when": "in 1 hour"}], ids=["same", "relative"])
+async def test_the_key_of_an_ended_alarm_is_answered_with_it_and_a_warning_that_nothing_will_fire(
+    wake_me: Wakeful, clock: ManualClock, caplog: pytest.LogCaptureFixture, again: dict[str, Any]
+) -> None:
+    first = await wake_me.set(**ONCE)
+    await clock.advance(1)
+    await wake_me.set(**ONCE)
+    assert not caplog.records, "an alarm that waits is no reason for a warning"
+    await wake_me.cancel(first.id)
+    assert (await wake_me.set(**ONCE | again)).status == "cancelled"
+    [warned] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"{first.id} had this key and is cancelled: nothing was set. Nothing will fire" in warned
+    assert 'on_conflict "replace"' in warned
+    caplog.clear()
+    assert (await wake_me.set(**ONCE | again, on_conflict="replace")).status == "active"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("on_conflict", [None, "return"])
+async def test_the_answer_under_the_key_of_an_ended_alarm_notes_that_nothing_will_fire(
+    wake_me: Wakeful, on_conflict: OnConflict | None
+) -> None:
+    first = await wake_me.set(**ONCE)
+    asked = CreateRequest(wake_message="one", when="in 5 minutes", idempotency_key="k", on_conflict=on_conflict)
+    again = await wake_me.create(asked)
+    assert again.deduped
+    assert not any("nothing was set" in note for note in await wake_me.notes(again.alarm, asked))
+    await wake_me.cancel(first.id)
+    again = await wake_me.create(asked)
+    [note] = await wake_me.notes(again.alarm, asked)
+    assert again.deduped
+    assert note.startswith(f"Alarm {first.id} had this key and is cancelled: nothing was set. Nothing will fire")

@@ -132,3 +132,19 @@ async def test_the_notes_say_the_bounds_that_a_phrase_set(wake_me: Wakeful) -> N
     plain = EditRequest(when="every day at 9am", policy=PolicyRequest(max_fires=3))
     edited = await wake_me.update(made.alarm.id, when="every day at 9am", policy={"max_fires": 3})
     assert not any("at most" in note for note in await wake_me.notes(edited, plain))
+
+
+@pytest.mark.parametrize(
+    ("when", "note"),
+    [
+        ("tomorrow at 3:30", '"3:30" was read as 15:30: for the morning write "03:30".'),
+        ("every day at 3:30", '"3:30" was read as 15:30: for the morning write "03:30".'),
+        ("every day at half past two", '"half past 2" was read as 14:30: for the morning write "02:30".'),
+        ("every day at 3:30pm", ""),
+        ("every 5 minutes", ""),
+    ],
+    ids=["once", "series", "words", "pm", "interval"],
+)
+async def test_a_note_says_that_1_to_5_was_read_as_the_afternoon(wake_me: Wakeful, when: str, note: str) -> None:
+    notes = await wake_me.notes(await wake_me.set(when, "x"))
+    assert [found for found in notes if "was read as" in found] == ([note] if note else [])

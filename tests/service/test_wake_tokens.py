@@ -113,6 +113,86 @@ async def test_it_ends_with_the_alarm_that_its_chain_began_with(wake_me: Wakeful
     assert "the alarm that its chain began with was cancelled" in await refused(wake_me, second.token)
 
 
+# A chain that was cancelled
+
+
+async def test_a_cancelled_chain_sets_no_more_also_when_its_root_has_fired(
+    wake_me: Wakeful, store: Store, clock: ManualClock
+) -> None:
+    first = await handed(wake_me, clock)  # a one-shot: it has fired, and cannot be cancelled any more
+    child = (await (await woken(wake_me, first)).create(asked(when="in 1 minute"))).alarm
+    second = await woken_child(wake_me, clock, child)
+    other = await handed(wake_me, clock)
+    await wake_me.completed(first.fire.id)
+    assert (await wake_me.get(first.alarm.id)).status == "fired"
+    assert await wake_me.cancel_chain(first.alarm.id) == 0
+    for token in (first.token, second.token):
+        assert await refused(wake_me, token) == "this token of a wake is not good any more: its chain was cancelled"
+    await woken(wake_me, other)  # another chain of the same owner
+    later = waking(store, clock, owner="ada")  # as after a restart
+    assert "its chain was cancelled" in await refused(later, second.token)
+
+
+async def woken_child(wake_me: Wakeful, clock: ManualClock, child: Alarm) -> TakenWake:
+    await clock.advance(max(timedelta(0), child.next_fire_at - clock.now()))
+    await wake_me.run_due()
+    [taken] = [one for one in await wake_me.inbox() if one.alarm.id == child.id]
+    return taken
+
+
+async def test_a_chain_is_cancelled_also_when_its_root_is_deleted(
+    wake_me: Wakeful, store: Store, clock: ManualClock
+) -> None:
+    first = await handed(wake_me, clock)
+    child = (await (await woken(wake_me, first)).create(asked(when="every hour"))).alarm
+    await wake_me.completed(first.fire.id)
+    await clock.advance(MINUTE)
+    await store.purge(clock.now())
+    assert await store.get(first.alarm.id) is None
+    second = await woken_child(wake_me, clock, child)
+    grandchild = (await (await woken(wake_me, second)).create(asked(when="in 1 minute"))).alarm
+    third = await woken_child(wake_me, clock, grandchild)
+    await wake_me.completed(third.fire.id)
+    assert await wake_me.cancel_chain(first.alarm.id) == 1
+    assert (await wake_me.get(grandchild.id)).status == "fired"
+    assert "its chain was cancelled" in await refused(wake_me, third.token)
+
+
+async def test_an_alarm_that_is_set_anew_after_its_chain_was_cancelled_wakes_with_a_good_token(
+    wake_me: Wakeful, clock: ManualClock
+) -> None:
+    first = await handed(wake_me, clock, key="daily")
+    await wake_me.completed(first.fire.id)
+    await wake_me.cancel_chain("daily")
+    again = await handed(wake_me, clock, key="daily", on_conflict="replace")
+    assert again.alarm.id == first.alarm.id
+    await woken(wake_me, again)
+    assert "its chain was cancelled" in await refused(wake_me, first.token)
+
+
+@pytest.mark.parametrize("many", ["create", "create_many", "create_each"])
+async def test_nothing_is_set_behind_a_cancelled_chain(
+    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, many: str
+) -> None:
+    first = await handed(wake_me, clock)
+    agent = await woken(wake_me, first)
+    await wake_me.completed(first.fire.id)
+    add = store.add
+
+    async def cancelled_first(*given: Any, **more: Any) -> Any:
+        """Somebody cancels the chain after this request was let in, and before its alarm is written."""
+        await wake_me.cancel_chain(first.alarm.id)
+        return await add(*given, **more)
+
+    monkeypatch.setattr(store, "add", cancelled_first)
+    request = asked() if many == "create" else [asked()]
+    with pytest.raises(Unauthorized) as error:
+        await getattr(agent, many)(request)
+    assert "its chain was cancelled" in error.value.message
+    [left] = await wake_me.find(root_id=first.alarm.id)
+    assert left.status == "cancelled"
+
+
 async def test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more(
     wake_me: Wakeful, store: Store, clock: ManualClock
 ) -> None:

@@ -7,10 +7,12 @@ import os
 import shutil
 import stat
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 
+import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -18,6 +20,7 @@ from wakeful.alarm import Attempt, Policy, begin
 from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion, StoreUnavailable, WakefulError
+from wakeful.schedule.zone_rules import edition
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.copying import LEFT_OUT, TABLES, Seen, copying_sql
 from wakeful.store.queries import OURS, Naming, migrations
@@ -81,6 +84,23 @@ async def test_everything_comes_back_and_leases_are_over(
         assert told.by == "op"
         assert "1 alarms fell due since" not in told.reason
         assert "0 alarms fell due since: fire" in told.reason
+
+
+@pytest.mark.parametrize("target", ["sqlite", "postgres"])
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_backup_without_an_edition_of_the_zone_data_gets_that_of_who_restores_it(
+    databases: Databases, tmp_path: Path, target: str, is_there: bool
+) -> None:
+    file = tmp_path / "backup.db"
+    async with end_of(databases.new("sqlite")) as end:
+        await fill(end.store)
+        await back_up(end, file)
+    with closing(apsw.Connection(str(file))) as db:
+        db.execute("delete from zone_rules")  # as it was before editions were kept
+    async with end_of(databases.new(target, "new"), migrated=is_there) as end:
+        await bring_back(file, end)
+        [kept] = await end.store.zones.editions()
+        assert (kept.version, kept.planned_at is None) == (edition(), False)
 
 
 @each

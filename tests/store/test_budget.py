@@ -81,7 +81,7 @@ async def test_who_looks_at_counts_while_another_is_about_to_write_them_waits(pg
         await gatekeeper.execute(GATE.format(t=pg_schema))
         await gatekeeper.execute("select pg_advisory_lock(4711)")
         spending = [asyncio.create_task(store.budget.spend([only_one])) for store in stores]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await gatekeeper.fetchval(WAITING, pg_schema) < 2:  # noqa: ASYNC110 - the server knows
                 await asyncio.sleep(0.01)
         await gatekeeper.execute("select pg_advisory_unlock(4711)")
@@ -103,7 +103,7 @@ async def test_counts_that_somebody_holds_delay_nobody_else_and_not_for_ever(
         async with holder.transaction():
             await holder.execute(f"update {world.schema}.budget_counts set told = told")
             waiting = asyncio.create_task(store.budget.spend([Charge((OWNER,), NOON)]))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert await store.budget.spend([Charge((CHAIN,), NOON)]) == [None]
                 with pytest.raises(StoreUnavailable):
                     await waiting

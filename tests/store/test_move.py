@@ -70,7 +70,7 @@ async def test_everything_arrives_and_the_old_database_says_where_it_is(
         alarms = await fill(before.store)
         had = await content(before.store)
         answer = await moved(before, after)
-        rows = {"alarms": 4, "fires": 1, "events": 1, "tokens": 1, "secrets": 2, "target_states": 1}
+        rows = {"alarms": 4, "fires": 1, "events": 1, "tokens": 1, "secrets": 2, "target_states": 1, "zone_rules": 1}
         assert {name: one.rows for name, one in answer.sums.items() if one.rows} == rows
         assert await content(after.store) == had
         [claimed] = (await after.store.claim({"held": 9}, lease=LEASE)).alarms

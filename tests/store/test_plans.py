@@ -25,6 +25,7 @@ from msgspec import Struct
 from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg, _rows, _steps
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
+from wakeful.service.changes import LATEST
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.looking import bounds
 from wakeful.store.postgres.database import _SETTINGS
@@ -51,12 +52,14 @@ WRITES = {
         "settle_edited",
         "put_fires",
         "put_first_fires",
+        "put_settled_fires",
         "add_events",
         "renew",
         "renewed",
         "beat",
     ),
     *("set_target_state", "new_report_key", "put_report_keys", "open_door", "add_token", "revoke_token", "touch_token"),
+    "set_default_target",
     *(
         "purge_fires",
         "purge_alarms",
@@ -78,16 +81,17 @@ KEPT = {
     "claim": {"alarms_pkey", "alarms_due_idx"},
     "claim_in_turn": {"alarms_pkey", "alarms_due_idx", "alarms_turns_idx"},
     "claimed_unheard": {"alarms_pkey"},
-    "settle": {"alarms_pkey"},
-    "settle_at_once": {"alarms_pkey"},
+    "settle": {"alarms_pkey", "fires_pkey"},
+    "settle_at_once": {"alarms_pkey", "fires_pkey"},
     "held_claim": {"alarms_pkey"},
     "next_due": {"alarms_due_idx"},
     "renew": {"alarms_pkey"},
 }
-SMALL = {"tokens", "old_tokens", "target_states", "workers", "now", "tables"}
+SMALL = {"tokens", "old_tokens", "target_states", "workers", "now", "tables", "default_target"}
 ALL_OF_IT = {
     "count_old": "a person asked what a purge would delete: the old rows are counted, by their indexes",
     "engine": "the size of the whole",
+    "events_by": "who revokes a token is told what it fetched: the events of a day, by their index",
     "broken": "`wakeful doctor` reads everything",
     "broken_quickly": "see broken",
     "impossible": "see broken",
@@ -156,6 +160,8 @@ async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, 
             "resolve": lambda: store.resolve(world.template, world.template, key="nothing", owner=owner, limit=2),
             "listening": lambda: store.listening(owner, "nothing", limit=10),
             "similar": lambda: _similar(clock, world.template),
+            "last event": lambda: store.last_event_at(world.template, "chain_cancelled"),
+            "latest events": lambda: store.latest_events(world.template, limit=LATEST),
             "fires at": lambda: store.fires_at([(world.template, world.now)] * 500),
         }
         yield clock, reads(clock, world.template, world.now) | bounded
@@ -166,6 +172,13 @@ async def _similar(clock: Wakeful, id: str) -> None:
     alarm = await store.get(id)
     assert alarm is not None
     await store.similar(alarm, among=100)
+
+
+def _forget_former(clock: Wakeful) -> str:
+    """What each change writes that can be undone. It finds its rows among the events, so it is looked at as a read."""
+    store: Any = clock.service.store
+    sql: str = store._sql["forget_former"]
+    return sql
 
 
 def is_read(sql: str) -> bool:
@@ -201,11 +214,12 @@ class TestSqlite:
         names: set[str] = set()
         found: list[tuple[str, str, Any]] = []
         with _noted_by_apsw() as noted:
-            async with asking(full_sqlite, names) as (_, asked):
+            async with asking(full_sqlite, names) as (clock, asked):
                 for name, read in asked.items():
                     noted.clear()
                     await read()
                     found += [(name, sql, bindings) for sql, bindings in noted if is_read(sql)]
+                found.append(("forget former", _forget_former(clock), {"alarm_id": full_sqlite.template}))
         db = apsw.Connection(full_sqlite.settings.db, statementcachesize=0)  # counters begin at 0 each time
         wrong = [f"{name}: {why}\n{sql}" for name, sql, bindings in found for why in _long_in_sqlite(db, sql, bindings)]
         db.close()
@@ -220,11 +234,12 @@ class TestPostgres:
         names: set[str] = set()
         found: list[tuple[str, str, Any]] = []
         noted = _noted_by_asyncpg(monkeypatch)
-        async with asking(full_postgres, names) as (_, asked):
+        async with asking(full_postgres, names) as (clock, asked):
             for name, read in asked.items():
                 noted.clear()
                 await read()
                 found += [(name, sql, args) for sql, args in noted if is_read(sql)]
+            found.append(("forget former", _forget_former(clock), ([full_postgres.template],)))
         monkeypatch.undo()
         settings = _SETTINGS | {"search_path": full_postgres.settings.schema}
         db = await asyncpg.connect(full_postgres.settings.db, server_settings=settings)

@@ -65,7 +65,7 @@ async def test_every_create_survives_connections_that_are_cut(world: World, stor
 
 async def test_a_listener_that_is_cut_off_listens_again_and_says_so(world: World, store: PostgresStore) -> None:
     await store.next_due(["t"])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await store.hints.wait()
         store.hints.clear()
         await world.sql(HANG_UP_ON_ALL)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from msgspec.structs import replace
 
@@ -234,7 +235,9 @@ async def test_migrations_at_the_same_moment_take_turns(world: World) -> None:
 
 
 async def ledger(world: World, table: str = "wakeful_migrations") -> list[tuple[str, str]]:
-    rows = await world.sql(f"select service, version::text from {world.schema}.{table} order by 1, 2")
+    """Which steps were applied. Which versions may open the tables is written there too: see test_newer_schema.py."""
+    said = f"select service, version::text from {world.schema}.{table} where service not like 'wakeful-oldest%'"
+    rows = await world.sql(f"{said} order by 1, 2")
     return [tuple(row) for row in rows]
 
 
@@ -259,6 +262,63 @@ async def test_a_shared_ledger_is_used_where_there_is_one(world: World, kind: st
     assert await ledger(world, "migrations") == [("gated", "7"), *(("wakeful", version) for version in VERSIONS)]
 
 
+@pytest.mark.parametrize("kind", ["integer", "text"])
+async def test_a_shared_ledger_with_one_row_for_a_service_keeps_the_newest_step(world: World, kind: str) -> None:
+    await world.sql(f"create schema {world.schema}")
+    columns = f"service text primary key, version {kind}, applied_at text"
+    await world.sql(f"create table {world.schema}.migrations ({columns})")
+    await world.sql(f"insert into {world.schema}.migrations values ('gated', 4, 'x'), ('timed', 1, 'x')")
+    store = world.store()
+    assert await store.migrate() == STEPS
+    assert await store.migrate() == []
+    newest = max(VERSIONS, key=int)
+    assert await ledger(world, "migrations") == [("gated", "4"), ("timed", "1"), ("wakeful", newest)]
+    migrator, connection = Migrator(Naming(schema=world.schema)), await asyncpg.connect(world.dsn)
+    try:
+        await migrator.refuse_to_open(connection)
+        await migrator.refuse_to_open(connection)
+        assert await migrator.is_closed(connection)
+        with pytest.raises(InvalidConfig, match="closed"):
+            await store.migrate()
+        await migrator.lift_refusal(connection)
+        await migrator.lift_refusal(connection)
+    finally:
+        await connection.close()
+    assert await store.migrate() == []
+    assert await ledger(world, "migrations") == [("gated", "4"), ("timed", "1"), ("wakeful", newest)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "service text, version integer primary key, applied_at text",
+        "service text, version integer, applied_at text, unique (service, applied_at)",
+        "service text, version smallint, applied_at text",
+        "service text, version integer, applied_at bigint",
+        "service varchar(4), version integer, applied_at text",
+    ],
+    ids=["version", "moment", "small", "number", "short"],
+)
+async def test_a_shared_ledger_that_cannot_take_our_lines_is_left_alone(world: World, columns: str) -> None:
+    await world.sql(f"create schema {world.schema}")
+    await world.sql(f"create table {world.schema}.migrations ({columns})")
+    assert await world.store().migrate() == STEPS
+    assert await world.store().migrate() == []
+    assert await ledger(world, "migrations") == []
+    assert await ledger(world) == [("wakeful", version) for version in VERSIONS]
+
+
+async def test_a_shared_ledger_that_refuses_our_line_stops_us_and_nothing_is_left(world: World) -> None:
+    await world.sql(f"create schema {world.schema}")
+    columns = "service text, version integer, applied_at text, check (service <> 'wakeful' or version < 3)"
+    await world.sql(f"create table {world.schema}.migrations ({columns})")
+    with pytest.raises(InvalidConfig, match="does not take wakeful's lines"):
+        await world.store().migrate()
+    tables = await world.sql("select relname from pg_class where relnamespace = $1::regnamespace", world.schema)
+    assert [row[0] for row in tables] == ["migrations"]
+    assert await ledger(world, "migrations") == []
+
+
 async def test_a_table_named_migrations_with_other_columns_is_left_alone(world: World) -> None:
     await world.sql(f"create schema {world.schema}")
     await world.sql(f"create table {world.schema}.migrations (id integer)")
@@ -278,6 +338,7 @@ async def test_somebody_elses_table_of_our_name_stops_us_and_nothing_is_written(
 
 async def test_a_newer_schema_is_refused(world: World, store: PostgresStore) -> None:
     await world.sql(f"insert into {world.schema}.wakeful_migrations values ('wakeful', 99, now())")
+    await world.sql(f"insert into {world.schema}.wakeful_migrations values ('wakeful-oldest', 99, now())")
     with pytest.raises(InvalidConfig, match="or a later one"):
         await store.migrate()
 

@@ -133,15 +133,15 @@ async def recorded(path: Path) -> list[Step]:
     with recorder() as vfs:
         store = SqliteStore(str(path / "wakeful.db"), clock=clock)
         await store.migrate()
-        for _ in range(ALARMS):
+        for n in range(1, ALARMS + 1):
             alarm = an_alarm(clock, wake_message=BIG)
             await store.add([alarm])
             vfs.steps.append(Acknowledged(alarm.id))
-            if len(vfs.steps) % 3 == 0:
+            if n % 3 == 0:
                 await store.settle([done(leased) for leased in await claimed(store)])
                 vfs.steps.append(Acknowledged(alarm.id, fired=True))
             # A log that is copied back and begun anew every few commits: that is where order matters most.
-            if len(vfs.steps) % 4 == 0:
+            if n % 4 == 0:
                 await store._writer.submit(
                     lambda db: db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART), alone=True
                 )
@@ -174,11 +174,14 @@ def _broken(path: Path, files: dict[str, bytes], promised: dict[str, bool]) -> l
             return [f"integrity: {sound[:1]}"]
         rows = {row[0]: row[1] for row in db.execute("select id, status from alarms")}
         fires = {row[0] for row in db.execute("select alarm_id from fires")}
+        editions = db.execute("select version from zone_rules").fetchall()
     except apsw.Error as error:
         return [f"unreadable: {error}"]
     finally:
         db.close()
     missing = [f"{id} is lost" for id in promised if id not in rows]
+    if rows and not editions:
+        missing.append("the edition of the time zone data is lost")
     torn = [f"{id} has fired without its fire" for id, status in rows.items() if (status == "fired") != (id in fires)]
     undone = [f"{id} is as if it had not fired" for id, fired in promised.items() if fired and rows.get(id) == "active"]
     return missing + torn + undone

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import shutil
+import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -194,6 +195,17 @@ class TestAtTheNextStart:
         assert not refusal.value.passing
         begin_anew(path)
         await migrated(path)
+
+    async def test_the_note_is_its_owners_alone(self, path: str) -> None:
+        """It names the database, which nobody else may read."""
+        before = os.umask(0)
+        try:
+            await migrated(path)
+            expect(path)
+        finally:
+            os.umask(before)
+        [note] = Path(path).parent.glob(".*.expected")
+        assert stat.S_IMODE(note.stat().st_mode) == 0o600
 
     async def test_beginning_anew_leaves_a_file_that_is_there_alone(self, path: str, clock: ManualClock) -> None:
         store = SqliteStore(path, clock=clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import apsw
 import pytest
 
 from wakeful.errors import StoreBusy, TooMany
-from wakeful.store import AlarmQuery, Store
-from wakeful.store.pages import WAITING, ReadTurns
+from wakeful.store import AlarmQuery, FireQuery, Store
+from wakeful.store.pages import READS_PER_OWNER, WAITING, ReadTurns
 from wakeful.store.queries import Naming
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
@@ -58,6 +59,27 @@ async def test_an_owner_has_so_many_turns_at_once_and_the_others_theirs() -> Non
     await asyncio.gather(*reads)
     assert inside.count("eve") == 4
     assert turns._turns == {}
+
+
+async def test_pages_are_read_when_it_is_their_owners_turn(store: Store, clock: ManualClock) -> None:
+    turns: ReadTurns = store._turns  # type: ignore[attr-defined]
+    until = clock.now() + MINUTE
+
+    def reads(owner: str) -> list[asyncio.Task[Any]]:
+        agenda = store.agenda(owner=owner, until=until, limit=10)
+        fires = store.described_fires(FireQuery(owner=owner))
+        return [asyncio.ensure_future(read) for read in (agenda, fires, store.find(AlarmQuery(owner=owner)))]
+
+    async with AsyncExitStack() as taken, asyncio.timeout(30):
+        for _ in range(READS_PER_OWNER):
+            await taken.enter_async_context(turns.turn("eve"))
+        waiting = reads("eve")
+        while turns._turns["eve"].here < READS_PER_OWNER + len(waiting):
+            assert not any(read.done() for read in waiting)
+            await asyncio.sleep(0.005)
+        assert await asyncio.gather(*reads("ada")) == [[], [], []]
+        assert not any(read.done() for read in waiting)
+    assert await asyncio.gather(*waiting) == [[], [], []]
 
 
 async def test_what_waits_for_a_turn_has_an_end() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -51,6 +52,34 @@ async def test_the_router_gets_what_chronos_sent_and_the_rest_of_the_wake(router
     assert {"owner_did", "label", "scheduled_for", "isolated", "report"} <= got.json.keys()
 
 
+async def test_it_can_be_reached_where_somebody_listens_and_nothing_is_sent_for_that(
+    router: Router, receiver: Receiver
+) -> None:
+    assert await router.reach() == ""
+    await router.deliver(a_wake())
+    assert len(receiver.wakes) == 1
+    with socket.socket() as silent:  # it is bound and does not listen: nobody else can take its port
+        silent.bind(("127.0.0.1", 0))
+        away = Router(url=f"http://127.0.0.1:{silent.getsockname()[1]}/internal/wake", clock=SystemClock())
+        assert (await away.reach()).startswith("could not connect")
+        await away.close()
+
+
+async def test_a_receiver_that_never_accepts_counts_as_out_of_reach_in_time() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(8)]
+        for one in waiting:  # its queue is full: more wait for ever
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        slow = Router(url=f"http://127.0.0.1:{full.getsockname()[1]}/", timeout=0.2, clock=SystemClock())
+        assert await slow.reach() == "no connection within 0.2 s"
+        await slow.close()
+        for one in waiting:
+            one.close()
+
+
 async def test_a_conversation_nobody_named_is_left_out(router: Router, receiver: Receiver) -> None:
     await router.deliver(a_wake(payload_json="[1,  2]"))
     assert "conversation_id" not in receiver.wakes[0].json
@@ -65,7 +94,7 @@ async def test_any_2xx_confirms_whatever_the_body_says(router: Router, receiver:
 
 async def test_a_confirmation_counts_before_its_body_has_ended(router: Router, receiver: Receiver) -> None:
     receiver.drip()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await router.deliver(a_wake()) == Delivered("HTTP 200")
 
 

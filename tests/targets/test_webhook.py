@@ -294,6 +294,24 @@ class TestAddresses:
         assert "not sent: address 127.0.0.1 is private" in caplog.text  # for the operator alone
         assert raw.connections == 0
 
+    async def test_the_address_that_was_judged_is_the_one_that_is_used(
+        self, webhook: Open, raw: RawServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A name that means another address each time it is looked up."""
+        import socket
+
+        looked_up: list[str] = []
+
+        def lookup(host: str, port: int, *args: Any) -> list[Any]:
+            looked_up.append("127.0.0.2" if not looked_up else "127.0.0.1")
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (looked_up[-1], port))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+        target = webhook(f"http://turning.example:{raw.port}/", allow_private=("127.0.0.2/32",))
+        assert isinstance(await target.deliver(a_wake()), Failed)  # nobody listens at the address that was allowed
+        assert looked_up == ["127.0.0.2"]
+        assert raw.connections == 0
+
     async def test_one_good_address_among_refused_ones_is_used(
         self, webhook: Open, raw: RawServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
+from wakeful.clock import BUSY
 from wakeful.testing import NEW_YEAR, ManualClock
+from wakeful.testing.clock import OWN
 
 
 async def test_it_stands_still_until_it_is_moved() -> None:
@@ -57,3 +59,25 @@ async def test_sleeping_for_nothing_lets_others_run() -> None:
     asyncio.get_running_loop().call_soon(ran.append, 1)
     await clock.sleep(0)
     assert ran == [1]
+
+
+async def test_what_waits_for_the_clock_itself_is_waited_for_once() -> None:
+    """As a write that is tried again after a while: while the clock moves up to then, nothing can change."""
+    clock, looks = ManualClock(), 0
+
+    def work() -> object:
+        nonlocal looks
+        looks += 1
+        return BUSY
+
+    sleeping = [asyncio.create_task(clock.sleep(1000)) for _ in range(OWN + 1)]
+    await asyncio.sleep(0)
+    with clock.working(work):
+        await clock.advance(1)
+        looks = 0
+        for _ in range(50):
+            await clock.advance(1)
+        assert looks == 2 * 50  # before the clock moves, and after
+    for task in sleeping:
+        task.cancel()
+    await asyncio.wait(sleeping)

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import wakeful
+from wakeful.clock import SystemClock
 from wakeful.testing import ManualClock
+from wakeful.testing.clock import PATIENCE
 
 
 @asynccontextmanager
@@ -72,6 +74,25 @@ async def test_a_series_fires_as_often_as_it_is_due(db: tuple[str, dict[str, str
             await clock.advance(3600)
         assert len(fired) == len(set(fired)) == 6
         assert (await alarms.get(alarm.id)).fire_count == 6
+
+
+async def test_deliveries_that_get_on_are_waited_for_however_long_all_of_them_take(tmp_path: Path) -> None:
+    """Each takes a part of the patience with one that stands still, as where the database is slow."""
+    clock = ManualClock()
+    async with running(str(tmp_path / "wakeful.db"), clock, total_concurrency=1) as alarms:
+        done: list[str] = []
+
+        @alarms.handler("ops")
+        async def ops(wake: wakeful.Wake) -> str:
+            await SystemClock().sleep(PATIENCE / 5)
+            done.append(wake.message)
+            return "done"
+
+        for number in range(12):
+            await alarms.set("in 1 minute", str(number), target="ops")
+        async with run(alarms):
+            await clock.advance(60)
+            assert sorted(done, key=int) == [str(number) for number in range(12)]
 
 
 async def test_a_handler_that_sleeps_by_the_clock_is_not_waited_for(tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ from wakeful.alarm.pace import HELD_BACK, hold_back
 from wakeful.alarm.passing import pass_over
 from wakeful.alarm.plan import coming, first_due, following, missed_before
 from wakeful.alarm.quarantine import quarantine
-from wakeful.alarm.report import check_reportable, fetch, report, retry, sweep
+from wakeful.alarm.report import check_reportable, fetch, report, retry, sweep, unfetch
 from wakeful.alarm.rezone import REZONED, rezone
-from wakeful.alarm.settle import begin, note, release, retry_at, settle, skip
-from wakeful.alarm.suspect import put_on_trial
+from wakeful.alarm.settle import begin, clock_set_back, note, release, retry_at, settle, skip
+from wakeful.alarm.suspect import acquitted, is_alone, put_on_trial
 from wakeful.alarm.task import Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
+from wakeful.alarm.undo import last_change, undo, with_former
 from wakeful.alarm.users import Users, task_users, users_of
 from wakeful.alarm.wake import KEY_GRACE, Wake, report_token, reports_under
 
@@ -70,10 +71,12 @@ __all__ = [
     "Waiting",
     "Wake",
     "Wanted",
+    "acquitted",
     "attempt_number",
     "begin",
     "cancel",
     "check_reportable",
+    "clock_set_back",
     "coming",
     "create",
     "default_policy",
@@ -85,7 +88,9 @@ __all__ = [
     "following",
     "hold_back",
     "in_hand",
+    "is_alone",
     "is_fire_id",
+    "last_change",
     "missed_before",
     "note",
     "parse_fire_id",
@@ -112,7 +117,10 @@ __all__ = [
     "task_state",
     "task_users",
     "understand",
+    "undo",
+    "unfetch",
     "update",
     "user_of",
     "users_of",
+    "with_former",
 ]

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Change, Event, Fire, Policy
 from wakeful.alarm.passing import with_tries
 from wakeful.alarm.plan import following, skipped_run, timetable, undecided
-from wakeful.alarm.settle import is_too_late, release, skip
+from wakeful.alarm.settle import UNREPORTED, is_too_late, release, skip
 from wakeful.config_budget import BudgetLimits, BudgetSettings
 from wakeful.errors import InvalidSchedule
-from wakeful.moments import whole_ms
+from wakeful.moments import unix_ms, whole_ms
 from wakeful.schedule import is_interval, is_rule, schedule, zone
 from wakeful.schedule.frequency import fires_per_day, fires_within_day, per_day
 from wakeful.schedule.zones import by_zone_rules
@@ -33,6 +33,7 @@ BUDGET_REACHED: Final = "budget_reached"  # what the owner is told, once for eac
 MILLIONTHS: Final = 1_000_000  # cost is counted in these: sums stay exact
 _LENGTHS: Final[Mapping[str, timedelta]] = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 _MS: Final = timedelta(milliseconds=1)
+_ATTEMPT: Final = "attempt"  # the scope of marks: which attempts were counted
 _BY_AGENTS: Final = "mcp"  # through what they set alarms
 
 
@@ -86,14 +87,26 @@ class Allowance(Struct, frozen=True):
 
 
 class Charge(Struct, frozen=True):
-    """One wake that is about to be sent, and the limits it meets."""
+    """One wake that is about to be sent, and the limits it meets.
+
+    `attempt`: which attempt this is. It is on record as counted, so that it is counted once: its worker may die before
+    it is settled, and the next one begins the same attempt again. `again`: that may be so, and on the day before.
+    """
 
     allowances: tuple[Allowance, ...]
     at: datetime
+    attempt: str = ""
+    again: bool = False
 
     @property
     def keys(self) -> list[Key]:
-        return [_key(allowance, self.at) for allowance in self.allowances]
+        return [*(_key(allowance, self.at) for allowance in self.allowances), *self.marks]
+
+    @property
+    def marks(self) -> list[Key]:
+        """Where it may be on record that this attempt was counted; a new mark is the first."""
+        days = (self.at, self.at - _LENGTHS["day"]) if self.again else (self.at,)
+        return [(_ATTEMPT, self.attempt, "day", _start("day", day)) for day in days] if self.attempt else []
 
 
 class Refusal(Struct, frozen=True):
@@ -211,8 +224,10 @@ def _least(*given: int | None) -> int:
 
 
 def is_paid_for(alarm: Alarm, fire: Fire | None) -> bool:
-    """Return whether this is one more try at a wake that is counted already and has not arrived."""
-    return alarm.failure_count > 0 and (fire is None or fire.delivered_at is None)
+    """Return whether this is one more try at a wake that is counted already, and that nobody has reported on."""
+    if alarm.failure_count == 0:
+        return False
+    return fire is None or fire.delivered_at is None or fire.reason == UNREPORTED
 
 
 def is_chained(alarm: Alarm) -> bool:
@@ -297,10 +312,16 @@ def charged(
 
 
 def _charged(charge: Charge, known: Mapping[Key, BudgetCount]) -> tuple[Refusal | None, list[BudgetCount]]:
+    if any(mark in known and known[mark].wakes for mark in charge.marks):
+        return None, []  # it was counted, and whoever was to send it died or released it
     used = [(allowance, known_count(allowance, charge.at, known)) for allowance in charge.allowances]
     over = [(allowance, count) for allowance, count in used if allowance.is_used_up(count)]
     if not over:
-        return None, [replace(count, wakes=count.wakes + 1) for _, count in used]
+        marks = [
+            BudgetCount(scope=scope, id=id, period=period, starts_at=starts_at, wakes=1)
+            for scope, id, period, starts_at in charge.marks[:1]
+        ]
+        return None, [*(replace(count, wakes=count.wakes + 1) for _, count in used), *marks]
     allowance, count = max(over, key=lambda one: one[1].ends_at)  # the one that is used up for longest
     refusal = Refusal(allowance.scope, allowance.words(count), count.ends_at, first=not count.told)
     return refusal, [] if count.told else [replace(count, told=True)]
@@ -324,6 +345,11 @@ def costs(change: Change) -> list[BudgetCount]:
 
 
 # What follows
+
+
+def attempt_of(alarm: Alarm) -> str:
+    """The attempt that is begun, the same for whoever begins it again: a retry or a snooze has another moment."""
+    return f"{alarm.id}@{unix_ms(alarm.next_fire_at)}"
 
 
 def over_budget(alarm: Alarm, fire: Fire | None, refusal: Refusal, *, now: datetime) -> Change:

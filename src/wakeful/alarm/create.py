@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from datetime import time as clock_time
 from operator import attrgetter
 from typing import Any, Final, Literal
 
@@ -13,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from wakeful.alarm.bounds import BOUNDS, NO_BOUNDS, SaidBounds, bounded
-from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Kind, Policy
+from wakeful.alarm.model import DEFAULT_POLICY, NEW_POLICY, WAKEFULS_OWN, Alarm, Kind, Policy
 from wakeful.alarm.plan import at_occurrence, following
-from wakeful.alarm.signals import check_signals
+from wakeful.alarm.signals import check_rearm, check_signals
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import (
@@ -79,6 +80,7 @@ class Wanted(Struct, frozen=True):
     time: GivenTime
     policy: Mapping[str, Any] = {}  # of an edit: the fields of the policy that change
     date_order: str = ""  # how 03/04 is read, as the operator has set it
+    bare_day: clock_time = clock_time(9)  # the time of day where only a day is named
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -94,7 +96,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 class Timing(Struct, frozen=True):
     """A parsed time: one moment or a cron expression, in a time zone.
 
-    `cron_expr` of one moment: what clocks of the zone show then, where it was named by that; else empty.
+    `wall_time` of one moment: what clocks of the zone show then, where it was named by that; else empty.
     """
 
     kind: Kind
@@ -102,6 +104,7 @@ class Timing(Struct, frozen=True):
     cron_expr: str
     timezone: str
     bounds: SaidBounds = NO_BOUNDS
+    wall_time: str = ""
 
 
 _names: Final = attrgetter(*_NAMES)
@@ -110,7 +113,7 @@ _names: Final = attrgetter(*_NAMES)
 def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
     """The alarm that is wanted, waiting for its first occurrence."""
     now = whole_ms(now)
-    timing = understand(wanted.time, now=now, date_order=wanted.date_order)
+    timing = understand(wanted.time, now=now, date_order=wanted.date_order, bare_day=wanted.bare_day)
     alarm = Alarm(
         id=id,
         owner_did=origin.owner_did,
@@ -127,11 +130,13 @@ def create(wanted: Wanted, origin: Origin, *, id: str, now: datetime) -> Alarm:
         fire_at=timing.fire_at,
         cron_expr=timing.cron_expr,
         timezone=timing.timezone,
+        wall_time=timing.wall_time,
         **wanted.fields,
     )
     if timing.bounds != NO_BOUNDS:
         alarm = replace(alarm, policy=_bounded(alarm.policy, timing))
     check(alarm)
+    check_rearm(alarm)
     if timing.fire_at is not None and not alarm.policy.jitter:
         return alarm  # it waits for its occurrence as it is
     return planned(alarm, now=now, field="when" if wanted.time.when else "cron_expr")
@@ -173,13 +178,15 @@ def _is_alike(said: Policy, asked: Policy, known: Policy) -> bool:
         asked = replace(asked, ends_at=said.ends_at)
         known = replace(known, ends_at=said.ends_at)
     wakefuls_own = dict.fromkeys(WAKEFULS_OWN)
+    if known.on_silence is None:  # stored before there was this field: the same request does not differ in it
+        wakefuls_own["on_silence"] = None
     return replace(asked, **wakefuls_own) == replace(known, **wakefuls_own)
 
 
 def _at_that_time(wanted: Wanted, known: Alarm) -> Timing | None:
     """The time as it was understood when the known alarm was made; None if it made no sense then."""
     try:
-        return understand(wanted.time, now=known.created_at, date_order=wanted.date_order)
+        return understand(wanted.time, now=known.created_at, date_order=wanted.date_order, bare_day=wanted.bare_day)
     except InvalidSchedule:
         return None
 
@@ -218,7 +225,12 @@ def _canonical(payload: str) -> bytes | str:
 def timed(alarm: Alarm, timing: Timing) -> Alarm:
     """With its time as it was understood."""
     return replace(
-        alarm, kind=timing.kind, fire_at=timing.fire_at, cron_expr=timing.cron_expr, timezone=timing.timezone
+        alarm,
+        kind=timing.kind,
+        fire_at=timing.fire_at,
+        cron_expr=timing.cron_expr,
+        timezone=timing.timezone,
+        wall_time=timing.wall_time,
     )
 
 
@@ -241,48 +253,49 @@ def planned(alarm: Alarm, *, now: datetime, field: str) -> Alarm:
     return at_occurrence(alarm, first)
 
 
-def understand(time: GivenTime, *, now: datetime, date_order: str = "") -> Timing:
+def understand(said: GivenTime, *, now: datetime, date_order: str = "", bare_day: clock_time = clock_time(9)) -> Timing:
     """What somebody says about time, with exactly one way of saying it, and of the kind they said."""
-    timing = _understood(time, now=now, date_order=date_order)
-    if time.kind not in ("", timing.kind):
+    timing = _understood(said, now=now, date_order=date_order, bare_day=bare_day)
+    if said.kind not in ("", timing.kind):
         what = "one moment" if timing.kind == "once" else "a series"
         raise InvalidSchedule(
-            f"the time that was given is {what}, and the kind is {time.kind!r}",
+            f"the time that was given is {what}, and the kind is {said.kind!r}",
             field="kind",
             fix="Leave one of them out.",
         )
     return timing
 
 
-def _understood(time: GivenTime, *, now: datetime, date_order: str) -> Timing:
-    if bool(time.when) + bool(time.cron_expr) + (time.fire_at is not None) + (time.delay is not None) != 1:
-        given = [name for field, name in _TIMES.items() if getattr(time, field) not in (None, "")]
+def _understood(said: GivenTime, *, now: datetime, date_order: str, bare_day: clock_time) -> Timing:
+    if bool(said.when) + bool(said.cron_expr) + (said.fire_at is not None) + (said.delay is not None) != 1:
+        given = [name for field, name in _TIMES.items() if getattr(said, field) not in (None, "")]
         what = "no time was given" if not given else f"{' and '.join(given)} were all given"
         raise InvalidSchedule(what, field="when", fix="Give exactly one of when, fire_at, delay_seconds and cron_expr.")
-    if time.when:
-        understood = _phrase_at(time.when, time.timezone, now, date_order)
+    if said.when:
+        understood = _phrase_at(said.when, said.timezone, now, date_order, bare_day)
         at = None if understood.fire_at is None else _future(understood.fire_at, "when", now)
         return Timing(
             "cron" if at is None else "once",
             at,
-            understood.cron_expr or understood.wall_time,
+            understood.cron_expr,
             understood.timezone,
             SaidBounds(understood.starts_at, understood.ends_at, understood.max_fires),
+            understood.wall_time,
         )
-    zone(time.timezone)
-    if time.cron_expr:
-        schedule(time.cron_expr, time.timezone, anchor=now)
-        if is_rule(time.cron_expr):  # in its one way of writing, and in the zone it names
-            expr, name = split_zone(time.cron_expr, time.timezone)
+    zone(said.timezone)
+    if said.cron_expr:
+        schedule(said.cron_expr, said.timezone, anchor=now)
+        if is_rule(said.cron_expr):  # in its one way of writing, and in the zone it names
+            expr, name = split_zone(said.cron_expr, said.timezone)
             return Timing("cron", None, expr, zone(name).key)
-        return Timing("cron", None, zone_in_its_case(time.cron_expr), time.timezone)
-    return Timing("once", _moment(time, now), "", time.timezone)
+        return Timing("cron", None, zone_in_its_case(said.cron_expr), said.timezone)
+    return Timing("once", _moment(said, now), "", said.timezone)
 
 
 @by_zone_rules(maxsize=256)
-def _phrase_at(text: str, timezone: str, now: datetime, date_order: str) -> Understood:
+def _phrase_at(text: str, timezone: str, now: datetime, date_order: str, bare_day: clock_time) -> Understood:
     """What a text means at a moment: the alarms of one call are set at one, and many of them say the same."""
-    return parse(text, timezone=timezone, now=now, date_order=date_order)
+    return parse(text, timezone=timezone, now=now, default_time=bare_day, date_order=date_order)
 
 
 def _moment(time: GivenTime, now: datetime) -> datetime:
@@ -370,8 +383,8 @@ def check_payload(payload: str) -> None:
 
 
 def check_policy(policy: Policy) -> None:
-    if policy is DEFAULT_POLICY:
-        return
+    if policy is DEFAULT_POLICY or policy == NEW_POLICY:
+        return  # nearly always: compared at once
     for name in POLICY_LENGTHS:
         value = getattr(policy, name)
         least = 0.001 if name in _OPTIONAL_LENGTHS else 0

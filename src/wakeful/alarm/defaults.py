@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import time, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import fields
 
-from wakeful.alarm.model import DEFAULT_POLICY, Policy
+from wakeful.alarm.model import NEW_POLICY, Policy
 from wakeful.config import Settings
 
 _OF_HOLIDAYS: Final = frozenset({"calendar", "working_days"})
@@ -19,6 +20,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
     timezone: str
     date_order: str = ""  # of 03/04: dmy or mdy; without one, such a date is refused
+    bare_day: time = time(9)  # the time of day where only a day is named
     target: str
     max_failures: int
     policy: Policy
@@ -28,7 +30,8 @@ class Defaults(Struct, frozen=True, kw_only=True):
         return cls(
             timezone=settings.timezone,
             date_order=settings.date_order,
-            target=settings.default_target,
+            bare_day=settings.bare_day,
+            target=settings.usual_target,
             max_failures=settings.max_failures,
             policy=default_policy(settings),
         )
@@ -39,14 +42,18 @@ def default_policy(settings: Settings) -> Policy:
 
     Not the calendar: which holidays are meant is a setting, but only an alarm says that it keeps them.
     """
+    of_policy = _policy_fields()
     said: dict[str, Any] = {
-        field.name: getattr(settings, field.name)
-        for field in fields(Policy)
-        if hasattr(settings, field.name) and field.name not in _OF_HOLIDAYS
+        name: getattr(settings, name) for name in of_policy if hasattr(settings, name) and name not in _OF_HOLIDAYS
     }
     plain: dict[str, Any] = {
         name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in said.items()
     }
-    may_be_none = {field.name for field in fields(Policy) if field.default is None}
-    found = Policy(**{name: value for name, value in plain.items() if value or name not in may_be_none})
-    return DEFAULT_POLICY if found == DEFAULT_POLICY else found  # the very one is stored as nothing at all
+    found = Policy(**{name: value for name, value in plain.items() if value or not of_policy[name]})
+    return NEW_POLICY if found == NEW_POLICY else found  # the very one is found at once where it is checked
+
+
+@lru_cache(maxsize=1)
+def _policy_fields() -> dict[str, bool]:
+    """Its fields, and whether each may be none: to ask what a struct has takes a millisecond."""
+    return {field.name: field.default is None for field in fields(Policy)}

@@ -19,6 +19,7 @@ from wakeful.alarm.model import STEPPED_OVER, Alarm, Change, Event, Fire, Policy
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone
 from wakeful.alarm.request import ATTRIBUTES, EDITABLE
+from wakeful.alarm.signals import check_rearm
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, StaleVersion
 from wakeful.moments import whole_ms
 from wakeful.schedule import schedule, zone
@@ -41,10 +42,10 @@ def cancel(
     gone = retract(inbox, "cancelled", now=now)
     if alarm.finished and not gone:
         return None
-    after = replace(_taken_back(alarm, now), status="cancelled", cancelled_at=now)
+    after = replace(taken_back(alarm, now), status="cancelled", cancelled_at=now)
     was: SkipReason = "paused" if alarm.status == "paused" else "superseded"
-    left = () if alarm.finished else _left_behind(alarm, fire, was, now, closed="cancelled")
-    return _change(alarm, no_longer_awaited(after, gone), "cancelled", by, reason, *left, *gone)
+    left = () if alarm.finished else left_behind(alarm, fire, was, now, closed="cancelled")
+    return change_of(alarm, no_longer_awaited(after, gone), "cancelled", by, reason, *left, *gone)
 
 
 def pause(alarm: Alarm, *, now: datetime, by: str = "", reason: str = "") -> Change | None:
@@ -53,8 +54,8 @@ def pause(alarm: Alarm, *, now: datetime, by: str = "", reason: str = "") -> Cha
     if alarm.status == "paused":
         return None
     now = whole_ms(now)
-    after = replace(_taken_back(alarm, now), status="paused", paused_reason=reason)
-    return _change(alarm, after, "paused", by, reason)
+    after = replace(taken_back(alarm, now), status="paused", paused_reason=reason)
+    return change_of(alarm, after, "paused", by, reason)
 
 
 def resume(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "") -> Change | None:
@@ -66,10 +67,10 @@ def resume(alarm: Alarm, fire: Fire | None, *, now: datetime, by: str = "") -> C
     if alarm.status == "active":
         return None
     now = whole_ms(now)
-    after = replace(_taken_back(alarm, now), status="active", paused_reason="", failed_in_a_row=0)
+    after = replace(taken_back(alarm, now), status="active", paused_reason="", failed_in_a_row=0)
     if alarm.kind == "once" or alarm.next_fire_at > now:
-        return _change(alarm, after, "resumed", by, "")
-    return _change(alarm, advance(after, now), "resumed", by, "", *_left_behind(alarm, fire, "paused", now))
+        return change_of(alarm, after, "resumed", by, "")
+    return change_of(alarm, advance(after, now), "resumed", by, "", *left_behind(alarm, fire, "paused", now))
 
 
 def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, by: str = "") -> Change:
@@ -96,10 +97,10 @@ def snooze(alarm: Alarm, fire: Fire | None, wait: timedelta, *, now: datetime, b
     upcoming = following(alarm, alarm.next_fire_at)
     run = skipped_run(alarm, upcoming, until - _MS, "superseded", now=now)
     resumes = following(alarm, until - _MS) if upcoming is not None and upcoming <= until else None
-    after = at_occurrence(_taken_back(alarm, now), resumes or until)
+    after = at_occurrence(taken_back(alarm, now), resumes or until)
     after = after if resumes else replace(after, next_fire_at=until)
     rows = (*_slept(alarm, fire, until, now), *_some(run))
-    return _change(alarm, after, "snoozed", by, f"until {until.isoformat()}", *rows)
+    return change_of(alarm, after, "snoozed", by, f"until {until.isoformat()}", *rows)
 
 
 def skip_next(
@@ -113,18 +114,26 @@ def skip_next(
     """
     now = whole_ms(now)
     _check_skippable(alarm, fire, at=at, now=now, lease=lease)
-    taken = _taken_back(alarm, now)
+    said = f"skipped on request by {by}" if by else "skipped on request"
+    return without_next(alarm, fire, "requested", now=now, by=by, result=said)
+
+
+def without_next(
+    alarm: Alarm, fire: Fire | None, reason: SkipReason, *, now: datetime, by: str, result: str, why: str = ""
+) -> Change:
+    """Pass over the current occurrence of a series, whatever state it is in. `result`: of its fire, in words."""
+    taken = taken_back(alarm, now)
     if fire is not None and fire.status == "retrying":
         taken = replace(taken, fire_count=alarm.fire_count + 1)
-        rows = _closed(fire, "requested", now)
+        rows = _closed(fire, reason, now)
     else:
-        said = f"skipped on request by {by}" if by else "skipped on request"
-        untried = _some(skipped_run(alarm, alarm.occurrence_at, alarm.occurrence_at, "requested", now=now))
-        rows = tuple(replace(row, result=said) for row in untried)
+        untried = _some(skipped_run(alarm, alarm.occurrence_at, alarm.occurrence_at, reason, now=now))
+        rows = tuple(replace(row, result=result) for row in untried)
     # What else is overdue would have gone with the wake that is skipped: it is missed, as if that had been delivered.
     missed = skipped_run(taken, following(taken, alarm.next_fire_at), now, "missed", now=now)
     after = advance(taken, max(now, alarm.next_fire_at))
-    return _change(alarm, after, "skipped", by, f"the fire of {alarm.occurrence_at.isoformat()}", *rows, *_some(missed))
+    what = f"the fire of {alarm.occurrence_at.isoformat()}{why}"
+    return change_of(alarm, after, "skipped", by, what, *rows, *_some(missed))
 
 
 def _check_skippable(alarm: Alarm, fire: Fire | None, *, at: datetime | None, now: datetime, lease: timedelta) -> None:
@@ -187,14 +196,17 @@ def update(
     after = replace(alarm, **wanted.fields, timezone=wanted.time.timezone or alarm.timezone)
     after = replace(after, policy=_merged(alarm.policy, wanted.policy)) if wanted.policy else after
     if alarm.kind == "once" and after.timezone != alarm.timezone:
-        after = replace(after, cron_expr="")  # it stays at its moment, which no clock of the new zone was asked about
+        after = replace(after, wall_time="")  # it stays at its moment, which no clock of the new zone was asked about
     check(after)
     zone(after.timezone)
     if _moves(alarm, after, wanted.time):
-        return _emptied(_replan(alarm, fire, after, wanted, named, now=now, by=by), inbox)
+        change = _emptied(_replan(alarm, fire, after, wanted, named, now=now, by=by), inbox)
+        check_rearm(change.after)  # it may have become a series
+        return change
+    check_rearm(after)
     # The anchor is wakeful's own: an edited policy keeps it.
     after = replace(after, policy=replace(after.policy, anchor=alarm.policy.anchor), updated_at=now)
-    return _change(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(named))
+    return change_of(alarm, replace(after, version=alarm.version + 1), "updated", by, ", ".join(named))
 
 
 def replace_with(
@@ -204,8 +216,8 @@ def replace_with(
     now = whole_ms(now)
     kept = {name: getattr(alarm, name) for name in ("id", "created_at", "last_fired_at")}
     after = replace(new, **kept, version=alarm.version + 1, claim=alarm.claim + 1, updated_at=now)
-    left = () if alarm.finished else _left_behind(alarm, fire, "superseded", now)
-    return _emptied(_change(alarm, after, "replaced", by, "", *left), inbox)
+    left = () if alarm.finished else left_behind(alarm, fire, "superseded", now)
+    return _emptied(change_of(alarm, after, "replaced", by, "", *left), inbox)
 
 
 def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change | None:
@@ -215,13 +227,13 @@ def taken_over(alarm: Alarm, after: Alarm, *, now: datetime, by: str) -> Change 
     names = zip(Alarm.__struct_encode_fields__, Alarm.__struct_fields__, strict=True)
     changed = ", ".join(column for column, name in names if getattr(alarm, name) != getattr(after, name))
     if after.status != alarm.status:
-        after = replace(_taken_back(after, now), paused_reason="", failed_in_a_row=0)
-        return _change(alarm, after, "resumed" if after.status == "active" else "paused", by, changed)
-    return _change(alarm, replace(after, version=alarm.version + 1, updated_at=now), "updated", by, changed)
+        after = replace(taken_back(after, now), paused_reason="", failed_in_a_row=0)
+        return change_of(alarm, after, "resumed" if after.status == "active" else "paused", by, changed)
+    return change_of(alarm, replace(after, version=alarm.version + 1, updated_at=now), "updated", by, changed)
 
 
 def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "") -> Alarm:
-    """Return a one-shot copy that is due now and refers to the original, which is not changed."""
+    """Return a one-shot copy that is due now, and is a manual fire of the original, which is not changed."""
     now = whole_ms(now)
     return Alarm(
         id=id,
@@ -237,7 +249,10 @@ def fire_now(alarm: Alarm, *, id: str, now: datetime, by: str = "", via: str = "
         policy=Policy(
             backoff_base=alarm.policy.backoff_base,
             backoff_cap=alarm.policy.backoff_cap,
+            exact_backoff=alarm.policy.exact_backoff,
             report_within=alarm.policy.report_within,
+            on_silence=alarm.policy.on_silence,
+            manual_of=alarm.policy.manual_of or alarm.id,
         ),
         created_by=by,
         created_via=via,
@@ -279,15 +294,15 @@ def _replan(
         said = replace(said, cron_expr=expression, timezone=after.timezone)
         at = time_of_day(said.when) if alarm.kind == "cron" and said.when and said.kind != "once" else None
         said_in_full = said if at is None else _on_its_days(alarm, said, at)
-        timing = understand(said_in_full, now=now, date_order=wanted.date_order)
+        timing = understand(said_in_full, now=now, date_order=wanted.date_order, bare_day=wanted.bare_day)
         _check_kind(alarm, said, timing)
         policy = bounded(after.policy, timing.bounds, wanted.policy, fired=alarm.fire_count)
         check_policy(policy)
         after = timed(replace(after, policy=policy), timing)
         anchor = None if at is None or anchor is None else _moved_anchor(alarm, anchor, at, timing.timezone)
     after = replace(after, policy=replace(after.policy, anchor=anchor, heard=None))
-    after = planned(_taken_back(after, now), now=now, field=field)
-    return _change(alarm, after, "updated", by, ", ".join(named), *_left_behind(alarm, fire, "superseded", now))
+    after = planned(taken_back(after, now), now=now, field=field)
+    return change_of(alarm, after, "updated", by, ", ".join(named), *left_behind(alarm, fire, "superseded", now))
 
 
 def _moved_anchor(alarm: Alarm, anchor: datetime, at: time, timezone: str) -> datetime:
@@ -333,7 +348,7 @@ def _emptied(change: Change, inbox: Sequence[Fire]) -> Change:
     return replace(change, after=no_longer_awaited(change.after, gone), fires=(*change.fires, *gone))
 
 
-def _left_behind(
+def left_behind(
     alarm: Alarm, fire: Fire | None, reason: SkipReason, now: datetime, *, closed: str = ""
 ) -> tuple[Fire, ...]:
     """Record what was due but not done when the owner moved the alarm."""
@@ -356,7 +371,9 @@ def _slept(alarm: Alarm, fire: Fire | None, until: datetime, now: datetime) -> t
     if fire is not None and fire.status not in ("retrying", *STEPPED_OVER):
         return ()  # a worker that lost it brought its end back: that stays
     known = fire if fire is not None and fire.status == "retrying" else open_fire(alarm, now)
-    return (replace(known, status="snoozed", result=f"snoozed until {until.isoformat()}", updated_at=now),)
+    said = f"snoozed until {until.isoformat()}"
+    # A failure that was reported meanwhile is not its end: the wake comes again, later than the retry would have.
+    return (replace(known, status="snoozed", reason="", completed_at=None, result=said, updated_at=now),)
 
 
 def _closed(fire: Fire | None, reason: str, now: datetime) -> tuple[Fire, ...]:
@@ -367,7 +384,7 @@ def _closed(fire: Fire | None, reason: str, now: datetime) -> tuple[Fire, ...]:
     return (replace(fire, status="failed", reason=reason, report_by=None, result=said, updated_at=now),)
 
 
-def _taken_back(alarm: Alarm, now: datetime) -> Alarm:
+def taken_back(alarm: Alarm, now: datetime) -> Alarm:
     return replace(
         alarm,
         claim=alarm.claim + 1,
@@ -384,6 +401,6 @@ def _refuse_finished(alarm: Alarm) -> None:
         raise Conflict(f"the alarm is {alarm.status}", field="id", fix="Set a new one.")
 
 
-def _change(before: Alarm, after: Alarm, what: str, by: str, reason: str, *fires: Fire) -> Change:
+def change_of(before: Alarm, after: Alarm, what: str, by: str, reason: str, *fires: Fire) -> Change:
     event = Event(at=after.updated_at, what=what, alarm_id=before.id, owner_did=before.owner_did, by=by, reason=reason)
     return Change(claim=before.claim, version=before.version, after=after, fires=fires, events=(event,), edited=True)

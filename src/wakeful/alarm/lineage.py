@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from wakeful.alarm.model import TASKS, Alarm, Event
+from wakeful.alarm.model import TASKS, Alarm, Change, Event
 from wakeful.alarm.plan import at_occurrence, following
 from wakeful.errors import Conflict
 from wakeful.moments import whole_ms
@@ -19,6 +19,7 @@ from wakeful.moments import whole_ms
 Author = Literal["owner", "agent", "import", "template", "task"]
 ENDING: Final = "ending"  # what the event of a series says that ends soon unless it is renewed
 RENEWED: Final = "renewed"
+CHAIN_CANCELLED: Final = "chain_cancelled"  # names the alarm that the chain began with, also where that is gone
 LONGEST_NOTICE: Final = timedelta(days=7)
 NOTICE: Final = 0.1  # of the length of a renewal, where that is less
 _AUTHORS: Final[Mapping[str, Author]] = {
@@ -38,6 +39,13 @@ def author_of(alarm: Alarm) -> Author:
     if alarm.parent_fire or alarm.generation > 0:
         return "agent"
     return _AUTHORS.get(alarm.created_via, "owner")
+
+
+def cancelled_chain(alarm: Alarm, root_id: str, *, now: datetime, by: str = "") -> Change:
+    """Put on record that a chain is cancelled from now on, beside an alarm of it, which stays as it is."""
+    at = whole_ms(now)
+    event = Event(at=at, what=CHAIN_CANCELLED, alarm_id=root_id, owner_did=alarm.owner_did, by=by)
+    return Change(claim=alarm.claim, version=alarm.version, after=alarm, events=(event,))
 
 
 def with_end(alarm: Alarm, lasts: timedelta, *, now: datetime) -> Alarm:

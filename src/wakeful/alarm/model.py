@@ -1,6 +1,6 @@
 """The data model: an alarm, its policy, its fires, and a change to them. Values only, no decisions.
 
-Field names and order of `Alarm` and `Fire` are the columns of their tables: a row reads straight into them.
+The fields of `Alarm` and `Fire` are the columns of their tables, by name: see store/columns.py.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ FireStatus = Literal["retrying", "waiting", "delivered", EndedStatus]
 CatchUp = Literal["one", "skip"]
 Overlap = Literal["skip", "allow"]
 AtLimit = Literal["defer", "skip"]
+OnSilence = Literal["again", "give_up"]
 Cost = Annotated[float, msgspec.Meta(ge=0)]  # in whatever unit its owner counts
 SkipReason = Literal[
     "missed",
@@ -35,6 +36,7 @@ SkipReason = Literal[
     "budget",
     "unchanged",
     "holiday",
+    "signalled",
 ]
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
@@ -44,6 +46,7 @@ PENDING: Final = tuple(status for status in ALARM_STATUSES if status not in FINI
 STEPPED_OVER: Final = ("skipped", "snoozed")  # statuses of a fire whose instant something later stands in for
 UNSUCCESSFUL: Final = ("failed", "timed_out")  # statuses of a fire that is told as failed, and may be retried
 INBOX: Final = "inbox"
+FORMER: Final = "former"  # what the event says that keeps an alarm as it was before a change; nobody is shown it
 TASKS: Final = "sql"  # `created_via` of an alarm that stands for a task of `scheduled_tasks`
 REPORT_WITHIN: Final = timedelta(seconds=300)  # where a report is awaited and the alarm does not say for how long
 SUSPECT: Final = 2  # `unsettled` of an alarm that is claimed again though it was never settled: see suspect.py
@@ -71,11 +74,13 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 
     backoff_base: float = 30.0
     backoff_cap: float = 900.0
+    exact_backoff: bool = False  # the ladder's own waits, without the spread
     catch_up: CatchUp = "one"
     grace: float = 60.0  # with catch_up="skip": how late a fire may still be
     expires: float | None = None  # no attempt starts later than this after the scheduled moment
     overlap: Overlap = "skip"
     report_within: float | None = None
+    on_silence: OnSilence | None = None  # no report came; None: stored before there was this field, so give_up
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     max_fires: int | None = None
@@ -87,18 +92,22 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     at_limit: AtLimit | None = None  # where a budget is used up; None: a series skips, a one-shot waits
     renew_for: float | None = None  # how long a report can renew `ends_at` for, where wakeful itself set that
     only_if: str | None = None  # a check: without a change there, a fire is skipped
-    unless: str | None = None  # a signal of this name cancels it
+    unless: str | None = None  # a signal of this name cancels a one-shot, and skips the next fire of a series
+    unless_since: float | None = None  # how long before a fire that signal counts at most
+    rearm: float | None = None  # that signal moves a one-shot to so long after it, instead of cancelling it
     or_when: str | None = None  # a signal of this name fires it at once
     calendar: str = ""  # whose holidays a series keeps; empty: none
     on_holiday: OnHoliday | None = None  # None: skip, where there is a calendar
     working_days: str = ""  # where occurrences are moved to; empty: mon-fri
     anchor: datetime | None = None  # what `@every` and rules without DTSTART count from; set by wakeful alone
     heard: HeardSignal | None = None  # the latest signal it was fired by; set by wakeful alone
+    manual_of: str | None = None  # the id of the alarm whose manual fire (Fire now) it is; set by wakeful alone
 
 
 # Fields of a policy that nobody gives, and that are not shown as one's policy.
-WAKEFULS_OWN: Final = ("anchor", "heard", "renew_for")
+WAKEFULS_OWN: Final = ("anchor", "heard", "manual_of", "renew_for")
 DEFAULT_POLICY: Final = Policy()
+NEW_POLICY: Final = Policy(on_silence="again")  # of a new alarm, where neither its caller nor the settings say more
 
 
 class Alarm(Struct, frozen=True, kw_only=True):
@@ -110,8 +119,9 @@ class Alarm(Struct, frozen=True, kw_only=True):
     label: str = ""
     kind: Kind = "once"
     fire_at: datetime | None = None
-    cron_expr: str = ""  # of a one-shot: what clocks of its zone show then, where it was set by that: `wall_time`
+    cron_expr: str = ""
     timezone: str = "UTC"
+    wall_time: str = ""  # of a one-shot: what clocks of its zone show then, where it was set by that
     next_fire_at: datetime
     conversation_id: str = ""
     wake_message: str = ""
@@ -147,11 +157,6 @@ class Alarm(Struct, frozen=True, kw_only=True):
     def payload(self) -> Any:
         """The state that comes back with the wake, decoded; `payload_json` is the JSON as it was given."""
         return msgspec.json.decode(self.payload_json)
-
-    @property
-    def wall_time(self) -> str:
-        """What clocks of its zone show when it fires, where it fires once and was set by that; else empty."""
-        return self.cron_expr if self.kind == "once" else ""
 
     @property
     def fire_id(self) -> str:
@@ -221,7 +226,10 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """A recorded change to an alarm, for live events and `why`. Nothing else depends on it."""
+    """A recorded change to an alarm, for live events and `why`.
+
+    Only one decision depends on events: wakes that began before `chain_cancelled` set no more alarms.
+    """
 
     at: datetime
     what: str
@@ -247,6 +255,11 @@ class Row(Struct, frozen=True):
         return Row(self.table, kept, self.key, self.stamped)
 
 
+def is_for_numbers(type: str) -> bool:
+    """Whether a column of this type is for numbers. NUMERIC is not: it is also what SQLite makes of DATETIME."""
+    return any(part in type.lower() for part in ("int", "real", "floa", "doub"))
+
+
 class SeenValue(Struct, frozen=True, kw_only=True):
     """What an alarm's check found, as a digest, when a wake told of it."""
 
@@ -262,6 +275,7 @@ class Change(Struct, frozen=True, kw_only=True):
     after: Alarm
     fires: tuple[Fire, ...] = ()
     events: tuple[Event, ...] = ()
+    former: Event | None = None  # what the alarm was before, in the place of what was kept of it until now: see undo.py
     row: Row | None = None
     edited: bool = False  # intent columns changed too, not only the dispatch columns
     cost: float = 0.0  # as a report said: it is added to the counts of the budgets

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.holidays import holiday_at, moved_from_holidays
+from wakeful.alarm.holidays import end_of_day, holiday_at, moved_from_holidays
 from wakeful.alarm.model import Alarm, Fire, Policy, SkipReason, fire_id
 from wakeful.moments import whole_ms
 from wakeful.retry import fraction
@@ -184,8 +184,10 @@ def coming(alarm: Alarm) -> Iterator[datetime]:
     moment: datetime | None = alarm.next_fire_at
     nominal, passed = alarm.occurrence_at, 0
     while moment is not None and passed < COUNT_LIMIT:
-        if holiday_at(alarm, nominal if moment == alarm.next_fire_at else moment):
-            passed += 1  # it is skipped, and uses up none of `max_fires`
+        occurrence = nominal if moment == alarm.next_fire_at else moment
+        if holiday_at(alarm, occurrence):
+            passed += 1  # it is skipped with the rest of that day, and uses up none of `max_fires`
+            moment = max(moment, end_of_day(alarm, occurrence))  # jitter may be past midnight
         else:
             passed = 0
             yield moment

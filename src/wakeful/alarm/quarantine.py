@@ -13,7 +13,7 @@ from wakeful.moments import whole_ms
 
 
 def quarantine(alarm: Alarm, fire: Fire | None, why: str, *, now: datetime) -> Change:
-    """End it as `failed`. `why`: what could not be done, and the error."""
+    """End it as `failed`. `why`: what could not be done, and the error. What a report said of the fire stays."""
     now = whole_ms(now)
     said = f"set aside: {why}"[:ERROR_LIMIT]
     known = fire or open_fire(alarm, now)
@@ -29,4 +29,5 @@ def quarantine(alarm: Alarm, fire: Fire | None, why: str, *, now: datetime) -> C
     after = replace(
         alarm, status="failed", last_error=said, claim=alarm.claim + 1, claimed_at=None, unsettled=0, updated_at=now
     )
-    return Change(claim=alarm.claim, version=alarm.version, after=after, fires=(kept,))
+    is_reported = fire is not None and fire.status == "completed"
+    return Change(claim=alarm.claim, version=alarm.version, after=after, fires=() if is_reported else (kept,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, time
 from typing import Any
 
 from wakeful.alarm.create import POLICY_MOMENTS
@@ -13,7 +13,13 @@ from wakeful.schedule import duration, parse
 
 
 def said_moment(
-    value: Moment | datetime, field: str, *, timezone: str, now: datetime, date_order: str = ""
+    value: Moment | datetime,
+    field: str,
+    *,
+    timezone: str,
+    now: datetime,
+    date_order: str = "",
+    bare_day: time = time(9),
 ) -> datetime:
     """Parse a moment, or a phrase for one ("tomorrow at 9am") as it is meant in a time zone at this moment."""
     try:
@@ -23,7 +29,7 @@ def said_moment(
             raise
         refused = error
     try:
-        understood = parse(value, timezone=timezone, now=now, date_order=date_order)
+        understood = parse(value, timezone=timezone, now=now, default_time=bare_day, date_order=date_order)
     except InvalidSchedule as error:
         raise InvalidRequest(error.message, field=field, fix=error.fix) from None
     if understood.fire_at is None:

@@ -22,10 +22,18 @@ from wakeful.alarm.model import (
 )
 from wakeful.alarm.outcome import SHORTEST_SNOOZE, Report, failed_result, retry_result
 from wakeful.alarm.plan import advance, following
-from wakeful.alarm.settle import REPORTED, foreseen, is_foreseen, pause_if_hopeless
+from wakeful.alarm.settle import (
+    REPORTED,
+    TIMEOUT,
+    UNREPORTED,
+    foreseen,
+    is_foreseen,
+    is_silent,
+    ladder_wait,
+    pause_if_hopeless,
+)
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.moments import whole_ms
-from wakeful.retry import backoff, spread
 
 _OPEN: Final = frozenset({"delivered", "waiting", "retrying", "timed_out", "failed"})
 _MS: Final = timedelta(milliseconds=1)
@@ -59,15 +67,28 @@ def _reported(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Repor
 
 
 def _decided(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: datetime) -> Change:
+    if said.outcome in ("working", "snooze") and not in_flight:
+        alarm, fire = _heard_from(alarm, fire, now)
     match said.outcome:
         case "completed":
             return _completed(alarm, fire, said.text, in_flight=in_flight, now=now)
         case "failed":
             return _failed(alarm, fire, said.text or "reported as failed", in_flight=in_flight, now=now)
         case "working":
-            return _working(alarm, fire, said, now=now)
+            return _working(alarm, fire, said, in_flight=in_flight, now=now)
         case _:
             return _snooze(alarm, fire, said, in_flight=in_flight, now=now)
+
+
+def note_on_repeat(fire: Fire, said: Report) -> str:
+    """Tell that a result is not kept since the fire was completed with another one before; nothing if it was not.
+
+    `fire`: as it is after the report.
+    """
+    result = said.text[:RESULT_LIMIT]
+    if said.outcome != "completed" or fire.status != "completed" or not result or result == fire.result:
+        return ""
+    return f"It was completed before, with the result {fire.result[:200]!r}: that stays, and this result is not kept."
 
 
 def check_open(fire: Fire) -> None:
@@ -83,16 +104,45 @@ def check_reportable(fire: Fire) -> None:
 
 
 def sweep(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
-    """Handle a report that did not come in time: a wake from the inbox waits again, any other fire is `timed_out`."""
+    """Handle a report that did not come in time: a wake from the inbox waits again, any other is sent again.
+
+    With `on_silence: give_up`, and after the last try, the fire is `timed_out`.
+    """
     now = whole_ms(now)
     assert fire.report_by is not None
     if is_in_inbox(fire) and not fire.reason:  # with one, its alarm was taken back: nobody is to be told again
         return _unreported(alarm, fire, now=now)
     error = f"no report by {_moment(fire.report_by)}"
-    gone = replace(fire, status="timed_out", report_by=None, last_error=error, result="timeout_unknown", updated_at=now)
+    if fire.attempts > 1:
+        error = f"delivered {fire.attempts} times without a report; the last one was due by {_moment(fire.report_by)}"
+    if not is_in_inbox(fire) and _may_be_woken_again(alarm, fire, now):
+        silent = replace(fire, reason=UNREPORTED, report_by=None, last_error=error, updated_at=now)
+        if (again := _tried_again(alarm, fire, silent, now=now)) is not None:
+            return again
+    gone = replace(fire, status="timed_out", report_by=None, last_error=error, result=TIMEOUT, updated_at=now)
     after = replace(_no_longer_awaited(alarm, fire, now), last_error=error, failed_in_a_row=alarm.failed_in_a_row + 1)
     after, events = pause_if_hopeless(after, now=now) if alarm.kind == "cron" else (after, ())
     return replace(_change(alarm, after, gone), events=events)
+
+
+def _may_be_woken_again(alarm: Alarm, fire: Fire, now: datetime) -> bool:
+    """Whether the policy has a silent receiver woken again, and the fire is still the latest of its alarm."""
+    if alarm.policy.on_silence != "again":
+        return False
+    if alarm.kind == "once":
+        return alarm.occurrence_at == fire.scheduled_for
+    after = following(replace(alarm, fire_count=0), fire.scheduled_for)  # its last fire allowed has no next one
+    return after is None or now < after
+
+
+def _heard_from(alarm: Alarm, fire: Fire, now: datetime) -> tuple[Alarm, Fire]:
+    """A silent receiver speaks before it is woken again: as after the delivery, with nothing planned for the fire."""
+    is_planned = alarm.status == "active" and alarm.occurrence_at == fire.scheduled_for
+    if not is_silent(fire) or not is_planned:
+        return alarm, fire
+    after = replace(alarm, awaiting=fire.scheduled_for, fire_count=alarm.fire_count + 1, failure_count=0, last_error="")
+    after = replace(after, status="fired") if alarm.kind == "once" else advance(after, alarm.next_fire_at)
+    return after, replace(fire, status="delivered", reason="", report_by=now, result="", last_error="")
 
 
 def _unreported(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
@@ -121,6 +171,12 @@ def fetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
         updated_at=now,
     )
     return _change(alarm, replace(alarm, updated_at=now), given)
+
+
+def unfetch(alarm: Alarm, fire: Fire, *, now: datetime) -> Change:
+    """Put a wake back into the inbox, as it was before it was fetched: its reader had gone."""
+    now = whole_ms(now)
+    return _change(alarm, replace(alarm, updated_at=now), replace(fire, updated_at=now))
 
 
 def retry(alarm: Alarm, fire: Fire, *, now: datetime, by: str = "") -> Change:
@@ -183,19 +239,31 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
     if in_flight:
         return _change(alarm, replace(alarm, updated_at=now), foreseen(alarm, fire, error, now=now))
     if fire.status == "retrying":  # it is being tried again already
-        return _change(alarm, replace(alarm, updated_at=now), replace(fire, last_error=error, updated_at=now))
+        told = replace(fire, delivered_at=fire.delivered_at or now, last_error=error, updated_at=now)
+        return _change(alarm, replace(alarm, updated_at=now), told)  # who reports has it
     counted = fire.status == "timed_out"
-    if not counted and fire.failures < alarm.max_failures:
-        wait = backoff(fire.failures, base=alarm.policy.backoff_base, cap=alarm.policy.backoff_cap)
-        at = whole_ms(now + spread(wait, f"{fire.id}#{fire.attempts}"))
-        after = _reopened(alarm, fire, at, failures=fire.failures + 1)
-        if after is not None:
-            said = retry_result(error, fire.failures + 1, alarm.max_failures)
-            again = replace(
-                gone, status="retrying", reason="", completed_at=None, failures=fire.failures + 1, result=said
-            )
-            return _change(alarm, replace(after, last_error=error, updated_at=now), again)
+    if not counted:
+        reported = replace(gone, reason="", completed_at=None)
+        if (again := _tried_again(alarm, fire, reported, now=now)) is not None:
+            return again
     return _given_up(alarm, gone, error, now=now, counted=counted)
+
+
+def _tried_again(alarm: Alarm, fire: Fire, told: Fire, *, now: datetime) -> Change | None:
+    """Plan the next try at a fire that was delivered; None where its retries are used up or something comes first.
+
+    `told`: the fire with what became of this try.
+    """
+    if fire.failures >= alarm.max_failures:
+        return None
+    failures = fire.failures + 1
+    at = whole_ms(now + ladder_wait(alarm.policy, fire.failures, fire))
+    after = _reopened(alarm, fire, at, failures=failures)
+    if after is None:
+        return None
+    said = retry_result(told.last_error, failures, alarm.max_failures)
+    again = replace(told, status="retrying", failures=failures, result=said)
+    return _change(alarm, replace(after, last_error=told.last_error, updated_at=now), again)
 
 
 def _given_up(alarm: Alarm, gone: Fire, error: str, *, now: datetime, counted: bool = False) -> Change:
@@ -211,17 +279,23 @@ def _given_up(alarm: Alarm, gone: Fire, error: str, *, now: datetime, counted: b
     return replace(_change(alarm, after, gone), events=events)
 
 
-def _working(alarm: Alarm, fire: Fire, said: Report, *, now: datetime) -> Change:
-    """Handle `working`: the time for the report starts again, even if the fire had been given up."""
+def _working(alarm: Alarm, fire: Fire, said: Report, *, in_flight: bool, now: datetime) -> Change:
+    """Handle `working`: the time for the report starts again, even if the fire had been given up.
+
+    While the attempt is under way it is kept for the settlement, which never shortens it.
+    """
     if fire.status == "failed":
         raise Conflict("the fire is failed: it has ended, and its outcome is recorded", field="fire_id")
     window = alarm.policy.report_within
     wait = said.wait or (timedelta(seconds=window) if window is not None else REPORT_WITHIN)
     on_it = replace(fire, updated_at=now, result=said.text[:RESULT_LIMIT] or fire.result)
+    report_by = whole_ms(now + wait)
     if fire.report_by is not None:
-        on_it = replace(on_it, report_by=max(fire.report_by, whole_ms(now + wait)))
+        on_it = replace(on_it, report_by=max(fire.report_by, report_by))
+    elif in_flight:
+        on_it = replace(on_it, report_by=report_by)
     elif fire.status == "timed_out":
-        on_it = replace(on_it, status="delivered", report_by=whole_ms(now + wait), last_error="")
+        on_it = replace(on_it, status="delivered", report_by=report_by, last_error="")
     return _change(alarm, replace(alarm, updated_at=now), on_it)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from datetime import time as clock_time
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec.structs import fields, replace
 from wakeful.alarm.create import POLICY_LENGTHS, POLICY_MOMENTS, GivenTime, Wanted, check_text
 from wakeful.alarm.defaults import Defaults
 from wakeful.alarm.json_text import json_of, raw_text
-from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, Overlap, Policy
+from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, OnSilence, Overlap, Policy
 from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import duration, given_zone
@@ -64,6 +65,10 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         SaidSpan, about("The wait before the first retry; it doubles from there.", "30s", agents=False)
     ] = UNSET
     backoff_cap: Annotated[SaidSpan, about("The longest wait between two retries.", "1h", agents=False)] = UNSET
+    exact_backoff: Annotated[
+        bool | UnsetType | None,
+        about("Retry after exactly these waits, not up to a tenth later.", True, agents=False),
+    ] = UNSET
     catch_up: Annotated[
         CatchUp | UnsetType | None, about("After downtime: fire once for what was missed, or skip it.")
     ] = UNSET
@@ -76,6 +81,14 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         about("While the report of the fire before is awaited: skip, or fire all the same.", agents=False),
     ] = UNSET
     report_within: Annotated[SaidSpan, about("How long to wait for a report after delivery.", "15m")] = UNSET
+    on_silence: Annotated[
+        OnSilence | UnsetType | None,
+        about(
+            "When an expected report does not come: wake again, like a failed try, or give up.",
+            "give_up",
+            agents=False,
+        ),
+    ] = UNSET
     starts_at: Annotated[SaidMoment, about("No fire before this moment.", "2030-01-31T09:00:00Z")] = UNSET
     ends_at: Annotated[SaidMoment, about("No fire after this moment.", "2030-12-31T00:00:00Z")] = UNSET
     max_fires: Annotated[Count | UnsetType | None, about("End after this many fires.", 10)] = UNSET
@@ -102,7 +115,14 @@ class PolicyRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         about("A check of the operator's: skip the fire unless it finds a change.", "grant-portal", maxLength=100),
     ] = UNSET
     unless: Annotated[
-        str | UnsetType | None, about("Cancel the alarm when this signal comes.", "reply-arrived", maxLength=100)
+        str | UnsetType | None,
+        about("When this signal comes: skip the next fire of a series, cancel a one-shot.", "reply", maxLength=100),
+    ] = UNSET
+    unless_since: Annotated[
+        SaidSpan, about("Ignore signals for `unless` that come earlier than this before the fire.", "12h")
+    ] = UNSET
+    rearm: Annotated[
+        SaidSpan, about("The signal for `unless` moves the alarm, which fires once, to this long after it.", "15m")
     ] = UNSET
     or_when: Annotated[
         str | UnsetType | None, about("Fire at once when this signal comes.", "build-done", maxLength=100)
@@ -228,15 +248,17 @@ def wanted_alarm(asked: CreateRequest, usual: Defaults) -> Wanted:
     said["target"] = said.get("target") or usual.target  # an empty name says nothing
     said.setdefault("max_failures", usual.max_failures)
     said.setdefault("policy", usual.policy)
-    return Wanted(said, _time(asked, usual.timezone), date_order=usual.date_order)
+    return Wanted(said, _time(asked, usual.timezone), date_order=usual.date_order, bare_day=usual.bare_day)
 
 
-def wanted_change(asked: EditRequest, usual: Policy, date_order: str = "") -> Wanted:
+def wanted_change(
+    asked: EditRequest, usual: Policy, date_order: str = "", bare_day: clock_time = clock_time(9)
+) -> Wanted:
     """Build the edit that a request asks for. What it says of a policy is merged into the alarm's own."""
     _check_kind(asked)
     names = [name for name in EDITABLE if name != "policy"]
     changes = policy_changes(asked.policy, usual)
-    found = Wanted(_said(asked, names, usual), _time(asked, ""), changes, date_order)
+    found = Wanted(_said(asked, names, usual), _time(asked, ""), changes, date_order, bare_day)
     if not found.fields and not found.policy and replace(found.time, kind="") == GivenTime():
         raise InvalidRequest("nothing to change was given", field="body", fix="Name at least one field.")
     return found
@@ -301,8 +323,10 @@ def _check_kind(asked: EditRequest) -> None:
 
 def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
     """Fill in a requested policy from the default; a complete Policy stays as it is."""
-    if asked is None or isinstance(asked, Policy):
-        return asked or default
+    if asked is None:
+        return default
+    if isinstance(asked, Policy):
+        return asked if asked.on_silence is not None else replace(asked, on_silence=default.on_silence)
     said = policy_changes(asked, default)
     return replace(default, **said) if said else default
 
@@ -312,7 +336,7 @@ def policy_changes(asked: PolicyRequest | Policy | None, default: Policy) -> dic
     if asked is None:
         return {}
     if isinstance(asked, Policy):
-        return {name: getattr(asked, name) for name in PolicyRequest.__struct_fields__}
+        return {name: getattr(policy(asked, default), name) for name in PolicyRequest.__struct_fields__}
     said: dict[str, Any] = {}
     for name in PolicyRequest.__struct_fields__:
         value = getattr(asked, name)
@@ -400,7 +424,9 @@ def request_of(kind: type[S], given: Mapping[str, Any]) -> S:
 
 
 def policy_of(given: Any) -> Policy | PolicyRequest:
-    if isinstance(given, Policy | PolicyRequest):
+    if isinstance(given, Policy):  # perhaps that of another alarm, whose manual fire this is not
+        return given if given.manual_of is None else replace(given, manual_of=None)
+    if isinstance(given, PolicyRequest):
         return given
     if not isinstance(given, Mapping):
         fix = 'Give a dict such as {"catch_up": "skip"}, or a Policy.'

@@ -21,6 +21,7 @@ from wakeful.alarm.model import (
     Change,
     Event,
     Fire,
+    Policy,
     SkipReason,
 )
 from wakeful.alarm.outcome import (
@@ -47,16 +48,19 @@ from wakeful.alarm.plan import (
     undecided,
     undone,
 )
-from wakeful.alarm.suspect import deaths, is_poison
+from wakeful.alarm.suspect import deaths, is_poison, unsettled_again
 from wakeful.moments import whole_ms
 from wakeful.retry import backoff, spread
 
 RETRY_AFTER_LIMIT: Final = 86_400.0
 WORKER_DIED: Final = "worker died"
 REPORTED: Final = "reported"
+UNREPORTED: Final = "unreported"  # of a fire that is retried: it had arrived, and no report came
+TIMEOUT: Final = "timeout_unknown"  # the result of a fire that nobody reported on
+CLOCK_SET_BACK: Final = "clock set back"  # what the event of an alarm says
 _MS: Final = timedelta(milliseconds=1)
 # Reasons of a fire that an owner's change ended.
-_BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused", "requested"})
+_BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused", "requested", "signalled"})
 
 
 def begin(alarm: Alarm, fire: Fire | None, *, now: datetime, refused: str = "") -> Change | None:
@@ -134,7 +138,15 @@ def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime
         return None
     reason = "expired" if expired else "superseded"
     end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
-    return end.failed(alarm.last_error or reason, reason, past=alarm.next_fire_at)
+    change = end.failed(alarm.last_error or reason, reason, past=alarm.next_fire_at)
+    return _timed_out(change) if end.fire.reason == UNREPORTED else change
+
+
+def _timed_out(change: Change) -> Change:
+    """The end of a fire that had arrived and was not reported on: silence is not a failed delivery."""
+    silent = replace(change.fires[0], status="timed_out", reason="", result=TIMEOUT)
+    after = replace(change.after, status="fired") if change.after.kind == "once" else change.after
+    return replace(change, after=after, fires=(silent, *change.fires[1:]))
 
 
 def _poisoned(alarm: Alarm, fire: Fire | None, *, now: datetime) -> Change:
@@ -200,14 +212,28 @@ def _decide(end: _Ending, outcome: Outcome) -> Change:
 def release(alarm: Alarm, *, now: datetime, wait: timedelta = timedelta(0)) -> Change:
     """Release a claimed alarm: it is due again at once or after a while, and the claim does not count against it.
 
-    A suspect stays a suspect, with the count it had when it was claimed.
+    A suspect stays a suspect.
     """
     now = whole_ms(now)
-    after = replace(_released(alarm, now), unsettled=alarm.unsettled if alarm.is_suspect else 0)
+    after = replace(_released(alarm, now), unsettled=unsettled_again(alarm))
     if not wait:
         return _change(alarm, after)
     at, runs = put_back(alarm, whole_ms(now + wait), now=now)
     return _change(alarm, replace(after, next_fire_at=at), *runs)
+
+
+def clock_set_back(alarm: Alarm, by: timedelta, *, now: datetime) -> Change:
+    """Release an alarm that was claimed just before it was due, and is not due for long by a clock set back since."""
+    reason = f"by about {by.total_seconds():.1f} s, just before it was delivered: it is claimed again"
+    event = Event(
+        at=whole_ms(now),
+        what=CLOCK_SET_BACK,
+        alarm_id=alarm.id,
+        owner_did=alarm.owner_did,
+        fire_id=alarm.fire_id,
+        reason=reason,
+    )
+    return replace(release(alarm, now=now), events=(event,))
 
 
 def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome, attempt: Try) -> Change:
@@ -217,9 +243,15 @@ def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome
     if any(line.at == whole_ms(attempt.started) and line.ms == attempt.ms for line in known.log):
         return _change(alarm, alarm)  # it was settled after all, and only the answer got lost
     noted = logged(known, outcome, attempt, suffix=NOTED)
-    if (known.status == "retrying" and not is_foreseen(known)) or (known.reason in _BY_OWNER and known.count == 1):
+    is_open = known.status == "retrying" or (known.reason in _BY_OWNER and known.count == 1)
+    if is_open and _is_news(known, attempt):
         noted = _come_back(alarm, noted, outcome, now=now)
     return _change(alarm, replace(alarm, version=alarm.version + 1, updated_at=now), noted)
+
+
+def _is_news(fire: Fire, attempt: Try) -> bool:
+    """Whether an attempt says more than is known: not after a report, nor where a later one arrived before it."""
+    return fire.completed_at is None and (fire.delivered_at is None or whole_ms(attempt.started) > fire.delivered_at)
 
 
 def _come_back(alarm: Alarm, fire: Fire, outcome: Outcome, *, now: datetime) -> Fire:
@@ -262,6 +294,7 @@ def _delivered(alarm: Alarm, fire: Fire, outcome: Delivered, *, now: datetime) -
     report_by = None
     if window is not None or outcome.awaits_report:
         report_by = whole_ms(now + (timedelta(seconds=window) if window is not None else REPORT_WITHIN))
+        report_by = max(report_by, fire.report_by or report_by)  # its target may have asked for more already
     return replace(fire, status="delivered", reason="", delivered_at=now, report_by=report_by, last_error="", result="")
 
 
@@ -303,7 +336,8 @@ class _Ending(Struct, frozen=True):
     def snoozed(self, wait: timedelta) -> Change:
         """Send the wake again later, unless the next occurrence of the series comes first."""
         alarm, again = self.alarm, max(whole_ms(self.now + wait), self.past + _MS)
-        fire = replace(self.fire, status="snoozed", reason="", result=f"snoozed until {again.isoformat()}")
+        slept = f"snoozed until {again.isoformat()}"
+        fire = replace(self.fire, status="snoozed", reason="", report_by=None, result=slept)
         after = _released(alarm, self.now)
         # A snoozed fire uses up none of `max_fires`: the series is not at its last one yet.
         uncounted = replace(alarm, fire_count=alarm.fire_count - 1)
@@ -320,8 +354,7 @@ class _Ending(Struct, frozen=True):
             return None, "refused"
         if alarm.failure_count >= alarm.max_failures:
             return None, "exhausted"
-        wait = backoff(alarm.failure_count, base=policy.backoff_base, cap=policy.backoff_cap)
-        wait = spread(wait, f"{alarm.fire_id}#{self.fire.attempts}")
+        wait = ladder_wait(policy, alarm.failure_count, self.fire)
         if outcome.retry_after is not None:
             wait = max(wait, timedelta(seconds=min(RETRY_AFTER_LIMIT, outcome.retry_after)))
         at = whole_ms(max(self._failed_at + wait, self.past))
@@ -340,7 +373,7 @@ class _Ending(Struct, frozen=True):
             report_by=None,
             failures=failures,
             last_error=error,
-            reason="",
+            reason=UNREPORTED if self.fire.reason == UNREPORTED else "",  # it had arrived before, and still has
             result=retry_result(error, failures, alarm.max_failures),
         )
         after = replace(_released(alarm, self.now), failure_count=failures, last_error=error, next_fire_at=at)
@@ -418,6 +451,12 @@ def _lease_over(alarm: Alarm, now: datetime) -> dict[str, Any]:
     return {"claim": alarm.claim + 1, "claimed_at": None, "unsettled": 0, "updated_at": now}
 
 
+def ladder_wait(policy: Policy, failures: int, fire: Fire) -> timedelta:
+    """How long to wait before a fire is tried again, after so many failures of it."""
+    wait = backoff(failures, base=policy.backoff_base, cap=policy.backoff_cap)
+    return wait if policy.exact_backoff else spread(wait, f"{fire.id}#{fire.attempts}")
+
+
 def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
     """Show a failure that is reported while its attempt is under way as the settlement will decide it."""
     known = taken_up(alarm, fire, now)
@@ -430,6 +469,7 @@ def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
         fire,  # the attempt itself is counted when it is over
         status="failed" if at is None else "retrying",
         reason=REPORTED,
+        delivered_at=fire.delivered_at or now,  # who reports has it
         completed_at=now,
         report_by=None,
         result=said,
@@ -441,6 +481,11 @@ def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
 def is_foreseen(fire: Fire) -> bool:
     """Return whether a reporter was promised a retry and the attempt is not settled yet."""
     return fire.status == "retrying" and fire.reason == REPORTED
+
+
+def is_silent(fire: Fire) -> bool:
+    """Return whether a fire had arrived, nobody reported on it, and it is sent again."""
+    return fire.status == "retrying" and fire.reason == UNREPORTED
 
 
 def retry_at(alarm: Alarm, fire: Fire) -> datetime | None:

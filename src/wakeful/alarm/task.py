@@ -6,6 +6,7 @@ was changed by the other program and counts; what does not may lag behind the al
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -37,6 +38,14 @@ _COLUMNS: Final = {  # what an alarm's field is called in the row
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # A day from the end of the calendar, as at the other doors: in whatever zone it is shown, it is still a date.
 _LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+_NUMBER: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{0,12})?")
+_DATE_DIGITS: Final = 8
+_FIRST_DAY: Final = 2440587.5  # 1970, as SQLite's julianday() counts
+_LAST_DAY: Final = 5373484.5  # 9999
+_DAY_MS: Final = 86_400_000
+_GO: Final = re.compile(
+    r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?) (?P<offset>[+-]\d{4}) [A-Z0-9+-]{1,6}( m=[+-]\d+\.\d+)?"
+)
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -114,11 +123,12 @@ class Planner(Struct, frozen=True, kw_only=True):
             return refused_task(news, f"{_COLUMNS.get(error.field, error.field)}: {error.message}", now=now)
 
     def _plan(self, news: TaskNews, task: Task, id: str, now: datetime) -> TaskPlan:
-        alarm, status = news.alarm, (task.status or "").strip().lower()
+        alarm, status = news.alarm, task.status or ""
         if alarm is not None and alarm.finished and _is_behind(task, news.seen):
             return TaskPlan(news=news, alarm_id=alarm.id, task=left_by(task, alarm))
         if status not in _LIVE:
-            return TaskPlan(news=news, change=_ended(news, now, f"task {status}"), alarm_id=news.alarm_id, task=task)
+            change = _ended(news, now, f"task {status}")
+            return TaskPlan(news=news, change=change, alarm_id=news.alarm_id, task=task, note=_misspelt(status))
         if alarm is None or alarm.finished or self._moved(news, task, alarm):
             return self._started(news, task, status, id, now)
         after = replace(alarm, **self._words(task))
@@ -230,29 +240,70 @@ def shows(change: Change) -> bool:
     )
 
 
-def task_state(alarm: Alarm) -> tuple[str, str | None]:
-    """Return the status and next_run of a task from its alarm."""
-    return _STATES[alarm.status], None if alarm.finished else rfc3339(alarm.next_fire_at)
+def task_state(alarm: Alarm, before: Task) -> tuple[str, str | None]:
+    """Return the status and next_run of a task from its alarm. A next_run that is a number stays one."""
+    return _STATES[alarm.status], None if alarm.finished else _spelled(alarm.next_fire_at, before.next_run or "")
 
 
 def left_by(task: Task, alarm: Alarm) -> Task:
     """Return the row updated from its alarm. A next_run that is the same moment keeps its spelling."""
-    status, next_run = task_state(alarm)
+    status, next_run = task_state(alarm, task)
     if next_run is not None and task.next_run and moment_of(task.next_run) == alarm.next_fire_at:
         next_run = task.next_run
     return replace(task, status=status, next_run=next_run)
 
 
 def moment_of(next_run: str) -> datetime:
-    """Parse a next_run: ISO 8601, in UTC if it has no offset, like SQLite's own functions."""
+    """Parse a next_run: ISO 8601, in UTC if it has no offset, like SQLite's own functions.
+
+    Also what SQLite's `unixepoch` and `julianday` give, and what Go prints of a `time.Time`.
+    """
+    text = next_run.strip()
     try:
-        found = datetime.fromisoformat(next_run.strip())
+        if _is_number(text):
+            found = _of_number(float(text))
+        elif (go := _GO.fullmatch(text)) is not None:
+            found = datetime.fromisoformat(f"{go['moment']}{go['offset']}")
+        else:
+            found = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):  # 9999-12-31T23:00-05:00 is in the year 10000
         found = None
     if found is None or not _EPOCH <= found <= _LAST:
         raise InvalidSchedule(f"{next_run[:60]!r} is not a moment", field="next_run")
     return whole_ms(found)
+
+
+def _is_number(text: str) -> bool:
+    """Eight digits alone are a date, as ISO 8601 has it."""
+    return _NUMBER.fullmatch(text) is not None and not (len(text) == _DATE_DIGITS and text.isdigit())
+
+
+def _of_number(number: float) -> datetime:
+    """Days since noon 24 November 4714 BC, where that is in the years 1970 to 9999, else seconds since 1970.
+
+    0 is nothing: it is how a program that knows no NULL says that there is no next run.
+    """
+    if not number:
+        raise ValueError("no moment")
+    if _FIRST_DAY <= number <= _LAST_DAY:
+        return _EPOCH + timedelta(milliseconds=round((number - _FIRST_DAY) * _DAY_MS))
+    return _EPOCH + timedelta(milliseconds=round(number * 1000))
+
+
+def _spelled(moment: datetime, like: str) -> str:
+    """A moment as a row's next_run, as a number where that was one before."""
+    if not _is_number(like := like.strip()):
+        return rfc3339(moment)
+    if _FIRST_DAY <= float(like) <= _LAST_DAY:
+        return repr(_FIRST_DAY + (moment - _EPOCH) / timedelta(days=1))
+    seconds = (moment - _EPOCH) / timedelta(seconds=1)
+    return repr(seconds) if "." in like else str(int(seconds))
+
+
+def as_number(next_run: str) -> str:
+    """The same moment for a column of numbers: in seconds since 1970, if it is not a number already."""
+    return next_run if _is_number(next_run.strip()) else _spelled(moment_of(next_run), "1")
 
 
 def rfc3339(moment: datetime) -> str:
@@ -266,6 +317,12 @@ def refused_task(news: TaskNews, why: str, *, now: datetime) -> TaskPlan:
     change = _ended(news, whole_ms(now), "task refused")
     task = None if news.task is None else replace(news.task, status="error")
     return TaskPlan(news=news, change=change, task=task, note=why)
+
+
+def _misspelt(status: str) -> str:
+    """What to say of a status that looks as if it were meant to run. Every other word ends a task."""
+    meant = status.strip().lower()
+    return f"status: it is {status[:60]!r}, not {meant!r}" if meant in _LIVE else ""
 
 
 def _ended(news: TaskNews, now: datetime, reason: str) -> Change | None:

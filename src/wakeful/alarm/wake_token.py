@@ -57,6 +57,13 @@ def why_not_good(alarm: Alarm, fire: Fire | None, occurrence: datetime, *, lasts
     return "" if now < _handed_out_at(fire) + lasts else "it has expired"
 
 
+def begun_at(alarm: Alarm, fire: Fire | None) -> datetime:
+    """When the wake of a token was first sent, or the latest moment at which that can have been."""
+    if fire is None:
+        return alarm.claimed_at or alarm.updated_at  # its first attempt is on its way
+    return fire.started_at or fire.scheduled_for
+
+
 def _handed_out_at(fire: Fire) -> datetime:
     known = [fire.delivered_at, fire.started_at, *(line.at for line in fire.log[-1:])]
     return max((at for at in known if at is not None), default=fire.scheduled_for)

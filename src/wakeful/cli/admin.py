@@ -170,7 +170,8 @@ def db_command() -> None:
 def db_migrate() -> None:
     """Bring the tables up to date.
 
-    Every command does this on its own; here it can be done ahead of an upgrade.
+    Every command does this on its own; here it can be done ahead of an upgrade. With `wake_url` or `default_target`
+    set, rows that another program inserts without a target go there from now on.
     """
     settings = asked().settings()
     check_database(settings, creates=True)
@@ -178,12 +179,19 @@ def db_migrate() -> None:
     async def migrate() -> list[str]:
         store = build_store(settings)
         try:
-            return await store.migrate()
+            applied = await store.migrate()
+            if settings.sql_target:
+                await store.use_default_target(settings.sql_target)
+            return applied
         finally:
             await store.close()
 
     applied = asyncio.run(migrate())
-    asked().output.record({"applied": ", ".join(applied) or "nothing: up to date"}, {"applied": applied})
+    name = settings.sql_target
+    asked().output.record(
+        {"applied": ", ".join(applied) or "nothing: up to date"} | ({"rows in SQL go to": name} if name else {}),
+        {"applied": applied} | ({"sql_target": name} if name else {}),
+    )
 
 
 db_command.add_command(scheduled_tasks)

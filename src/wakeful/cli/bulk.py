@@ -1,4 +1,7 @@
-"""Alarms chosen by what they are instead of by id, for the commands that change them: how many is said before."""
+"""Changes of more than one alarm: which they are, how many, and whether the caller means it.
+
+A terminal is asked, for more than a few by typing their number. A script has to say --yes. --dry-run only shows them.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,18 @@ import click
 
 from wakeful import views
 from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
+from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.app import Wakeful
 from wakeful.cli.context import asked
 from wakeful.cli.output import since
 from wakeful.errors import InvalidRequest
 
 _PAGE: Final = 500
-_MANY: Final = 10  # more than these are only touched by someone who has read how many
+_MANY: Final = 10  # above this the number is typed, not only agreed to
 _FILTERS: Final = ("status", "target", "label", "conversation", "text", "before", "after")
 Options = Callable[[Callable[..., Any]], Callable[..., Any]]
+Found = tuple[list[Alarm], datetime]
+Find = Callable[[Wakeful, dict[str, Any], tuple[str, ...]], Awaitable[Found]]
 
 _CHOOSING: Final[dict[str, Options]] = {
     "status": click.option("--status", type=click.Choice(ALARM_STATUSES), help="Only these."),
@@ -29,16 +35,16 @@ _CHOOSING: Final[dict[str, Options]] = {
     "text": click.option("--text", metavar="TEXT", help="Only those with this in the label or the message."),
     "before": click.option("--before", metavar="TIME|DURATION", help="Created before, or longer ago than this."),
     "after": click.option("--after", metavar="TIME|DURATION", help="Created at or after, or so long ago at most."),
-    "dry_run": click.option("--dry-run", is_flag=True, help="Only show which, and how many."),
-    "yes": click.option("--yes", is_flag=True, help="Do not ask, however many there are."),
+    "dry_run": click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+    "yes": click.option("--yes", is_flag=True, help="Do not ask. Needed for several at once in a script."),
 }
 
 
-def choosing(*names: str) -> Options:
-    """The options that choose; all of them, unless some are named."""
+def choosing(names: Sequence[str] = _FILTERS) -> Options:
+    """The options that choose, and those of every command that can change several at once."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for name in reversed([*(names or _FILTERS), "dry_run", "yes"]):
+        for name in reversed([*names, "dry_run", "yes"]):
             command = _CHOOSING[name](command)
         return command
 
@@ -49,30 +55,7 @@ def is_chosen(given: dict[str, Any]) -> bool:
     return any(given.get(name) for name in _FILTERS)
 
 
-def picked(
-    ids: tuple[str, ...],
-    given: dict[str, Any],
-    verb: str,
-    statuses: tuple[str, ...],
-    find: Callable[[Wakeful, dict[str, Any], tuple[str, ...]], Awaitable[tuple[list[Alarm], datetime]]] | None = None,
-) -> tuple[str, ...] | None:
-    """The ids to act on: those that were named, or all that fit. None: there is nothing to do, and that was said."""
-    if bool(ids) == is_chosen(given):
-        fix = "wakeful ls shows their ids; --label, --to and others choose. Not both."
-        raise InvalidRequest("name the alarms, or say which", field="ID", fix=fix)
-    if ids:
-        return ids
-    wanted = (given["status"],) if given.get("status") else statuses
-    alarms, now = asked().run(lambda clock: (find or _found)(clock, given, wanted))
-    if given["dry_run"]:
-        rows = [(alarm.id, alarm.status, f"would be {verb}") for alarm in alarms]
-        document = {"alarms": [views.view(alarm) for alarm in alarms], "dry_run": True, "now": now}
-        asked().output.rows(("id", "status", "remark"), rows, document)
-        return None
-    return tuple(alarm.id for alarm in alarms) if _agreed(len(alarms), "alarm", verb, yes=given["yes"]) else None
-
-
-async def _found(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> tuple[list[Alarm], datetime]:
+async def _found(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
     now = await clock.service.now()
     filters: dict[str, Any] = {
         "status": statuses,
@@ -83,15 +66,61 @@ async def _found(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...
         "since": since(given.get("after"), "after", now),
         "until": since(given.get("before"), "before", now),
     }
-    found: list[Alarm] = []
-    while True:
-        page = await clock.find(**filters, cursor=found[-1] if found else None, limit=_PAGE)
+    page = await clock.find(**filters, limit=_PAGE)
+    found = list(page)
+    while page.further is not None:
+        page = await clock.find(**filters, cursor=page.further, limit=_PAGE)
         found += page
-        if len(page) < _PAGE:
-            return found, now
+    return found, now
 
 
-async def to_cancel(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> tuple[list[Alarm], datetime]:
+def picked(
+    ids: tuple[str, ...],
+    given: dict[str, Any],
+    verb: str,
+    statuses: tuple[str, ...],
+    find: Find = _found,
+    also: tuple[str, ...] = (),
+) -> tuple[str, ...] | None:
+    """The ids to act on: those that were named, or all that fit. None: there is nothing to do, and that was said.
+
+    `statuses`: which alarms a filter is for. `also`: those in which an alarm that is named can be changed besides.
+    """
+    if bool(ids) == is_chosen(given):
+        fix = "wakeful ls shows their ids; --label, --to and others choose. Not both."
+        raise InvalidRequest("name the alarms, or say which", field="ID", fix=fix)
+    if ids and not given["dry_run"]:
+        several = dict.fromkeys(ids)
+        return ids if len(several) == 1 or _agreed(len(several), "alarm", verb, yes=given["yes"]) else None
+    if ids:
+        return agreed_ids(asked().run(lambda clock: _named(clock, ids)), given, verb, (*statuses, *also))
+    wanted = (given["status"],) if given.get("status") else statuses
+    return agreed_ids(asked().run(lambda clock: find(clock, given, wanted)), given, verb)
+
+
+def agreed_ids(
+    found: Found, given: dict[str, Any], verb: str, statuses: tuple[str, ...] = ()
+) -> tuple[str, ...] | None:
+    """The ids of these alarms, if the caller means them. None: that was said, or they were only shown.
+
+    `statuses`: in which the command changes an alarm; none: in any.
+    """
+    alarms, now = found
+    if given["dry_run"]:
+        would = dict.fromkeys(statuses or ALARM_STATUSES, f"would be {verb}")
+        rows = [(alarm.id, alarm.status, would.get(alarm.status, "stays as it is")) for alarm in alarms]
+        document = {"alarms": [views.view(alarm) for alarm in alarms], "dry_run": True, "now": now}
+        asked().output.rows(("id", "status", "remark"), rows, document)
+        return None
+    return tuple(alarm.id for alarm in alarms) if _agreed(len(alarms), "alarm", verb, yes=given["yes"]) else None
+
+
+async def _named(clock: Wakeful, ids: tuple[str, ...]) -> Found:
+    alarms = [await clock.get(id) for id in ids]
+    return list({alarm.id: alarm for alarm in alarms}.values()), await clock.service.now()
+
+
+async def to_cancel(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
     """Besides those that are pending, alarms that have fired and whose wake nobody has taken from the inbox yet."""
     alarms, now = await _found(clock, given, statuses)
     if any(given.get(name) for name in ("status", "before", "after")):
@@ -103,9 +132,19 @@ async def to_cancel(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, 
     return [*alarms, *(alarm for alarm in waiting if alarm.id not in known)], now
 
 
-def picked_fires(given: dict[str, Any]) -> tuple[str, ...] | None:
-    """The ids of fires that failed or fell silent, oldest first, as `picked` has those of alarms."""
-    fires, now = asked().run(lambda clock: _failed(clock, given))
+async def all_to_cancel(clock: Wakeful) -> Found:
+    """Every pending alarm, and every alarm whose wake nobody has taken from the inbox yet."""
+    alarms, now = await _found(clock, {}, PENDING)
+    known = {alarm.id for alarm in alarms}
+    waiting = dict.fromkeys(fire.alarm_id for fire in await _fires(clock, status="waiting"))
+    return [*alarms, *[await clock.get(id) for id in waiting if id not in known]], now
+
+
+def picked_fires(id: str, given: dict[str, Any]) -> tuple[str, ...] | None:
+    """The id of a fire, or of all that failed or fell silent, oldest first, as `picked` has those of alarms."""
+    if id and not given["dry_run"]:
+        return (id,)
+    fires, now = asked().run(lambda clock: _failed(clock, id, given))
     if given["dry_run"]:
         rows = [(fire.id, fire.status, "would be retried") for fire in fires]
         document = {"fires": [views.fire_view(fire) for fire in fires], "dry_run": True, "now": now}
@@ -114,43 +153,51 @@ def picked_fires(given: dict[str, Any]) -> tuple[str, ...] | None:
     return tuple(fire.id for fire in fires) if _agreed(len(fires), "fire", "retried", yes=given["yes"]) else None
 
 
-async def _failed(clock: Wakeful, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
+async def _failed(clock: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
     now = await clock.service.now()
-    begin, end = since(given.get("after"), "after", now), since(given.get("before"), "before", now)
-    found: list[Fire] = []
-    while True:
-        page: Sequence[Fire] = await clock.fires(
-            status=("failed", "timed_out"),
-            target=given.get("target") or "",
-            since=begin,
-            until=end,
-            cursor=(found[-1].scheduled_for, found[-1].alarm_id) if found else None,
-            limit=_PAGE,
-        )
+    if id:
+        return [await clock.fire_of(id)], now
+    fires = await _fires(
+        clock,
+        status=UNSUCCESSFUL,
+        target=given.get("target") or "",
+        since=since(given.get("after"), "after", now),
+        until=since(given.get("before"), "before", now),
+    )
+    return fires[::-1], now
+
+
+async def _fires(clock: Wakeful, **filters: Any) -> list[Fire]:
+    page = await clock.fires(**filters, limit=_PAGE)
+    found = list(page)
+    while page.further is not None:
+        page = await clock.fires(**filters, cursor=page.further, limit=_PAGE)
         found += page
-        if len(page) < _PAGE:
-            return found[::-1], now
+    return found
 
 
 def _agreed(count: int, noun: str, verb: str, *, yes: bool) -> bool:
-    """Whether it may go on. How many it is about is always said."""
+    """Whether the caller means it. How many it is about is always said."""
     what = f"{count} {noun}{'' if count == 1 else 's'}"
     if count == 0:
         click.echo(f"note: no {noun} fits: nothing to do", err=True)
         if asked().json:
             click.echo(views.encode({f"{noun}s": []}))
         return False
-    if yes or count <= _MANY:
+    if yes:
         click.echo(f"note: {what} will be {verb}", err=True)
         return True
     if not sys.stdin.isatty():
-        raise InvalidRequest(
-            f"{what} would be {verb}, which is more than {_MANY}",
-            field="--yes",
-            fix="--dry-run shows them; --yes does it.",
-        )
-    typed = click.prompt(f"{what} will be {verb}. Type {count} to go on", default="", show_default=False, err=True)
-    if typed.strip() != str(count):
+        fix = "Nothing was changed. --dry-run shows them; --yes does it."
+        raise InvalidRequest(f"{what} would be {verb}, and there is no terminal to ask", field="--yes", fix=fix)
+    if not _confirmed(f"{what} will be {verb}.", count):
         click.echo("note: nothing was changed", err=True)
         return False
     return True
+
+
+def _confirmed(said: str, count: int) -> bool:
+    if count <= _MANY:
+        return click.confirm(f"{said} Go on?", err=True)
+    typed: str = click.prompt(f"{said} Type {count} to go on", default="", show_default=False, err=True)
+    return typed.strip() == str(count)

@@ -9,10 +9,13 @@ from typing import Any
 import click
 
 from wakeful import views
-from wakeful.alarm import Alarm, Fire
+from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
+from wakeful.alarm.report import note_on_repeat
+from wakeful.alarm.request import ReportRequest
+from wakeful.alarm.request import report as report_of
 from wakeful.app import Wakeful
 from wakeful.cli import tell
-from wakeful.cli.bulk import choosing, is_chosen, picked, picked_fires, to_cancel
+from wakeful.cli.bulk import agreed_ids, all_to_cancel, choosing, is_chosen, picked, picked_fires, to_cancel
 from wakeful.cli.context import Command, asked
 from wakeful.cli.progress import tracked
 from wakeful.errors import InvalidRequest, WakefulError
@@ -68,22 +71,29 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given:
     """
     if not everything and not ids and not is_chosen(given):
         raise InvalidRequest("name the alarms, or say --all", field="ID", fix="wakeful ls shows their ids.")
-    if everything and (ids or is_chosen(given) or given["dry_run"]):
+    if everything and (ids or is_chosen(given)):
         raise InvalidRequest("it stands alone", field="--all", fix="To choose, leave it out: --label, --to, --text ….")
     if everything:
-        count, now = asked().run(_reset)
+        found = agreed_ids(asked().run(all_to_cancel), given, "cancelled")
+        if found is None:
+            return 0
+        count, now = asked().run(lambda clock: _cancel_all(clock, found, reason))
         asked().output.record({"cancelled": str(count)}, {"cancelled": count, "now": now})
         return 0
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await clock.cancel(id, reason=reason))
 
-    chosen = picked(ids, given, "cancelled", ("active", "paused"), to_cancel)
+    chosen = picked(ids, given, "cancelled", ("active", "paused"), to_cancel, also=("fired",))
     return 0 if chosen is None else _each(chosen, one)
 
 
-async def _reset(clock: Wakeful) -> tuple[int, datetime]:
-    return await clock.reset(), await clock.service.now()
+async def _cancel_all(clock: Wakeful, ids: tuple[str, ...], reason: str) -> tuple[int, datetime]:
+    if not reason:
+        return await clock.reset(), await clock.service.now()
+    for id in ids:
+        await clock.cancel(id, reason=reason)
+    return len(ids), await clock.service.now()
 
 
 @click.command("pause", cls=Command)
@@ -142,7 +152,8 @@ def snooze_command(words: tuple[str, ...], until: str | None, **given: Any) -> i
 @click.command("skip", cls=Command)
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option("--at", metavar="TIME", help="The fire that is meant; another one is not skipped.")
-def skip_command(ids: tuple[str, ...], at: str | None) -> int:
+@choosing(())
+def skip_command(ids: tuple[str, ...], at: str | None, **given: Any) -> int:
     """Skip the next fire of a series, and keep the series.
 
     With --at (such as "tomorrow at 9am" or 2026-12-24T09:00:00Z) it skips that one or none, and may be repeated. To
@@ -152,7 +163,25 @@ def skip_command(ids: tuple[str, ...], at: str | None) -> int:
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await clock.skip(id, at=at))
 
-    return _each(ids, one)
+    chosen = picked(ids, given, "skipped once", ("active",))
+    return 0 if chosen is None else _each(chosen, one)
+
+
+@click.command("undo", cls=Command)
+@click.argument("ids", nargs=-1, required=True, metavar="ID…")
+@click.option("--when", metavar="TIME", help="A new time, where that of a cancelled or edited one-shot has passed.")
+@choosing(())
+def undo_command(ids: tuple[str, ...], when: str | None, **given: Any) -> int:
+    """Take back the last change of an alarm.
+
+    A cancel, skip, pause or edit of the last 24 hours can be taken back, once, while nothing else changed since.
+    """
+
+    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await clock.undo(id, when=when))
+
+    chosen = picked(ids, given, "taken back to what they were", ALARM_STATUSES)
+    return 0 if chosen is None else _each(chosen, one)
 
 
 @click.command("fire", cls=Command)
@@ -160,7 +189,8 @@ def skip_command(ids: tuple[str, ...], at: str | None) -> int:
 def fire_command(id: str) -> int:
     """Fire an alarm now, once more; its own time stays.
 
-    Answers with the one-shot copy that was made.
+    It is shown among the fires of the alarm, as manual, and does not count for --max-fires. Answers with the one-shot
+    copy by which it is delivered.
     """
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
@@ -169,12 +199,14 @@ def fire_command(id: str) -> int:
     return _each((id,), one)
 
 
-def _report(say: Callable[[Wakeful], Awaitable[Fire]]) -> None:
+def _report(say: Callable[[Wakeful], Awaitable[Fire]], said: ReportRequest | None = None) -> None:
     async def do(clock: Wakeful) -> tuple[Fire, Alarm, datetime | None, datetime]:
         fire = await say(clock)
         return fire, await clock.get(fire.alarm_id), await clock.retry_at(fire), await clock.service.now()
 
     fire, alarm, again, now = asked().run(do)
+    if said is not None and (note := note_on_repeat(fire, report_of(said))):
+        click.echo(f"note: {note}", err=True)
     out = asked().output
     fields = {
         "id": out.id(fire.id),
@@ -190,7 +222,7 @@ def _report(say: Callable[[Wakeful], Awaitable[Fire]]) -> None:
 @click.command("retry", cls=Command)
 @click.argument("fire", default="")
 @click.option("--failed", is_flag=True, help="Every fire that failed or fell silent and fits the options.")
-@choosing("target", "before", "after")
+@choosing(("target", "before", "after"))
 def retry_command(fire: str, failed: bool, **given: Any) -> int:
     """Open a failed or timed-out fire again.
 
@@ -199,6 +231,9 @@ def retry_command(fire: str, failed: bool, **given: Any) -> int:
     """
     if failed == bool(fire) or (fire and is_chosen(given)):
         raise InvalidRequest("name a fire, or say --failed", field="FIRE", fix="wakeful failed shows them.")
+    chosen = picked_fires(fire, given)
+    if chosen is None:
+        return 0
     if fire:
         _report(lambda clock: clock.retry(fire))
         return 0
@@ -206,8 +241,7 @@ def retry_command(fire: str, failed: bool, **given: Any) -> int:
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
         return views.fire_view(await clock.retry(id))
 
-    chosen = picked_fires(given)
-    return 0 if chosen is None else _each(chosen, one, "fires")
+    return _each(chosen, one, "fires")
 
 
 cost_option = click.option("--cost", type=float, metavar="NUMBER", help="What the work cost, for budgets of cost.")
@@ -226,7 +260,8 @@ def done_command(fire: str, result: str, cost: float | None, renew: bool) -> Non
 
     FIRE may be the alarm's id where one fire of it awaits a report.
     """
-    _report(lambda clock: clock.completed(fire, result, cost=cost, renew=renew))
+    said = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
+    _report(lambda clock: clock.report(fire, said), said)
 
 
 @click.command("fail", cls=Command)

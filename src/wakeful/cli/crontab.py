@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from wakeful.errors import InvalidRequest
 from wakeful.service import Created
 
 _AT_ONCE: Final = 100
+LIMIT: Final = 1024 * 1024  # bytes of a crontab
 
 
 @click.command("crontab", cls=Command)
@@ -59,7 +61,11 @@ def import_crontab(file: str, target: str, tz: str | None, system: bool | None, 
 
 def _text(file: str) -> str:
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as opened:
+            data = opened.read(LIMIT + 1)
+        if len(data) > LIMIT:
+            raise InvalidRequest(f"{file} is longer than {LIMIT >> 20} MiB", field="FILE", fix="Split the file.")
+        return data.decode().replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{file} cannot be read ({error})", field="FILE") from None
 

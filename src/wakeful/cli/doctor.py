@@ -22,37 +22,39 @@ from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean
 from wakeful.client import Wakeful
 from wakeful.clock import SystemClock
-from wakeful.config import FILE, Settings, exposed
+from wakeful.config import FILE, FOREVER, Settings, exposed
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, WakefulError
 from wakeful.http.security.auth import is_loopback
 from wakeful.schedule.zone_data import zone_data
 from wakeful.service import diagnosis
+from wakeful.service.audit import audited
 from wakeful.service.diagnosis import Finding
 from wakeful.service.why import is_alive
 from wakeful.store import Store
-from wakeful.store.zones import Edition
+from wakeful.store.zones import Edition, adopt_newer_rules
 
 _PATIENCE: Final = timedelta(minutes=2)
 
 
 @click.command("doctor", cls=Command)
-def doctor_command() -> int:
+@click.option("--audit", is_flag=True, help="Also read every alarm and its fires: do they agree with each other?")
+def doctor_command(audit: bool) -> int:
     """Check that everything is here that an alarm needs to fire.
 
     Each line is ok, warn or fail, with what to do. The exit status is 1 when one fails. Nothing is changed or made.
     Columns in a pipe: state, check, what was found, what to do.
     """
-    findings = _findings()
+    findings = _findings(audit=audit)
     _show(findings, asked().output)
     return 1 if diagnosis.worst(findings) == "fail" else 0
 
 
-def _findings() -> list[Finding]:
+def _findings(*, audit: bool) -> list[Finding]:
     try:
         settings = asked().settings()
     except InvalidConfig as error:
         return [Finding("config", "fail", *_words(error))]
-    return [_config(), *asyncio.run(_examined(settings))]
+    return [_config(), *asyncio.run(_examined(settings, audit=audit))]
 
 
 def _config() -> Finding:
@@ -69,12 +71,12 @@ def _config() -> Finding:
     return Finding("config", "ok", said)
 
 
-async def _examined(settings: Settings) -> list[Finding]:
+async def _examined(settings: Settings, *, audit: bool) -> list[Finding]:
     if (missing := _missing(settings)) is not None:
         return [missing, _zones(settings)]
     try:
         async with _unmigrated(settings) as clock:
-            return await _examine(clock, clock.service.store)
+            return await _examine(clock, clock.service.store, audit=audit)
     except InvalidRequest as error:  # what is configured cannot be built
         return [Finding("targets" if error.field.startswith("targets") else "database", "fail", *_words(error))]
     except StoreUnavailable as error:
@@ -99,7 +101,7 @@ def _missing(settings: Settings) -> Finding | None:
     return Finding("database", "fail", said, "wakeful serve makes it; so does the first alarm. Or name another: --db.")
 
 
-async def _examine(clock: Wakeful, store: Store) -> list[Finding]:
+async def _examine(clock: Wakeful, store: Store, *, audit: bool) -> list[Finding]:
     settings = clock.settings
     inspected = await store.inspect()
     findings = diagnosis.database(inspected, _where(settings))
@@ -107,6 +109,16 @@ async def _examine(clock: Wakeful, store: Store) -> list[Finding]:
         findings += await _running(clock, store)
     is_up_to_date = inspected.schema == inspected.known and not inspected.broken
     editions = await store.zones.editions() if is_up_to_date else []
+    if audit and is_up_to_date:
+        await adopt_newer_rules(store.zones)
+        findings += diagnosis.audit(
+            await audited(
+                store,
+                lease=settings.lease,
+                patience=settings.tick + diagnosis.LATE,
+                keeps=None if settings.retention == FOREVER else settings.retention,
+            )
+        )
     findings += [_zones(settings, editions), *diagnosis.calendars(clock.service.calendars), *_disk(settings)]
     return findings
 

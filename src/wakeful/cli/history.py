@@ -77,7 +77,8 @@ def _entries(entries: list[HistoryEntry], now: datetime, *, empty: str) -> None:
 
 
 def _outcome(entry: HistoryEntry) -> str:
-    return entry.result or entry.error or entry.reason
+    outcome = entry.result or entry.error or entry.reason
+    return ": ".join(filter(None, ("manual", outcome))) if entry.manual else outcome
 
 
 def _in_short(entry: HistoryEntry) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
@@ -22,7 +23,7 @@ from wakeful.errors import InvalidRequest, UnknownTarget
 from wakeful.store import Store
 
 if TYPE_CHECKING:
-    from wakeful.contrib.takeover import Findings, Source, Take
+    from wakeful.contrib.takeover import Findings, Source, Take, TakeoverResult
 
 
 @click.group("import")
@@ -91,6 +92,7 @@ async def _import(
 ) -> Findings:
     """`must`: targets that have to be configured. Any other may be a handler that some process will register."""
     store = None if dry_run else build_store(settings)
+    take = _with_exact_backoff(take) if settings.exact_backoff else take
     try:
         configured = await _configured(settings)
         _check_targets(configured, must)
@@ -106,6 +108,16 @@ async def _import(
         await source.close()
         if store is not None:
             await store.close()
+
+
+def _with_exact_backoff(take: Take) -> Take:
+    """Their ladder is theirs, and exact: a setting that says so holds for what comes over too."""
+
+    def taken(row: object) -> TakeoverResult:
+        found = take(row)
+        return replace(found, alarm=replace(found.alarm, policy=replace(found.alarm.policy, exact_backoff=True)))
+
+    return taken
 
 
 async def _configured(settings: Settings) -> set[str]:

@@ -69,7 +69,8 @@ def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Unders
         zone = ShellZone(own.timezone, OWN_ZONE)
     usual = effective(own, of_server(settings))
     said, skips_holidays = as_said(text, usual, settings)
-    found = parse(said or "", timezone=zone.name, now=SystemClock().now(), date_order=usual.date_order)
+    now, bare_day = SystemClock().now(), settings.bare_day
+    found = parse(said or "", timezone=zone.name, now=now, default_time=bare_day, date_order=usual.date_order)
     if skips_holidays:
         Calendars(settings.calendars)
         found = replace(found, calendar=calendar_meant(usual, settings, "when"))

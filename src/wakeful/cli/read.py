@@ -108,10 +108,10 @@ def show_command(id: str, count: int) -> None:
         fields["local"] = local(alarm.next_fire_at, alarm.timezone)
     for number, fire in enumerate(fires, 1):
         if out.terminal:
-            fields[f"fire {number}"] = f"{out.when(fire.scheduled_for, now)}: {_became(fire)}"
+            fields[f"fire {number}"] = f"{out.when(fire.scheduled_for, now)}: {_became(fire, alarm)}"
         else:
-            fields[f"fire {utc(fire.scheduled_for)}"] = _became(fire)
-    out.record(fields, shown | {"fires": [views.fire_view(fire) for fire in fires], "now": now})
+            fields[f"fire {utc(fire.scheduled_for)}"] = _became(fire, alarm)
+    out.record(fields, shown | {"fires": [views.fire_view(fire, alarm.id) for fire in fires], "now": now})
 
 
 def _text(value: Any, out: Output, now: datetime) -> str:
@@ -120,10 +120,11 @@ def _text(value: Any, out: Output, now: datetime) -> str:
     return value if isinstance(value, str) else views.encode(value).decode()
 
 
-def _became(fire: Fire) -> str:
+def _became(fire: Fire, alarm: Alarm) -> str:
+    manual = "manual, " if fire.alarm_id != alarm.id else ""
     tries = f", {fire.attempts} attempts" if fire.attempts > 1 else ""
     why = fire.last_error or fire.result or fire.reason
-    return f"{fire.status}{tries}" + (f": {why}" if why else "")
+    return f"{manual}{fire.status}{tries}" + (f": {why}" if why else "")
 
 
 @click.command("why", cls=Command)

@@ -1,8 +1,9 @@
-"""`signal`: something happened, and the alarms that wait for it are cancelled or fire at once."""
+"""`signal`: something happened; the alarms that wait for it are cancelled, skip a fire, are moved, or fire at once."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 import click
 from msgspec import Raw
@@ -13,17 +14,22 @@ from wakeful.alarm.json_text import raw_text
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import payload_of
+from wakeful.cli.output import Output
 from wakeful.service import Signalled
+from wakeful.service.signalling import SignalledAlarm
+
+_CHANGED: Final = ("cancelled", "fired", "skipped", "moved")
+_WORDS: Final = {"fired": "fires now", "skipped": "skips", "moved": "moved to"}
 
 
 @click.command("signal", cls=Command)
 @click.argument("name")
 @click.option("--payload", metavar="JSON|@FILE|-", help="JSON for the wakes that come for it; - reads stdin.")
 def signal_command(name: str, payload: str | None) -> int:
-    """Cancel or fire the alarms that wait for a signal.
+    """Say that something happened, to the alarms that wait for it.
 
-    Those set with --unless NAME are cancelled, those set with --or-when NAME fire at once. It is not kept for alarms
-    that are set later.
+    Of those set with --unless NAME a one-shot is cancelled, or moved where it has --rearm, and a series skips its next
+    fire. Those set with --or-when NAME fire at once. It is not kept for alarms that are set later.
     """
     given = None if payload is None else payload_of(payload)
     if isinstance(given, Raw):
@@ -33,17 +39,17 @@ def signal_command(name: str, payload: str | None) -> int:
         return await clock.signal(name, given), await clock.service.now()
 
     done, now = asked().run(do)
-    heard = [*done.cancelled, *done.fired]
     out = asked().output
-    short = out.ids([alarm.id for alarm in heard])
-    effects = ["cancelled"] * len(done.cancelled) + ["fires now"] * len(done.fired)
+    short = out.ids([one.alarm.id for one in done.alarms])
     rows = [
-        (short[alarm.id], effect, alarm.label or alarm.wake_message)
-        for alarm, effect in zip(heard, effects, strict=True)
+        (short[one.alarm.id], _effect(one, out, now), one.alarm.label or one.alarm.wake_message) for one in done.alarms
     ]
     told = {
-        "cancelled": [views.view(alarm) for alarm in done.cancelled],
-        "fired": [views.view(alarm) for alarm in done.fired],
+        **{name: [views.view(alarm) for alarm in getattr(done, name)] for name in _CHANGED},
+        "effects": [
+            {"alarm_id": one.alarm.id, "effect": one.effect, **({} if one.at is None else {"at": one.at})}
+            for one in done.alarms
+        ],
         "in_flight": done.in_flight,
         "notes": done.notes,
         "now": now,
@@ -53,3 +59,8 @@ def signal_command(name: str, payload: str | None) -> int:
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
     return 0
+
+
+def _effect(one: SignalledAlarm, out: Output, now: datetime) -> str:
+    words = _WORDS.get(one.effect, one.effect.replace("_", " "))
+    return words if one.at is None or one.effect not in _CHANGED else f"{words} {out.at(one.at, now)}"

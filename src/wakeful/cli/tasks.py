@@ -11,15 +11,16 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from wakeful.alarm import Planner, Task, TaskNews
+from wakeful.alarm import TASKS, Planner, Task, TaskNews, Wake
 from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.clock import SystemClock
 from wakeful.config import Settings, is_given
-from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.service.target_testing import wake_for_test
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.store import Store
 from wakeful.targets.table import TableTarget
@@ -50,7 +51,6 @@ def scheduled_tasks(table: str, dry_run: bool, disconnect: bool) -> None:
     if dry_run:
         _look_through(settings, table)
         return
-    check_database(settings, creates=True)
     made, notes = asyncio.run(_connect(settings, table))
     said = {"table": table, "made": "yes" if made else "no: taken over with its rows", "goes to": settings.tasks_target}
     if notes:
@@ -61,9 +61,9 @@ def scheduled_tasks(table: str, dry_run: bool, disconnect: bool) -> None:
 
 async def _connect(settings: Settings, table: str) -> tuple[bool, dict[str, str]]:
     async def work(store: Store) -> tuple[bool, dict[str, str]]:
+        await _rehearsed(settings, store, table)
+        check_database(settings, creates=True)
         await store.migrate()
-        if not any(settings.tasks_target in worker.handlers for worker in await store.workers()):
-            await _check_target(settings)
         return await store.tasks.connect(table), await store.tasks.notes()
 
     return await _on_store(settings, work)
@@ -79,18 +79,27 @@ def _disconnect() -> None:
 
 
 def _look_through(settings: Settings, table: str) -> None:
-    async def work(store: Store) -> list[Task] | None:
-        await _check_target(settings)
-        return await store.tasks.rows(table, limit=MOST)
-
-    is_there = "://" in settings.db or Path(settings.db).exists()
-    rows = asyncio.run(_on_store(settings, work)) if is_there else None
+    rows = asyncio.run(_on_store(settings, lambda store: _rehearsed(settings, store, table)))
     outcomes = _outcomes(rows or [], settings, SystemClock().now())
     made = "would be made" if rows is None else f"would be taken over with its {len(rows)} rows"
     click.echo(f"nothing was written: {table} {made}; tasks would go to {settings.tasks_target}", err=True)
     told = {"table": table, "made": rows is None, "target": settings.tasks_target, "tasks": outcomes, "dry_run": True}
     lines = [(one["id"], one["would"], one.get("at", ""), one.get("why", "")) for one in outcomes]
     asked().output.rows(("task", "would", "at", "why"), lines, told)
+
+
+async def _rehearsed(settings: Settings, store: Store, table: str) -> list[Task] | None:
+    """The table's rows, None where it would be made. What would fail fails here, where nothing is left behind."""
+    rows = None
+    if _is_there(settings):
+        await store.tasks.rehearse(table)
+        rows = await store.tasks.rows(table, limit=MOST)
+    await _try_out_target(settings, store, rows or [])
+    return rows
+
+
+def _is_there(settings: Settings) -> bool:
+    return "://" in settings.db or Path(settings.db).exists()
 
 
 def _outcomes(rows: Sequence[Task], settings: Settings, now: datetime) -> list[dict[str, Any]]:
@@ -127,16 +136,37 @@ def _warn_of_zone(settings: Settings) -> None:
     )
 
 
-async def _check_target(settings: Settings) -> None:
-    """Tasks need somewhere to go before they are taken over."""
-    name = settings.tasks_target
-    if name in build_targets(settings):
-        return
+async def _try_out_target(settings: Settings, store: Store, rows: Sequence[Task]) -> None:
+    """Tasks need somewhere to go before they are taken over: a message is written to it, and taken back."""
+    name, served = settings.tasks_target, build_targets(settings)
     try:
-        await TableTarget(table=name, clock=SystemClock()).check(settings.db)
+        target = served[name].target if name in served else TableTarget(table=name, clock=SystemClock())
+        if isinstance(target, TableTarget) and (name in served or not await _is_served(store, name)):
+            wake = _message_of(settings, next((task for task in rows if task.chat_jid and task.prompt), None))
+            if name not in served and not _is_there(settings):
+                raise InvalidConfig(f"there is no table {name!r}, and no database at {settings.db}", field="table")
+            await target.try_out(settings.db, wake)
     except InvalidConfig as error:
         raise InvalidConfig(
             f"tasks would go to the table {name!r} of this database: {error.message}",
             field="tasks_target",
-            fix="Create it first, or name another target in the setting tasks_target.",
+            fix=error.fix or "Create it first, or name another target in the setting tasks_target.",
         ) from None
+    finally:
+        for one in served.values():
+            await one.target.close()
+
+
+async def _is_served(store: Store, target: str) -> bool:
+    """Whether a program serves such a handler. Before wakeful's first start there is none."""
+    try:
+        return any(target in worker.handlers for worker in await store.workers())
+    except StoreUnavailable:
+        return False
+
+
+def _message_of(settings: Settings, task: Task | None) -> Wake:
+    """A task's message, as it would go out now; a made-up one where there is no task."""
+    chat, prompt = (task.chat_jid or "", task.prompt or "") if task else ("1", "Is there room for a message?")
+    now = SystemClock().now()
+    return wake_for_test(settings, settings.tasks_target, now=now, via=TASKS, message=prompt, conversation=chat)

@@ -18,7 +18,7 @@ from wakeful.cli.output import utc
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.schedule import duration
 from wakeful.service.calendar_link import feed_url
-from wakeful.service.tokens import CALENDAR, TokenVerbs, token_state
+from wakeful.service.tokens import CALENDAR, TokenVerbs, outlived, token_state
 from wakeful.store import Store, Token
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def token_new(scopes: str, expires: str | None, label: str) -> None:
 def token_ls() -> None:
     """List the tokens of all owners.
 
-    Columns in a pipe: id, owner, scopes, state, created, last used, label.
+    Columns in a pipe: id, owner, scopes, state, created, last used, label, and the id of the token that made it.
     """
 
     async def do(store: Store) -> tuple[list[Token], datetime]:
@@ -86,6 +86,7 @@ def token_ls() -> None:
             _moment(token.created_at),
             _moment(token.last_used_at),
             token.label,
+            token.made_by,
         )
         for token in tokens
     ]
@@ -93,19 +94,25 @@ def token_ls() -> None:
         click.echo("There are no tokens. Make one: wakeful token new --owner NAME")
         return
     documents = [_document(token) | {"state": _state(token, now)} for token in tokens]
-    columns = ("id", "owner", "scopes", "state", "created", "last used", "label")
+    columns = ("id", "owner", "scopes", "state", "created", "last used", "label", "made by")
     asked().output.rows(columns, rows, {"tokens": documents, "now": now})
 
 
 @token_command.command("revoke", cls=Command)
 @click.argument("id")
 def token_revoke(id: str) -> None:
-    """Make a token useless, within two seconds and for good.
+    """Make a token useless, within two seconds and for good, and the calendar links that it made.
 
-    ID is the part between the first and the second underscore; the whole token is understood too.
+    ID is the part between the first and the second underscore; the whole token is understood too. A note names what
+    outlives it: tokens that it made, and wakes that it fetched whose own tokens may still be good.
     """
-    revoked = _on_store(lambda store: TokenVerbs(store).revoke(id))
-    asked().output.record({"id": revoked, "state": "revoked"}, {"id": revoked, "state": "revoked"})
+    lasts = asked().settings().chain_token_lasts
+    revoked = _on_store(lambda store: TokenVerbs(store).revoke(id, wakes_within=lasts))
+    ended = {name: getattr(revoked, name) for name in ("links", "tokens", "wakes")}
+    shown = {"id": revoked.id, "state": "revoked"} | {name: ",".join(ids) for name, ids in ended.items() if ids}
+    asked().output.record(shown, {"id": revoked.id, "state": "revoked"} | ended)
+    for said in outlived(revoked):
+        click.echo(f"note: {said}", err=True)
 
 
 @token_command.command("open", cls=Command)

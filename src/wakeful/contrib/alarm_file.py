@@ -163,6 +163,7 @@ def taken(row: FileAlarm, *, owner: str, target: str, targets: Mapping[str, str]
         policy=Policy(
             backoff_base=_number("backoff_ms", row.backoff_ms, default=5000) / 1000,
             backoff_cap=LONGEST_WAIT.total_seconds(),  # Alarm's ladder has no end
+            on_silence="give_up",  # so does Alarm: what nobody reported on is `timeout_unknown`
         ),
         created_at=times.created,
         updated_at=times.updated,

@@ -24,6 +24,8 @@ BIG_LIMIT: Final = 1024  # bytes of one integer
 _VERSION: Final = 131
 _COMPRESSED: Final = 80
 _ATOM_LIMIT: Final = 255
+_FLOAT_SIZE: Final = 31  # of a float as text, filled up with zero bytes
+_FLOAT_TEXT: Final = re.compile(rb"[+-]?[0-9]{1,20}\.[0-9]{1,25}(?:e[+-][0-9]{1,3})?")
 _JSON_INT: Final = 2**63
 # What only means something inside the system that made it.
 _NOT_DATA: Final = {
@@ -146,6 +148,15 @@ def _float(data: _Bytes, depth: int) -> float:
     return float(number)
 
 
+def _float_in_text(data: _Bytes, depth: int) -> float:
+    """A float as `term_to_binary(…, minor_version: 0)` writes it, and every Erlang before R11."""
+    written = data.take(_FLOAT_SIZE).rstrip(b"\x00")
+    number = float(written) if _FLOAT_TEXT.fullmatch(written) else math.nan
+    if not math.isfinite(number):
+        raise _refusal("it holds a float that is not a number")
+    return number
+
+
 def _big(data: _Bytes, size: int) -> int:
     if size > BIG_LIMIT:
         raise _refusal(f"it holds an integer of more than {BIG_LIMIT} bytes")
@@ -183,6 +194,7 @@ _READERS: Final[dict[int, Callable[[_Bytes, int], Term]]] = {
     70: _float,
     97: lambda data, _: data.number(1),
     98: lambda data, _: int.from_bytes(data.take(4), signed=True),
+    99: _float_in_text,
     100: lambda data, _: _atom(data, data.number(2), "latin-1"),
     104: lambda data, depth: _tuple(data, depth, data.count(1)),
     105: lambda data, depth: _tuple(data, depth, data.count(4)),

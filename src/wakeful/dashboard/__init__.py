@@ -44,6 +44,7 @@ def routes(context: Context, live: LiveContext, link: SignInLink) -> list[BaseRo
         "/alarms": lists.alarms,
         "/alarms/{id}": alarm.page,
         "/alarms/{id}/edit": editing.page,
+        "/alarms/{id}/raw/{what}": alarm.raw,
         "/fires": lists.fires,
         "/bulk/{what}": bulk.page,
         "/timeline": timeline.page,

@@ -38,6 +38,11 @@ async def _skip(visit: Visit, id: str) -> str:
     return "Skipped." if done.status == "active" else "Skipped. It was the last one: the series is over."
 
 
+async def _undo(visit: Visit, id: str) -> str:
+    await visit.alarms.undo(id, when=visit.field("when") or None)
+    return "Taken back."
+
+
 async def _cancel(visit: Visit, id: str) -> str:
     done = await visit.alarms.cancel(id, reason=visit.field("reason"))
     return "Cancelled; an attempt was under way and may still arrive." if done.in_flight else "Cancelled."
@@ -49,6 +54,7 @@ ON_ALARM: Final[dict[str, Action]] = {
     "snooze": _snooze,
     "skip": _skip,
     "cancel": _cancel,
+    "undo": _undo,
 }
 
 
@@ -56,7 +62,8 @@ async def on_alarm(visit: Visit) -> Response:
     id, verb = visit.request.path_params["id"], visit.request.path_params["verb"]
     if verb == "fire":
         made = await visit.alarms.fire(id)
-        return visit.back(f"/alarms/{made.id}", "Fired: this is the copy that is due now.")
+        of = made.policy.manual_of or id
+        return visit.back(f"/alarms/{of}", "Fires now. Its own times stay; the manual fire is listed with the others.")
     if verb not in ON_ALARM:
         raise NotFound(f"there is no action {verb!r}", field="verb")
     return visit.back(visit.field("back") or f"/alarms/{id}", await ON_ALARM[verb](visit, id))

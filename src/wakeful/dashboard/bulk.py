@@ -16,7 +16,7 @@ from starlette.responses import Response
 from wakeful.alarm import Alarm
 from wakeful.dashboard.actions import ON_ALARM, Action
 from wakeful.dashboard.choosing import address, cursor_of, filters, names_of
-from wakeful.dashboard.page import Visit
+from wakeful.dashboard.page import Visit, our_path
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.moments import cursor_text, whole_ms
 from wakeful.service import bulk
@@ -80,7 +80,7 @@ async def _retry(visit: Visit, id: str) -> str:
 
 def _action(what: str, verb: str) -> Action:
     known: dict[str, Action] = ON_ALARM if what == "alarms" else {"retry": _retry}
-    if verb not in known or what not in ("alarms", "fires"):
+    if verb not in DONE or verb not in known or what not in ("alarms", "fires"):
         raise NotFound(f"there is no action {verb!r} on many {what}", field="verb")
     return known[verb]
 
@@ -178,6 +178,7 @@ async def _told(visit: Visit, before: Progress, acted: bulk.Acted, asked: dict[s
         stopped=acted.stopped,
     )
     kept = {name: visit.field(name) for name in KEPT}
+    kept["back"] = our_path(kept["back"]) if kept["back"] else ""
     undo_asked = asked | {"status": {"pause": "paused", "resume": "active"}.get(before.verb, "")}
     values: dict[str, Any] = {"progress": progress, "asked": asked, "kept": kept, "undo_asked": undo_asked}
     values |= {"here": before.what, "back": kept["back"] or f"/{before.what}{address({'owner': visit.owner})}"}

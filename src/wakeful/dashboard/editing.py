@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from hashlib import sha256
 from typing import Any, Final, get_args
 
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm, coming
+from wakeful.alarm import Alarm
 from wakeful.alarm.model import Kind
 from wakeful.alarm.request import EditRequest, request_of
 from wakeful.dashboard.new import payload_of
 from wakeful.dashboard.page import Visit
+from wakeful.dashboard.words import is_cut
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.service.history import next_fires
 from wakeful.service.previewing import EditPreview, preview_edit
 from wakeful.views import DOORS
 
@@ -48,11 +50,22 @@ async def save(visit: Visit) -> Response:
 
 
 def _given(visit: Visit, alarm: Alarm) -> dict[str, str]:
-    """The form as it was sent. A field that was not touched is what the alarm has now, whoever changed it since."""
+    """The form as it was sent. A field that was not touched is what the alarm has now, whoever changed it since.
+
+    So is a payload that is too long for the form.
+    """
     current = _as_it_is(alarm)
     given = {name: visit.field(name) for name in current}
-    untouched = [name for name in given if f"was_{name}" in visit.form and visit.field(f"was_{name}") == given[name]]
+    sent = _was(given)
+    untouched = [name for name in given if f"was_{name}" in visit.form and visit.field(f"was_{name}") == sent[name]]
+    if is_cut(alarm.payload_json):
+        untouched.append("payload")
     return given | {name: current[name] for name in untouched}
+
+
+def _was(values: dict[str, str]) -> dict[str, str]:
+    """What a form remembers of the values it was made with. A payload is long: twice in a form it would be too long."""
+    return values | {"payload": sha256(values["payload"].strip().encode("utf-8", "replace")).hexdigest()}
 
 
 def _request(alarm: Alarm, given: dict[str, str]) -> EditRequest:
@@ -82,9 +95,9 @@ async def _form(
     preview: EditPreview | None = None,
 ) -> Response:
     values: dict[str, Any] = {"alarm": alarm, "given": given, "at_version": version, "error": error, "preview": preview}
-    values["was"] = _as_it_is(alarm)
+    values["was"] = _was(_as_it_is(alarm))
     values["kinds"] = get_args(Kind)
-    values["following"] = list(islice(coming(preview.after), NEXT)) if preview else []
+    values["following"] = await next_fires(preview.after, NEXT) if preview else []
     values["now"] = await visit.context.service.now()
     status = 200 if error is None else DOORS[error.code][0]
     return visit.show("edit.html", status, here="alarms", **values)

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from wakeful import views
-from wakeful.dashboard.page import Visit
+from wakeful.dashboard.page import Visit, refuse_other_sites
 from wakeful.http.live.open_connections import End
 from wakeful.http.live.sse import HEARTBEAT
 from wakeful.service.live import LiveEvent, Subscription
@@ -19,6 +19,7 @@ _TOGETHER: Final = 0.25  # seconds: what happens meanwhile is one word, however 
 
 
 async def follow(visit: Visit) -> Response:
+    refuse_other_sites(visit.request, "a page of another site may not follow what happens here")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     changes = _changes(visit.on_behalf(visit.query("owner")))
     first = await anext(changes)  # a refusal is answered as one, before a stream has begun

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import DecodeError, Raw, json
 from starlette.responses import Response
 
+from wakeful.alarm import Alarm
 from wakeful.alarm.request import CreateRequest, request_of
 from wakeful.dashboard.page import Visit
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
@@ -19,7 +20,17 @@ FIELDS: Final = ("when", "wake_message", "target", "timezone", "label", "convers
 
 async def page(visit: Visit) -> Response:
     visit.principal.need("write")
+    if like := visit.query("like"):
+        return await _form(visit, _as_in(await visit.alarms.get(like)))
     return await _form(visit, {name: visit.query(name) for name in (*FIELDS, "payload")})
+
+
+def _as_in(alarm: Alarm) -> dict[str, str]:
+    """The fields for another alarm like this one. A key is not copied, nor a moment that will have passed."""
+    copied = {name: getattr(alarm, name) for name in ("wake_message", "target", "timezone", "label", "conversation_id")}
+    payload = "" if alarm.payload_json == "{}" else alarm.payload_json
+    when = alarm.cron_expr if alarm.kind == "cron" else ""
+    return copied | {"payload": payload, "when": when, "idempotency_key": ""}
 
 
 async def _form(visit: Visit, given: dict[str, str], error: WakefulError | None = None) -> Response:

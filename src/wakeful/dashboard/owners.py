@@ -12,7 +12,7 @@ from wakeful.errors import Conflict
 from wakeful.schedule import duration
 from wakeful.service.diagnosis import size
 from wakeful.service.figures import OWNER_ALARMS, owners
-from wakeful.service.tokens import SCOPES, TokenVerbs, token_state
+from wakeful.service.tokens import SCOPES, TokenVerbs, outlived, token_state
 
 PAGE: Final = 20
 TOKENS: Final = 200  # shown, the newest
@@ -33,6 +33,7 @@ async def make_token(visit: Visit) -> Response:
         visit.fields("scope"),
         lasts=duration(lasts) if lasts else None,
         label=visit.field("label"),
+        made_by=visit.principal.token_id,
     )
     return await _shown(visit, made=(text, token))
 
@@ -44,8 +45,10 @@ async def revoke_token(visit: Visit) -> Response:
         raise Conflict(
             "revoking a token cannot be undone", field="typed", fix=f"Type {id} to say that you mean this one."
         )
-    revoked = await TokenVerbs(visit.context.store).revoke(id)
-    return visit.back("/owners", f"Token {revoked} is revoked; it is refused within two seconds.")
+    lasts = visit.context.settings.chain_token_lasts
+    revoked = await TokenVerbs(visit.context.store).revoke(id, wakes_within=lasts)
+    said = f"Token {revoked.id} is revoked; it is refused within two seconds."
+    return visit.back("/owners", " ".join([said, *outlived(revoked)]))
 
 
 async def _shown(visit: Visit, made: Any = None) -> Response:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import hashlib
 import hmac
+import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -14,9 +18,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from wakeful import __version__
 from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.cpu_time import charged, in_thread
 from wakeful.dashboard import words
 from wakeful.dashboard.sign_in_link import SignInLink
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
@@ -108,14 +114,75 @@ class Visit(Struct, frozen=True):
 
     def back(self, path: str, said: str = "") -> Response:
         """Go to a page, with a word on what was done. A script is told where to go; a browser is sent."""
-        # What a form says may have been written by anyone: it leads to a page of ours, or to the first one.
-        is_ours = path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path
-        place = self.root + (path if is_ours else "/")
+        place = self.root + our_path(path)
         response = Response(status_code=204, headers={"hx-location": place}) if self.is_fragment else None
         response = response or RedirectResponse(place, 303)
         if said:
             response.set_cookie("wakeful_said", said[:300].encode().hex(), max_age=10, path="/", samesite="strict")
         return response
+
+
+def our_path(path: str) -> str:
+    """The path of a page of ours, or of the first page: what a form says may have been written by anyone."""
+    is_ours = path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path
+    return path if is_ours else "/"
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("wakeful.dashboard"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters |= words.FILTERS
+    found.globals |= {"version": __version__, "asset": asset}
+    return found
+
+
+async def compile_templates() -> None:
+    """Compile all of them in a thread before the first page: in the event loop that would delay wakes by 0.1 s."""
+    if not _compiled.is_set():
+        await asyncio.to_thread(_compile)
+
+
+def _compile() -> None:
+    with _compiling:
+        if not _compiled.is_set():
+            for name in _templates().list_templates(extensions=["html"]):
+                _templates().get_template(name)
+            _compiled.set()
+
+
+_compiled: Final = threading.Event()
+_compiling: Final = threading.Lock()
+
+
+class RenderedPage(HTMLResponse):
+    """A page that is rendered in a thread: a long one would delay the wakes that are due meanwhile."""
+
+    def __init__(self, render: Callable[[], str], status: int) -> None:
+        super().__init__(status_code=status, headers=HEADERS)
+        self._render: Callable[[], str] | None = render
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.rendered()
+        await super().__call__(scope, receive, send)
+
+    async def rendered(self) -> RenderedPage:
+        if self._render is not None:
+            self.body = (await in_thread(self._render)).encode("utf-8", "replace")
+            self._render = None
+            self.headers["content-length"] = str(len(self.body))
+        return self
+
+
+async def _rendered(page: Awaitable[Response]) -> Response:
+    response = await page
+    return await response.rendered() if isinstance(response, RenderedPage) else response
 
 
 Page = Callable[[Visit], Awaitable[Response]]
@@ -127,24 +194,15 @@ class Dashboard:
         self.context = context
         self.live = live
         self.link = link
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("wakeful.dashboard"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"version": __version__, "asset": asset}
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
-        text = self._templates.get_template(template).render(**values)
-        return HTMLResponse(text, status, headers=HEADERS)
+        return RenderedPage(partial(_templates().get_template(template).render, **values), status)
 
     # Who may come in
 
     def open(self, page: Callable[[Dashboard, Request], Awaitable[Response]]) -> Endpoint:
         async def answer(request: Request) -> Response:
+            await compile_templates()
             try:
                 return await page(self, request)
             except WakefulError as error:
@@ -162,9 +220,10 @@ class Dashboard:
         async def answer(request: Request) -> Response:
             root = str(request.scope.get("root_path", ""))
             visit: Visit | None = None
+            await compile_templates()
             try:
                 visit = await self.visit(request, scope)
-                return await page(visit)
+                return await charged(_rendered(page(visit)), self.live.auth.account(visit.principal))
             except Unauthorized:
                 place = f"{root}/login"
                 if request.headers.get("hx-request") == "true":
@@ -207,9 +266,14 @@ class Dashboard:
         return hmac.new(keys.current, who.encode(), hashlib.sha256).hexdigest()
 
 
-async def form_of(request: Request) -> Form:
+def refuse_other_sites(request: Request, what: str) -> None:
+    """Refuse a request that a browser sends for a page of another site. `what` is the reason."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise Forbidden("a page of another site may not change anything here", field="Sec-Fetch-Site")
+        raise Forbidden(what, field="Sec-Fetch-Site")
+
+
+async def form_of(request: Request) -> Form:
+    refuse_other_sites(request, "a page of another site may not change anything here")
     found: Form = {}
     try:
         pairs = parse_qsl(

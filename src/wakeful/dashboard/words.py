@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from markupsafe import Markup, escape
+from msgspec import json
 
 from wakeful.alarm import Alarm
 from wakeful.alarm.bounds import series_words
+from wakeful.schedule.interval import span_words
 
 # Colour never stands alone: each state has a sign and a word as well.
 SIGNS: Final = {
@@ -34,6 +35,11 @@ SIGNS: Final = {
     "target_paused": "‖",
 }
 _STAMP: Final = re.compile(r"(\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00))")
+SHOWN: Final = 64_000  # bytes of one text that a page shows
+INDENTED: Final = 12  # levels of JSON: each level indents everything in it, so a deep payload would grow a hundredfold
+MARKED: Final = 500  # hidden signs of one text that are named; where there are more, they are only counted out
+_STRINGS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS: Final = re.compile(r"[\[\]{}]")
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -91,19 +97,36 @@ def schedule(alarm: Alarm) -> str:
     return series_words(alarm)
 
 
+def beginning(text: str) -> str:
+    """Return the first SHOWN bytes of a text."""
+    if len(text) * 4 <= SHOWN:
+        return text
+    return text[:SHOWN].encode("utf-8", "replace")[:SHOWN].decode("utf-8", "ignore")
+
+
+def is_cut(text: str) -> bool:
+    """Return whether a page shows only the beginning of a text."""
+    return len(beginning(text)) < len(text)
+
+
 def visible(text: str) -> Markup:
-    """A text that somebody else wrote, with what would not be seen, or would turn the line around, shown as it is."""
-    return Markup("").join(
-        Markup('<span class="hidden-sign" title="U+{:04X}">␦</span>').format(ord(sign))
-        if not sign.isprintable() and sign not in "\n\t"
-        else escape(sign)
-        for sign in text
-    )
+    """Return a text that somebody else wrote; signs that would be invisible or reverse the line are shown as ␦.
+
+    The time it takes is proportional to SHOWN at most, whatever the text is.
+    """
+    text = beginning(text)
+    hidden = {ord(sign) for sign in set(text) if not sign.isprintable() and sign not in "\n\t"}
+    if not hidden:
+        return escape(text)
+    count = len(text) - len(text.translate(dict.fromkeys(hidden)))
+    mark = '<span class="hidden-sign" title="U+{:04X}">␦</span>' if count <= MARKED else "␦"
+    marks = {code: mark.format(code) for code in hidden}
+    return Markup(str(escape(text)).translate(marks))
 
 
 def told(text: str) -> Markup:
     """A text with its moments as the reader's clock has them; what was written stands in their title."""
-    parts = _STAMP.split(text)
+    parts = _STAMP.split(beginning(text))
     return Markup("").join(_moment_in(part) if number % 2 else visible(part) for number, part in enumerate(parts))
 
 
@@ -122,10 +145,21 @@ def title(label: str, message: str, limit: int = 90) -> str:
 
 
 def pretty(payload: str) -> str:
-    try:
-        return json.dumps(json.loads(payload), indent=2, ensure_ascii=False)
-    except ValueError:
+    """Return JSON indented; as it is where it is too long or too deep for that, or not JSON."""
+    if is_cut(payload) or _depth(payload) > INDENTED:
         return payload
+    try:
+        return json.format(json.encode(json.decode(payload)), indent=2).decode()
+    except (ValueError, OverflowError, RecursionError):
+        return payload
+
+
+def _depth(payload: str) -> int:
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", payload)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def short(id: str) -> str:
@@ -138,7 +172,9 @@ FILTERS: Final[dict[str, Any]] = {
     "lateness": lateness,
     "state": state,
     "schedule": schedule,
+    "in_words": span_words,
     "visible": visible,
+    "is_cut": is_cut,
     "told": told,
     "pretty": pretty,
     "short": short,

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
-
-from msgspec.structs import replace
+from weakref import WeakValueDictionary
 
 from wakeful.alarm import (
     Alarm,
@@ -24,9 +24,12 @@ from wakeful.alarm import (
     Outcome,
     Try,
     Wake,
+    acquitted,
     attempt_number,
     begin,
+    clock_set_back,
     hold_back,
+    is_alone,
     put_on_trial,
     quarantine,
     release,
@@ -34,11 +37,13 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.budget import Allowance
 from wakeful.alarm.checks import keeps_back, unchanged
+from wakeful.alarm.plan import following
 from wakeful.clock import BUSY, Clock, SteppedClock, SystemClock, stopwatch, within
 from wakeful.config import Settings
+from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.budget import BudgetGuard
-from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
+from wakeful.dispatcher.flights import EARLY, Flight, Flights, ServedTarget
 from wakeful.dispatcher.gate import WakeGate
 from wakeful.dispatcher.observability import DeliveryMetrics, DispatcherHealth
 from wakeful.dispatcher.pace import Pace
@@ -52,6 +57,7 @@ from wakeful.dispatcher.zone_planning import ZonePlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.moments import MS
+from wakeful.schedule import takes_long
 from wakeful.store import NOT_EARLY, Claimed, Store, Worker
 
 __all__ = ["Dispatcher", "DispatcherHealth", "ServedTarget"]
@@ -62,6 +68,10 @@ LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: 
 SHORTEST_PAUSE: Final = 0.001
 LEAD: Final = timedelta(milliseconds=20)  # before an alarm is due it is claimed, with what is due soon after it
 ROOM_WITHIN: Final = 0.01  # seconds that a claim waits for room for many: other targets wait no longer than that for it
+LONGEST_EARLY: Final = 2 * EARLY.total_seconds()  # of a wait for an alarm that was claimed early
+TICKS_SILENT: Final = 10  # that the loop may miss
+SHORTEST_SILENCE: Final = 5.0  # seconds that it may miss in any case: a process can be short of processor time
+STORE_PATIENCE: Final = 60.0  # seconds that a store may take to answer before the loop counts as stuck
 FEW: Final = 8  # flights
 TIMER_OFF: Final = 0.0005  # seconds: timers go by the nearest millisecond
 TIMER_LATE: Final = 0.0003  # seconds more, until a processor that slept is awake and this process has its turn
@@ -90,6 +100,7 @@ class Dispatcher:
         self._busy = False
         self.on_busy: Callable[[bool], None] | None = None  # told when deliveries begin, and when all is quiet again
         self._looked = 0.0  # when the loop last got through, by the stopwatch
+        self._ran = 0.0  # when the loop last ran, by the monotonic clock
         self._napping = False
         # A clock that is moved by hand stands still at each moment: there is nothing to be early for.
         self._lead = timedelta(0) if isinstance(self._clock, SteppedClock) else LEAD
@@ -99,6 +110,7 @@ class Dispatcher:
         self._suspects = Suspects(self._clock, every=self._settings.tick.total_seconds())
         self._pace = Pace(self._settings.fires_per_minute)
         self._turns = Turns()
+        self._working_out: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by owner
         self._metrics = metrics or Metrics()
         self._budget = BudgetGuard(store, self._settings, self._metrics)
         self._gate = WakeGate(store, self._settings, self._clock, self._metrics)
@@ -121,13 +133,13 @@ class Dispatcher:
         """Dispatch until cancelled or told to stop; then finish or release the deliveries in flight."""
         self._event_loop = asyncio.get_running_loop()
         self._state, self._looked, self._awake_at = "running", stopwatch(), self._clock.monotonic()
-        self._upkeep.heard = self._looked
+        self._upkeep.heard, self._ran = self._looked, self._awake_at
         by_hand = self._clock.working(self._work) if isinstance(self._clock, SteppedClock) else nullcontext()
         try:
             with by_hand:
                 await self._run()
         finally:
-            self._state = "ended"
+            self._state, self._stopping = "ended", False  # a program may run it again
             self._teller.wakes.sum_up()
 
     def _work(self) -> object:
@@ -136,6 +148,8 @@ class Dispatcher:
             return BUSY
         if any(flight.task is None for flight in self._flights):
             return BUSY  # it came back, and is being written
+        if any(lock.locked() for lock in self._working_out.values()):
+            return BUSY
         return frozenset((flight.alarm.id, flight.alarm.claim) for flight in self._flights) or None
 
     @property
@@ -146,7 +160,15 @@ class Dispatcher:
         everyone = {name: False for name, served in self._flights.served.items() if served.breaks}
         age = stopwatch() - min(self._looked, self._upkeep.heard)
         held = self._flights.holds.owners(self._now())
-        return DispatcherHealth(state, age, len(self._flights), everyone | breakers, self._settler.stalled, held)
+        stuck = self._stuck if state == "running" else 0.0
+        return DispatcherHealth(state, age, len(self._flights), everyone | breakers, self._settler.stalled, held, stuck)
+
+    @property
+    def _stuck(self) -> float:
+        """Seconds since the loop last ran, where that is too long; else 0. It sleeps for a tick at most."""
+        silent = self._clock.monotonic() - self._ran
+        patience = max(TICKS_SILENT * self._settings.tick.total_seconds(), SHORTEST_SILENCE)
+        return silent if silent > (patience if self._napping else max(patience, STORE_PATIENCE)) else 0.0
 
     async def _run(self) -> None:
         settler = asyncio.create_task(self._settler.run(), name="wakeful settler")
@@ -199,6 +221,7 @@ class Dispatcher:
         wait = 0.05
         while not self._stopping:
             self._woken.clear()
+            self._ran = self._clock.monotonic()
             try:
                 pause = await self._step()
                 wait, self._looked = 0.05, stopwatch()
@@ -208,7 +231,8 @@ class Dispatcher:
                 pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             self._tell_busy(pause <= 0 or len(self._flights) > 0)
             self._teller.wakes.sum_up(self._now())
-            self._awake_at = self._clock.monotonic() + max(0.0, pause)
+            self._ran = self._clock.monotonic()
+            self._awake_at = self._ran + max(0.0, pause)
             if pause > 0 and not self._stopping:
                 await self._nap(pause)
 
@@ -297,12 +321,15 @@ class Dispatcher:
         fires = await self._known_fires(claimed)
         overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)
         for alarm in claimed.alarms:
+            flight = Flight(alarm, fires.get((alarm.id, alarm.occurrence_at)), taken=taken)
             if alarm.id in overtaken:
-                self._put_back(alarm, release(alarm, now=self._now(), wait=overtaken[alarm.id]))
+                flight.change = release(alarm, now=self._now(), wait=overtaken[alarm.id])
             elif wait := self._pace.wait(alarm, claimed.now):
-                self._put_back(alarm, hold_back(alarm, self._pace.most, wait, now=claimed.now))
+                flight.change = hold_back(alarm, self._pace.most, wait, now=claimed.now)
+            if (held := self._flights.holding(alarm)) is not None:
+                self._claimed_again(held, flight)
             else:
-                self._start(Flight(alarm, fires.get((alarm.id, alarm.occurrence_at)), taken=taken), claimed.now)
+                self._begin(flight, claimed.now)
         return claimed.alarms
 
     async def _known_fires(self, claimed: Claimed) -> dict[tuple[str, datetime], Fire]:
@@ -310,12 +337,8 @@ class Dispatcher:
         return await self._store.fires_at(keys) if keys else {}
 
     def _start(self, flight: Flight, now: datetime) -> None:
-        alarm = flight.alarm
-        if (held := self._flights.holding(alarm)) is not None:
-            self._adopt(held, alarm)
-            return
         self._flights.take_off(flight)
-        if alarm.next_fire_at > now:
+        if flight.alarm.next_fire_at > now or takes_long(flight.alarm.cron_expr):
             flight.task = self._event_loop.create_task(self._deliver_in_time(flight))
         elif self._is_to_be_delivered(flight, now):
             flight.task = self._event_loop.create_task(self._deliver(flight))
@@ -323,7 +346,12 @@ class Dispatcher:
     async def _deliver_in_time(self, flight: Flight) -> None:
         """Deliver an alarm that was claimed a moment before it is due, then: never early."""
         try:
-            while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:
+            if takes_long(flight.alarm.cron_expr):
+                await self._work_out(flight.alarm)
+            while (rest := self._store_clock.surely_until(flight.alarm.next_fire_at)) > 0:
+                if rest > LONGEST_EARLY:
+                    self._set_back(flight, rest)
+                    return
                 # Where few wait, theirs ends before the moment, and the rest is awaited turn by turn; of many each
                 # sleeps once.
                 is_many = len(self._flights) > FEW
@@ -333,6 +361,24 @@ class Dispatcher:
             return
         if self._is_to_be_delivered(flight, self._now()):
             await self._deliver(flight)
+
+    async def _work_out(self, alarm: Alarm) -> None:
+        """Work out when a costly rule fires next in a thread: its schedule remembers, so what follows costs nothing.
+
+        One of an owner's alarms at a time: however many there are, other owners have the other thread.
+        """
+        async with self._working_out.setdefault(alarm.owner_did, asyncio.Lock()):
+            with suppress(Exception):  # what is wrong with it is told where the alarm is planned
+                for moment in (alarm.occurrence_at - MS, alarm.occurrence_at):  # a fire asks on either side of it
+                    await in_thread(partial(following, alarm, moment))
+
+    def _set_back(self, flight: Flight, rest: float) -> None:
+        """Release an alarm that is not due for long: a clock was set back, and the next claim learns which."""
+        by = timedelta(seconds=rest)
+        log.warning("a clock was set back by about %.1f s: released", rest, extra=observability.fields(flight.alarm))
+        flight.change = clock_set_back(flight.alarm, by, now=self._now())
+        self._came_back(flight)
+        self._woken.set()
 
     def _is_to_be_delivered(self, flight: Flight, now: datetime) -> bool:
         """Whether it is; else what follows instead goes to be written."""
@@ -356,22 +402,24 @@ class Dispatcher:
         wait = self._flights.holds.wait(flight, now=self._now())
         return None if wait is None else release(flight.alarm, now=self._now(), wait=wait)
 
-    def _adopt(self, flight: Flight, alarm: Alarm) -> None:
-        """Adopt an alarm claimed again while its delivery is under way (its lease expired): it is not sent again.
+    def _claimed_again(self, held: Flight, again: Flight) -> None:
+        """An alarm whose lease has expired, or whose retry is due, while this process still has a flight of it.
 
-        What was already handed in to be settled comes back as lost, and is then decided again on this claim.
+        While its delivery is under way it is not sent again: the flight goes on with the new claim. Where it is over,
+        the store is writing what followed; its answer tells whether that was before this claim, which then begins.
         """
-        flight.alarm = replace(alarm, unsettled=flight.alarm.unsettled)  # no worker died of it: it was ours all along
-        flight.lost, flight.taken = False, self._clock.monotonic()
+        if held.back:
+            held.again = again
+        else:
+            held.adopt(again)
 
-    def _put_back(self, alarm: Alarm, change: Change) -> None:
-        """Settle or release a claimed alarm that must not be delivered as it is."""
-        if (held := self._flights.holding(alarm)) is not None:
-            self._adopt(held, alarm)  # it is on its way as it was: its settlement asks the row again
-            return
-        flight = Flight(alarm, None, change=change)
-        self._flights.take_off(flight)
-        self._came_back(flight)
+    def _begin(self, flight: Flight, now: datetime) -> None:
+        """Deliver a claimed alarm, or have written what is to follow instead."""
+        if flight.change is None:
+            self._start(flight, now)
+        else:
+            self._flights.take_off(flight)
+            self._came_back(flight)
 
     async def _deliver(self, flight: Flight) -> None:
         try:
@@ -380,7 +428,7 @@ class Dispatcher:
             met = self._budget.allowances(flight.alarm, flight.fire)
             if met and not await self._is_affordable(flight, met):
                 return
-            if flight.alarm.is_suspect and not await self._on_trial(flight):
+            if flight.alarm.is_suspect and not await self._is_on_trial(flight):
                 return
             if self._clock.monotonic() - flight.taken > self._lease:
                 self._hand_back(flight)  # this process stood still: somebody else may be at it by now
@@ -419,18 +467,25 @@ class Dispatcher:
             self._came_back(flight)
         return flight.change is None
 
-    async def _on_trial(self, flight: Flight) -> bool:
-        """Count a suspect's delivery before it begins. If that cannot be written, it does not begin."""
-        try:
-            [answer] = await self._store.settle([put_on_trial(flight.alarm)])
-            counted = answer.what == "applied"
-        except StoreUnavailable:
-            counted = False
-        if not counted:
+    async def _is_on_trial(self, flight: Flight) -> bool:
+        """Whether a suspect's delivery begins: one that is tried alone is counted first, or it does not."""
+        if is_alone(flight.alarm) and not await self._is_counted(flight):
             self._hand_back(flight)
             return False
         flight.on_trial_since = self._clock.monotonic()
         return True
+
+    async def _is_counted(self, flight: Flight) -> bool:
+        others = self._flights.suspects_beside(flight)
+        if not self._suspects.may_be_blamed(others):
+            return True  # tried, but not alone
+        now = self._now()
+        cleared = [acquitted(one.alarm, now=now) for one in others if is_alone(one.alarm) and not one.back]
+        try:
+            answers = await self._store.settle([put_on_trial(flight.alarm), *cleared])
+        except StoreUnavailable:
+            return False
+        return answers[0].what == "applied"
 
     async def _attempt(self, flight: Flight) -> None:
         alarm = flight.alarm
@@ -500,6 +555,12 @@ class Dispatcher:
 
     def _landed(self, flight: Flight) -> None:
         self._flights.land(flight)
+        if (again := flight.again) is not None:
+            if self._stopping and again.change is None:
+                again.change = release(again.alarm, now=self._now())
+            self._begin(again, self._now())
+        if flight.alarm.is_suspect and self._suspects.survived():
+            self._woken.set()  # the next suspects need not wait for a tick
         self._look_for_more(flight)
 
     # The end

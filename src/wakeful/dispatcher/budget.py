@@ -6,7 +6,7 @@ import logging
 from datetime import datetime
 
 from wakeful.alarm import Alarm, Change, Fire
-from wakeful.alarm.budget import DEFERRED, Allowance, Budget, Charge, over_budget
+from wakeful.alarm.budget import DEFERRED, Allowance, Budget, Charge, attempt_of, over_budget
 from wakeful.config import Settings
 from wakeful.dispatcher import observability
 from wakeful.metrics import Metrics
@@ -25,7 +25,8 @@ class BudgetGuard:
         self, alarm: Alarm, fire: Fire | None, met: tuple[Allowance, ...], *, now: datetime
     ) -> Change | None:
         """What is settled instead of sending a wake whose budget is used up; None: it is counted, and may be sent."""
-        [refusal] = await self._store.budget.spend([Charge(met, now)])
+        charge = Charge(met, now, attempt=attempt_of(alarm), again=alarm.is_suspect)
+        [refusal] = await self._store.budget.spend([charge])
         if refusal is None:
             return None
         change = over_budget(alarm, fire, refusal, now=now)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome, Try, Users
 from wakeful.alarm.checks import CheckLook
@@ -49,12 +50,25 @@ class Flight(Struct, eq=False):
     set_aside: int = 0  # times that something simpler was to be written, since the store did not take the change
     given_back: bool = False
     back: bool = False
+    landed: bool = False
     lost: bool = False  # somebody else has the alarm, or its owner changed it: what comes back is only noted
-    on_trial_since: float | None = None  # a suspect whose delivery has begun, by the clock that nobody sets
+    on_trial_since: float | None = None  # a suspect whose delivery has begun, by the monotonic clock
+
+    again: Flight | None = None  # the alarm as it was claimed again while the end of this flight was being written
 
     @property
     def key(self) -> tuple[str, datetime]:
         return self.alarm.id, self.alarm.occurrence_at
+
+    def adopt(self, again: Flight) -> None:
+        """Go on with a later claim of the alarm, which nobody settled in between: the wake is not sent again.
+
+        Its fire comes with it: a report may have ended it since the first claim.
+        """
+        # The count stays: no worker died of it, it was ours all along.
+        self.alarm = replace(again.alarm, unsettled=self.alarm.unsettled)
+        self.fire = again.fire
+        self.lost, self.taken = False, again.taken
 
 
 class Flights:
@@ -82,6 +96,10 @@ class Flights:
         """The flight that is under way for this very fire."""
         return self._flying.get((alarm.id, alarm.occurrence_at))
 
+    def suspects_beside(self, flight: Flight) -> list[Flight]:
+        """The other suspects whose deliveries have begun and are not settled."""
+        return [one for one in self._flying.values() if one.on_trial_since is not None and one is not flight]
+
     def take_off(self, flight: Flight) -> None:
         self._flying[flight.key] = flight
         self._by_target[flight.alarm.target] += 1
@@ -98,6 +116,7 @@ class Flights:
     def land(self, flight: Flight) -> None:
         """It is settled, and no longer ours."""
         self.come_back(flight)
+        flight.landed = True
         key = flight.key
         if self._flying.get(key) is flight:
             del self._flying[key]

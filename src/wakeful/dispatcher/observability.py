@@ -17,6 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Snoozed, Try, Waiting, first_due
+from wakeful.alarm.settle import is_silent
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.wake_log import WakeLog
 from wakeful.metrics import Metrics
@@ -47,6 +48,7 @@ class DispatcherHealth(Struct, frozen=True):
     breakers: dict[str, bool] = {}  # target → open
     stalled: float = 0.0  # seconds since anything was settled, while something waits to be
     held: Mapping[str, int] = {}  # target → owners whose wakes to it wait
+    stuck: float = 0.0  # seconds since its loop last ran, where that is too long
 
 
 class DeliveryMetrics:
@@ -103,10 +105,14 @@ def settled(metrics: Metrics, before: Fire | None, change: Change) -> None:
 
 def log_ends(before: Fire | None, fires: Sequence[Fire]) -> None:
     for fire in fires:
-        if fire.status in _BAD and (before is None or before.status != fire.status):
-            said = _BAD[fire.status]
-            more = {"fire_id": fire.id, "target": fire.target, "attempt": fire.attempts, "reason": fire.reason}
-            log.warning("%s: %s", said, shown(fire.last_error), extra={"alarm_id": fire.alarm_id, **more})
+        if before is not None and before.status == fire.status:
+            continue
+        more = {"fire_id": fire.id, "target": fire.target, "attempt": fire.attempts, "reason": fire.reason}
+        more["alarm_id"] = fire.alarm_id
+        if fire.status in _BAD:
+            log.warning("%s: %s", _BAD[fire.status], shown(fire.last_error), extra=more)
+        elif is_silent(fire):
+            log.info("%s, it is sent again: %s", _BAD["timed_out"], shown(fire.last_error), extra=more)
 
 
 def broke(what: str, alarm: Alarm, error: Exception) -> None:

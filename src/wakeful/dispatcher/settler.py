@@ -149,8 +149,12 @@ class Settler:
         for flight, answer in zip(batch, answers, strict=True):
             if answer.what == "applied":
                 self._landed(flight)
-            else:
-                await self._decide_again(flight, answer)
+                continue
+            # Claimed again as one that nobody settled: its lease had expired before this was written.
+            if flight.again is not None and flight.again.alarm.is_suspect:
+                flight.adopt(flight.again)
+                flight.again = None
+            await self._decide_again(flight, answer)
         return None
 
     async def _is_theirs(self, batch: Sequence[Flight], error: Exception) -> bool:

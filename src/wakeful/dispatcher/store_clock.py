@@ -1,4 +1,8 @@
-"""The store's clock, as near as a dispatcher knows it: measured at each claim, and watched for jumps."""
+"""The store's clock, as near as a dispatcher knows it: measured at each claim, and watched for steps.
+
+In between it is told from the monotonic clock: setting this machine's clock moves nothing here before the store's next
+answer, which says whether its own has moved too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.clock import Clock, SystemClock, stopwatch, unix_us
+from wakeful.clock import Clock, SystemClock, monotonic_us
 from wakeful.metrics import Metrics
 from wakeful.moments import EPOCH, from_unix_ms
 
@@ -19,58 +23,81 @@ _US: Final = timedelta(microseconds=1)
 
 
 class ClockJumpDetector:
-    """Watches the store's clock against one that never jumps. A claim that took long says nothing: when was it?"""
+    """Watches the store's clock, and ours, against the monotonic one. A claim that took long says nothing."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._before: float | None = None
+        self._before: dict[str, float] = {}
 
-    def look(self, now: datetime, *, asked: float, answered: float) -> None:
+    def look(self, now: datetime, *, asked: float, answered: float, own: datetime | None = None) -> None:
         if answered - asked > SLOW:
             return
-        ahead = now.timestamp() - answered
-        moved = 0.0 if self._before is None else ahead - self._before
-        self._before = ahead
-        if abs(moved) > JUMP:
+        theirs = self._moved("store", now.timestamp() - answered)
+        ours = 0.0 if own is None else self._moved("own", own.timestamp() - answered)
+        if abs(theirs) > JUMP:
             self._metrics.clock_jumped()
-            log.warning("the store's clock moved by %+.1f s", moved)
+            log.warning("the store's clock moved by %+.1f s", theirs)
+        elif abs(ours) > JUMP:
+            self._metrics.clock_jumped()
+            log.warning("this machine's clock moved by %+.1f s; what is due goes by the store's, which did not", ours)
+
+    def _moved(self, which: str, ahead: float) -> float:
+        before, self._before[which] = self._before.get(which, ahead), ahead
+        return ahead - before
 
 
 class StoreClock:
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
-        self._unix_us = unix_us if type(clock) is SystemClock else lambda: (clock.now() - EPOCH) // _US
-        self._offset = timedelta(0)  # the store's clock less ours
-        self._offset_us = 0
+        self._monotonic_us = (
+            monotonic_us if type(clock) is SystemClock else lambda: round(clock.monotonic() * 1_000_000)
+        )
+        self._offset = clock.now() - self._passed()  # the store's clock less the monotonic one
+        self._offset_us = self._offset // _US
+        self._of_ours = timedelta(0)  # the store's clock less ours
         self._last = -1, EPOCH  # a millisecond, and as a moment: most are asked for many times
         self._jumps = ClockJumpDetector(metrics)
-        self._asked = (stopwatch(), clock.now())
+        self.ask()
+
+    def _passed(self) -> datetime:
+        """The monotonic clock as a moment. Only differences have a meaning."""
+        return EPOCH + timedelta(microseconds=self._monotonic_us())
 
     def now(self) -> datetime:
         """This moment by the store's clock, in whole milliseconds."""
-        ms = (self._unix_us() + self._offset_us) // 1000
+        ms = (self._monotonic_us() + self._offset_us) // 1000
         if ms != self._last[0]:
             self._last = ms, from_unix_ms(ms)
         return self._last[1]
 
     def until(self, moment: datetime) -> float:
         """Seconds from now, to the microsecond: what a nap goes by."""
-        return (moment - self._clock.now() - self._offset).total_seconds()
+        return (moment - self._passed() - self._offset).total_seconds()
+
+    def surely_until(self, moment: datetime) -> float:
+        """As `until`, or longer where our own clock says so: it may be the store's, and have been set back just now."""
+        return max(self.until(moment), (moment - self._clock.now() - self._of_ours).total_seconds())
 
     def ask(self) -> None:
         """The store is about to be asked for the time, among other things."""
-        self._asked = (stopwatch(), self._clock.now())
+        self._asked = self._passed(), self._clock.now()
 
     def heard(self, theirs: datetime) -> None:
-        asked, asked_at = self._asked
-        self._offset = believable(self._offset, theirs, asked_at, self._clock.now())
+        (asked, ours_then), answered, ours = self._asked, self._passed(), self._clock.now()
+        self._offset = believable(self._offset, theirs, asked, answered)
         self._offset_us = self._offset // _US
-        self._jumps.look(theirs, asked=asked, answered=stopwatch())
+        self._of_ours = believable(self._of_ours, theirs, ours_then, ours)
+        self._jumps.look(theirs, asked=asked.timestamp(), answered=answered.timestamp(), own=ours)
 
 
 def believable(offset: timedelta, theirs: datetime, asked: datetime, answered: datetime) -> timedelta:
-    """How far the store's clock is ahead of ours, given that it said `theirs`, cut to the millisecond, in between.
+    """How far the store's clock is ahead of another, given that it said `theirs`, cut to the millisecond, in between.
 
-    What was believed before stands until it cannot be true: a slow answer alone teaches nothing.
+    What was believed before stands until it cannot be true: a slow answer alone teaches nothing. Then it is the least
+    that can be: of what is between, more would be early by as long as the question was on its way. Where nothing can
+    be, the other clock was set back in between: then less is believed, never more.
     """
-    return min(max(offset, theirs - answered), theirs + _MS - asked)
+    least, most = theirs - answered, theirs + _MS - asked
+    if least > most:
+        return min(offset, most)
+    return offset if least <= offset <= most else least

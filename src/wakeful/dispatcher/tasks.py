@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,6 +23,7 @@ from wakeful.store import Store
 log = logging.getLogger("wakeful.dispatcher")
 
 AT_ONCE: Final = 200
+ALL: Final = sys.maxsize  # rounds
 LOOK_EVERY: Final = 10.0  # seconds: whether the table is still watched
 
 
@@ -37,14 +39,15 @@ class TaskPlanning:
         self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were told of
         self._planner = Planner.of(settings)
 
-    async def plan(self, now: datetime) -> int:
-        """Plan everything that was changed; how many tasks."""
+    async def plan(self, now: datetime, *, rounds: int = ALL) -> int:
+        """Plan what was changed, all of it or so many rounds; how many tasks."""
         await self._look()
         count = after = 0
         # On behind those that could not be planned just now: however many they are, they are in nobody's way.
-        while news := await self._store.tasks.news(limit=AT_ONCE, after=after):
+        while rounds > 0 and (news := await self._store.tasks.news(limit=AT_ONCE, after=after)):
             after = max(one.upto for one in news)
             count += await self._planned(news, now)
+            rounds -= 1
         return count
 
     async def overtaken(self, alarms: Sequence[Alarm], now: datetime) -> dict[str, timedelta]:
@@ -91,6 +94,9 @@ class TaskPlanning:
         for plan, answer in zip(plans, answers, strict=True):
             if answer.what == "written":
                 self._tell(plan)
+        # The first of many need not wait until the last is planned.
+        if any(plan.new is not None and plan.new.status == "active" for plan in plans):
+            self._store.hints.set()
         refused = [
             (plan, f"it cannot be written: {answer.error}")
             for plan, answer in zip(plans, answers, strict=True)
@@ -121,6 +127,10 @@ class TaskPlanning:
             return
         if await self._store.tasks.mend():
             log.warning("the table of tasks was recreated: all of its rows are read again")
+        for id, note in (await self._store.tasks.nameless()).items():
+            if id not in self._broken:
+                log.warning("task %s does not run: %s", observability.shown(id), note)
+            self._broken.add(id)
         self._looked = stopwatch()
 
     async def _known(self, news: TaskNews) -> TaskNews:
@@ -132,7 +142,7 @@ class TaskPlanning:
         return replace(news, alarm=alarm, fire=(await self._store.fires_at([key])).get(key))
 
     def _tell(self, plan: TaskPlan) -> None:
-        if plan.note:
+        if plan.note and not plan.news.note.startswith(plan.note):  # once, however often the row is touched
             log.warning("task %s does not run: %s", plan.news.task_id, plan.note)
         if plan.new is not None:
             self._metrics.created(plan.new.created_via)

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Event, sweep
+from wakeful.alarm import Change, Event, sweep
 from wakeful.clock import Clock, stopwatch
 from wakeful.config import Settings
+from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flights
-from wakeful.dispatcher.tasks import TaskPlanning
+from wakeful.dispatcher.tasks import ALL, TaskPlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
+from wakeful.schedule import takes_long
 from wakeful.store import Claim, Store, TargetState, Worker
 from wakeful.store.budget import KEPT
 
@@ -76,7 +78,12 @@ class Upkeep:
     async def sweep(self, now: datetime) -> int:
         """Close the fires whose report did not come. If another worker was first, its decision stands."""
         overdue = await self._store.overdue(limit=SWEEP_LIMIT)
-        changes = [sweep(alarm, fire, now=now) for alarm, fire in overdue]
+
+        def decided() -> list[Change]:
+            return [sweep(alarm, fire, now=now) for alarm, fire in overdue]
+
+        is_costly = any(takes_long(alarm.cron_expr) for alarm, _ in overdue)
+        changes = await in_thread(decided) if is_costly else decided()
         answers = await self._store.settle(changes) if changes else []
         for (_, fire), change, answer in zip(overdue, changes, answers, strict=True):
             if answer.what == "applied":
@@ -99,14 +106,15 @@ class Upkeep:
     async def catch_up(self, *, anew: bool = False) -> None:
         """Before the first claim, read which targets are paused, and plan tasks that changed in the meantime.
 
-        Should planning fail, claims go on without it: a task's row is asked again before anything is said for it.
+        Of very many the first: the others are planned beside the claims. Should planning fail, claims go on without
+        it: a task's row is asked again before anything is said for it.
         """
         if self._caught_up and not anew:
             return
         now = await self._store.now()
         await self.look_around()
         try:
-            await self.tasks.plan(now)
+            await self.tasks.plan(now, rounds=ALL if anew else 1)
         except Exception as error:
             log.warning("the tasks could not all be planned: %s", type(error).__name__)
         self._caught_up = True

@@ -17,12 +17,14 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Change, rezone
 from wakeful.calendars import refresh_calendars
 from wakeful.clock import Clock
+from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.metrics import Metrics
+from wakeful.schedule import takes_long
 from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here
 from wakeful.schedule.zones import first_edition, forget_former, remember_former, rules_in_force, use_rules
 from wakeful.store import Store
-from wakeful.store.zones import Edition
+from wakeful.store.zones import Edition, keep_edition, with_first_planned
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -82,10 +84,10 @@ class ZonePlanning:
     async def _look(self) -> None:
         refresh_calendars()  # they are a law of their own, and come to count as they are found
         here = max(self._machine_edition(), rules_in_force()[0])
-        kept = await self._store.zones.editions()
+        zones = self._store.zones
+        kept = await with_first_planned(zones, await zones.editions())
         if not kept or (kept[0].planned_at is not None and kept[0].version < here):
-            await self._keep(here, kept)
-            kept = await self._store.zones.editions()
+            kept = await keep_edition(zones, here)
         await self._follow(kept[0], kept[1] if len(kept) > 1 else None)
 
     def _machine_edition(self) -> str:
@@ -102,12 +104,6 @@ class ZonePlanning:
             if found > rules_in_force()[0]:
                 use_rules(found, rules_here(found).data)
         return self._machine
-
-    async def _keep(self, version: str, kept: list[Edition]) -> None:
-        in_force, data = rules_in_force()
-        rules = ZoneRules(version, data) if version == in_force else await asyncio.to_thread(rules_here, version)
-        packed = await asyncio.to_thread(rules.packed)
-        await self._store.zones.keep(version, packed, planned=not kept)
 
     async def _follow(self, current: Edition, former: Edition | None) -> None:
         """Go by the edition in force, and plan alarms again where that is not done."""
@@ -164,7 +160,12 @@ class ZonePlanning:
         if round.names:
             found, further = await self._store.zones.alarms(round.names, after=round.after, looked_at=LOOKED_AT)
         now = await self._store.now()
-        changes = [change for alarm in found if (change := self._rezoned(alarm, now, round)) is not None]
+
+        def decided() -> list[Change]:
+            return [change for alarm in found if (change := self._rezoned(alarm, now, round)) is not None]
+
+        is_costly = any(takes_long(alarm.cron_expr) for alarm in found)
+        changes = await in_thread(decided) if is_costly else decided()
         answers = await self._store.settle(changes) if changes else []
         written = sum(answer.what == "applied" for answer in answers)
         self._metrics.rezoned(written)

@@ -14,8 +14,9 @@ from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.model import Alarm, Kind
 from wakeful.alarm.owner_settings import OwnerSettingsView
 from wakeful.alarm.request import Moment, Span
+from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import WakeBody
-from wakeful.service import HistoryEntry
+from wakeful.service import HistoryEntry, Signalled
 from wakeful.service.cancelling import NAMED_AT_ONCE
 from wakeful.service.overview import Overview
 from wakeful.service.subscription import LiveEvent
@@ -52,6 +53,12 @@ class SkipBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`at`: the fire that is meant, such as `next_fire_at` or "tomorrow at 9am"; another one is not skipped."""
 
     at: Moment | None = None
+
+
+class UndoBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`when`: a new time, needed where that of a cancelled or edited one-shot has passed."""
+
+    when: str | None = None
 
 
 class CancelBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -163,19 +170,46 @@ class CancelledAnswer(ResetAnswer, frozen=True, kw_only=True):
     alarms: list[AlarmView]
 
 
-class SignalledAnswer(Shape, frozen=True, kw_only=True):
-    """How many alarms a signal cancelled and fired, and the first 500 of them, whose `status` tells which is which.
+class SignalEffectView(Shape, frozen=True, kw_only=True):
+    """What a signal did to one alarm. `at`: the fire that is skipped or is not, or where the alarm is moved to."""
 
-    `in_flight`: of how many an attempt was under way already: a cancelled one may still arrive, and one that was to
-    fire is on its way as it was. `notes`: where nothing waited for it.
+    alarm_id: str
+    effect: Effect
+    at: Instant = UNSET
+
+
+class SignalledAnswer(Shape, frozen=True, kw_only=True):
+    """How many alarms a signal cancelled, fired, skipped a fire of and moved, and the first 500 of those it reached.
+
+    `effects` says of each of them what became of it, in the same order. `in_flight`: of how many an attempt was under
+    way already: it may still arrive, and one that was to fire is on its way as it was. `notes`: where nothing waited
+    for it, and why an alarm was not changed.
     """
 
     cancelled: int
     fired: int
+    skipped: int
+    moved: int
     in_flight: int
     alarms: list[AlarmView]
+    effects: list[SignalEffectView]
     notes: list[str] | UnsetType = UNSET
     now: datetime
+
+    @classmethod
+    def of(cls, done: Signalled, *, now: datetime, limit: int | None = None) -> Self:
+        shown = done.alarms[:limit]
+        return cls(
+            cancelled=len(done.cancelled),
+            fired=len(done.fired),
+            skipped=len(done.skipped),
+            moved=len(done.moved),
+            in_flight=done.in_flight,
+            alarms=[AlarmView.of(one.alarm) for one in shown],
+            effects=[SignalEffectView(alarm_id=one.alarm.id, effect=one.effect, at=one.at or UNSET) for one in shown],
+            notes=done.notes or UNSET,
+            now=now,
+        )
 
 
 class BatchItem(Shape, frozen=True, kw_only=True):
@@ -202,9 +236,12 @@ class FireAnswer(FireView, frozen=True, kw_only=True):
 
 
 class ReportedAnswer(FireAnswer, frozen=True, kw_only=True):
-    """A fire after a report. `retry_at`: when it is tried again; absent if it is not."""
+    """A fire after a report. `retry_at`: when it is tried again; absent if it is not. `notes`: where it had been
+    completed with another result, that this one is not kept.
+    """
 
     retry_at: Instant = UNSET
+    notes: list[str] | UnsetType = UNSET
 
 
 class FiresAnswer(Shape, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ bodies, refuses unknown parameters, and is in the OpenAPI document.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, TypeVar
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,6 +24,7 @@ from wakeful.service import Caller
 
 ANSWER_WITHIN: Final = 30.0
 VIA: Final = "http"
+T = TypeVar("T")
 
 
 class Endpoint:
@@ -87,6 +88,29 @@ async def whole_body(request: Request) -> bytes:
             return await read(request)
     except TimeoutError:
         raise _too_slow() from None
+
+
+async def unless_gone(work: Coroutine[Any, Any, T], *leaving: Coroutine[Any, Any, object]) -> T:
+    """Do this for a caller who waits for it. When one of `leaving` is over it is cancelled: ClientDisconnect."""
+    working = asyncio.ensure_future(work)
+    watching = [asyncio.ensure_future(one) for one in leaving]
+    for one in watching:
+        one.add_done_callback(lambda _: working.cancel())
+    try:
+        return await working
+    except asyncio.CancelledError:
+        if any(one.done() for one in watching):
+            raise ClientDisconnect from None
+        raise
+    finally:
+        for one in watching:
+            one.cancel()
+
+
+async def disconnected(request: Request) -> None:
+    """Wait until the connection of a request is closed; its body was read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _too_slow() -> Refusal:

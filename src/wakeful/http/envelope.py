@@ -93,7 +93,7 @@ class _Sealed:
         """Return what Chronos answers on this route; other parts pass through byte for byte."""
         told: dict[str, Raw] = msgspec.json.decode(self._body, type=dict[str, Raw])
         if self._path == "/v1/alarms" and self._method == "POST":
-            return {name: told[name] for name in ("id", "next_fire_at", "status") if name in told}
+            return {name: told[name] for name in ("id", "next_fire_at", "status", "deduped") if name in told}
         if self._path == "/v1/alarms":
             return told | {"count": len(msgspec.json.decode(told["alarms"], type=list[Raw]))}
         if "owner" in told and "token" in told:

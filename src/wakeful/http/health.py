@@ -59,6 +59,7 @@ def routes(
 
 async def health(watch: ProcessHealth, _: OperationRequest) -> Response:
     await _asked(watch.store)
+    check_loop(watch.heartbeat())
     return answer(shape.HealthAnswer(status="ok", version=__version__))
 
 
@@ -132,6 +133,13 @@ def judged(pulse: DispatcherHealth | None) -> dict[str, Any]:
         said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries are waiting"
         raise Refusal(503, "not_ready", said, field="dispatcher")
     return {"dispatcher": pulse.state, "heartbeat_age_seconds": round(pulse.age, 1), "in_flight": pulse.in_flight}
+
+
+def check_loop(pulse: DispatcherHealth | None) -> None:
+    """Refuse where the loop of this process's dispatcher has stopped running: only a restart helps."""
+    if pulse is not None and pulse.stuck:
+        said = f"the dispatcher of this process has not run for {pulse.stuck:.0f} s"
+        raise Refusal(503, "not_ready", said, field="dispatcher", fix="Restart this process.")
 
 
 async def _asked(store: Store) -> datetime:

@@ -1,14 +1,17 @@
-"""The MCP server: nine tools for agents and seven more for tasks, over streamable HTTP at `/mcp` and on stdio.
+"""The MCP server: tools for agents, and more for tasks, over streamable HTTP at `/mcp` and on stdio.
 
 A request is bound to one owner: over HTTP that of its token, on stdio that of the process. Agents name targets, never
-addresses. Nothing is kept between requests, so any number of servers may stand behind one address.
+addresses. Nothing is kept between requests but which of them wait (`Waits`), so any number of servers may stand behind
+one address.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -17,7 +20,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -27,11 +30,13 @@ from wakeful.alarm.create import check_text
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.request import decode
 from wakeful.config import Settings
+from wakeful.cpu_time import charged
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
-from wakeful.http.endpoint import whole_body
+from wakeful.http.endpoint import disconnected, unless_gone, whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
 from wakeful.http.security.guard import BODY_LIMIT, check_depth
 from wakeful.mcp import resources
+from wakeful.mcp.arguments import without_nulls
 from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
 from wakeful.mcp.json_schema import given, schema
 from wakeful.mcp.task_catalogue import TASK_INSTRUCTIONS, TASK_TOOLS
@@ -43,20 +48,73 @@ __all__ = ["TASK_TOOLS", "TOOLS", "http", "server", "stdio"]
 log = logging.getLogger("wakeful.mcp")
 
 PATH: Final = "/mcp"
+CANCELLED: Final = "notifications/cancelled"
 Context = ServerRequestContext[Any, Any]
 PrincipalOf = Callable[[Context], Awaitable[Principal]]
+Calling = Coroutine[Any, Any, types.CallToolResult]
 
 
-def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> Server[Any]:
-    """Build the MCP server; `principal_of` returns the identity behind a request, or raises."""
+class Waits:
+    """The calls over HTTP that wait at an inbox. When their client gives up they are cancelled, and take no wake.
+
+    A client gives up by closing the connection or, before revision 2026-07-28, by a request of its own that names the
+    call by its number. Two clients of one principal may use the same number: then both waits end, without a wake.
+    """
+
+    def __init__(self) -> None:
+        self._calls: defaultdict[tuple[Principal, str], set[asyncio.Event]] = defaultdict(set)
+
+    async def answered(self, ctx: Context, principal: Principal, calling: Calling) -> types.CallToolResult:
+        """The answer to a call, or that it was cancelled, which nobody reads but a client that used the same number."""
+        request: Any = ctx.request  # over HTTP there is one
+        with self._open(principal, str(ctx.request_id)) as cancelled:
+            try:
+                return await unless_gone(calling, disconnected(request), cancelled.wait())
+            except ClientDisconnect:
+                return _failed("This call was cancelled, and no wake was taken. Nothing was changed. Call it again.")
+
+    @contextlib.contextmanager
+    def _open(self, principal: Principal, number: str) -> Iterator[asyncio.Event]:
+        key, cancelled = (principal, number), asyncio.Event()
+        self._calls[key].add(cancelled)
+        try:
+            yield cancelled
+        finally:
+            self._calls[key].discard(cancelled)
+            if not self._calls[key]:
+                del self._calls[key]
+
+    def heard(self, principal: Principal, said: bytes) -> None:
+        """End the waits that a request cancels; most requests cancel nothing."""
+        if CANCELLED.encode() not in said:
+            return
+        with contextlib.suppress(msgspec.DecodeError):
+            message = msgspec.json.decode(said, type=_Cancellation)
+            if message.method == CANCELLED:
+                for cancelled in self._calls.get((principal, str(message.params.request_id)), ()):
+                    cancelled.set()
+
+
+class _CancelledRequest(msgspec.Struct, rename="camel"):
+    request_id: str | int
+
+
+class _Cancellation(msgspec.Struct):
+    method: str
+    params: _CancelledRequest
+
+
+def server(service: Service, settings: Settings, principal_of: PrincipalOf, waits: Waits | None = None) -> Server[Any]:
+    """Build the MCP server; `principal_of` returns the identity behind a request, or raises.
+
+    `waits`: over HTTP, where a client that gives up is noticed by us; on stdio the library cancels its call.
+    """
 
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
+    schemas = {name: schema(entry.takes) for name, entry in offered.items()}
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        try:
-            principal: Principal | None = await principal_of(ctx)
-        except WakefulError:
-            principal = None
+        principal = await _known(principal_of(ctx))
         is_wake = principal is not None and principal.wake is not None
         entries = [entry for entry in offered.values() if entry.for_wakes or not is_wake]
         zone = (await service.owner_settings.of(principal.owner if principal is not None else "")).timezone
@@ -71,7 +129,8 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         if entry is None:
             known = ", ".join(offered)
             return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known names: {known}.")
-        return await _called(service, principal, entry, params.arguments or {})
+        calling = charged(_called(service, principal, entry, without_nulls(params.arguments or {}, entry.takes)))
+        return await (waits.answered(ctx, principal, calling) if waits and entry.takes_wakes else calling)
 
     async def alarms_of(ctx: Context) -> Alarms:
         principal = await principal_of(ctx)
@@ -88,10 +147,18 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf) -> S
         title="wakeful",
         description="A durable alarm clock for agents.",
         instructions=INSTRUCTIONS + (TASK_INSTRUCTIONS if settings.mcp_tasks else ""),
+        get_tool_input_schema=schemas.get,  # else the library lists and serialises all tools for each call
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         **resources.handlers(alarms_of),
     )
+
+
+async def _known(principal: Awaitable[Principal]) -> Principal | None:
+    try:
+        return await principal
+    except WakefulError:
+        return None
 
 
 async def _targets_of(service: Service, principal: Principal | None) -> list[str]:
@@ -107,13 +174,19 @@ def http(service: Service, settings: Settings) -> list[BaseRoute]:
     """Return the route `/mcp`, for an application that authenticates callers and refuses foreign hosts."""
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
 
+    def principal_in(scope: Scope) -> Principal | None:
+        found: Principal | None = scope.get(PRINCIPAL, everyone)
+        return found
+
     async def asking(ctx: Context) -> Principal:
-        found = ctx.request.scope.get(PRINCIPAL, everyone) if ctx.request is not None else None
-        if not isinstance(found, Principal):
+        found = principal_in(ctx.request.scope) if ctx.request is not None else None
+        if found is None:
             raise Unauthorized("the caller is unknown", field="Authorization")
         return found
 
-    return [Route(PATH, _Endpoint(server(service, settings, asking)), methods=["POST"])]
+    waits = Waits()
+    endpoint = _Endpoint(server(service, settings, asking, waits), waits, principal_in)
+    return [Route(PATH, endpoint, methods=["POST"])]
 
 
 async def stdio(service: Service, settings: Settings, principal_of: PrincipalOf) -> None:
@@ -129,11 +202,15 @@ class _Endpoint:
     Hosts and origins are checked in front of the whole application (`http/security/guard.py`), for this route too.
     """
 
-    def __init__(self, door: Server[Any]) -> None:
+    def __init__(self, door: Server[Any], waits: Waits, principal_in: Callable[[Scope], Principal | None]) -> None:
         self._door = door
+        self._waits = waits
+        self._principal_in = principal_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         said = await whole_body(Request(scope, receive))  # the SDK would wait for it without end
+        if (principal := self._principal_in(scope)) is not None:
+            self._waits.heard(principal, said)
         manager = StreamableHTTPSessionManager(
             self._door, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -22,7 +23,7 @@ def arguments(
     base: type[Struct] | None = None,
     about: str = "",
 ) -> Any:
-    """A type with these fields of a request. What need not be said is left out, never null: one way to say nothing.
+    """A type with these fields of a request. What need not be said is left out; null is the same (`without_nulls`).
 
     `renamed`: the name an agent knows a field by. `other`: types that are different for an agent. `base`: what there is
     besides.
@@ -43,6 +44,28 @@ def arguments(
         kw_only=True,
         namespace={"__doc__": about},
     )
+
+
+def without_nulls(arguments: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """The arguments that are given: null means that one is not, as some clients send for each that nobody named.
+
+    Only for arguments of this type: in a payload, and in the policy of an edit, null is a value.
+    """
+    nested = _structs(kind)
+    known = {name: value for name, value in arguments.items() if value is not None or name not in nested}
+    return {
+        name: without_nulls(value, inner) if (inner := nested.get(name)) and isinstance(value, Mapping) else value
+        for name, value in known.items()
+    }
+
+
+@cache
+def _structs(kind: type[Struct]) -> dict[str, type[Struct] | None]:
+    """The arguments of a type, each with the type of its own arguments, if it has some."""
+    hints = get_type_hints(kind)
+    inner = [get_args(hints[name]) or (hints[name],) for name in kind.__struct_fields__]
+    found = [next((one for one in kinds if isinstance(one, type) and issubclass(one, Struct)), None) for kinds in inner]
+    return dict(zip(kind.__struct_encode_fields__, found, strict=True))
 
 
 def offered(request: type[Struct]) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ key: repeating the call is then safe, and the key is accepted wherever an id is.
 understood, and read `notes`. Put state into payload. Several at once: "alarms".
 - Times: "in 20 minutes", "tomorrow at 9am", "every weekday at 9am", cron, ISO with offset. Give timezone when you \
 mean local time: without it the server's counts, usually UTC. Every answer carries `now`.
-- Wakes go to a target named by the operator, or to your inbox: alarm_inbox {"wait": 30} waits for the next one.
+- Wakes go to a target named by the operator, or to your inbox: alarm_inbox {"wait": 4} waits for the next one; \
+call it again while it is empty. Wait longer only if your client does: many give up after 5 seconds.
 - After a wake, do the work and call alarm_report with its fire_id: completed, failed (tried again), working (more \
 time), snooze. Unreported wakes from the inbox come again. Alarms you set because of a wake: give its fire_id as \
 parent_fire.
@@ -148,7 +149,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_update",
         title="Change an alarm",
-        about="Change an alarm: move or edit it, pause, resume, snooze, skip its next fire, fire it now, retry it. "
+        about="Change an alarm: move or edit it, pause, resume, snooze, skip, undo, fire now, retry. "
         'Examples: {"id": "…", "when": "10am"}, {"id": "…", "action": "snooze", "for": "1h"}',
         takes=schemas.UpdateArguments,
         answers=schemas.AlarmResult,
@@ -159,7 +160,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_cancel",
         title="Cancel alarms",
-        about="Cancel for good: by id, by ids, or all pending ones by text, conversation or target.",
+        about="Cancel: by id, by ids, or all pending ones by text, conversation or target.",
         takes=schemas.CancelArguments,
         answers=schemas.CancelResult,
         scope="write",
@@ -171,8 +172,8 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_signal",
         title="Send a signal",
-        about="Say that something happened: cancels alarms set with it as policy.unless, fires those with "
-        "policy.or_when. Not kept for later ones.",
+        about="Say that something happened, to alarms set with it as policy.unless or or_when. Not kept for "
+        "later ones.",
         takes=schemas.SignalArguments,
         answers=schemas.SignalResult,
         scope="write",
@@ -208,13 +209,19 @@ TOOLS: Final[Mapping[str, ToolEntry]] = {entry.name: entry for entry in ENTRIES}
 
 def listed(entries: Iterable[ToolEntry], *, timezone: str, targets: Sequence[str]) -> types.ListToolsResult:
     """The tools as one caller reads them: with the zone that counts without one, and the targets they may name."""
-    tools = [entry.tool() for entry in entries]
-    for tool in tools:
-        if tool.name == "alarm_set":
-            arguments = tool.input_schema["properties"]
-            arguments["timezone"]["description"] = f"The IANA time zone of the time. Default: {timezone}."
-            arguments["target"]["description"] = _targets_named(targets)
+    own = {
+        "timezone": f"The IANA time zone of the time. Default: {timezone}.",
+        "target": _targets_named(targets),
+    }
+    tools = [_described(entry.tool(), own) if entry.name == "alarm_set" else entry.tool() for entry in entries]
     return types.ListToolsResult(tools=tools, ttl_ms=FRESH_FOR, cache_scope="private")
+
+
+def _described(tool: types.Tool, own: Mapping[str, str]) -> types.Tool:
+    """A tool with descriptions of its own for some arguments. The schema is everyone's: what differs is copied."""
+    arguments = tool.input_schema["properties"]
+    changed = {name: {**arguments[name], "description": text} for name, text in own.items()}
+    return tool.model_copy(update={"input_schema": {**tool.input_schema, "properties": {**arguments, **changed}}})
 
 
 def _targets_named(targets: Sequence[str]) -> str:
@@ -276,7 +283,8 @@ def _changed(said: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 def correction(entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], *, when: str) -> str:
     """Return the call with a corrected time or, for a read-only call, without the wrong argument."""
-    if isinstance(error, InvalidSchedule) and error.meant and error.field == when and when in arguments:
+    # Of several meanings none is taken: the refusal names them.
+    if isinstance(error, InvalidSchedule) and len(error.meant) == 1 and error.field == when and when in arguments:
         again = call(entry.name, {**arguments, when: error.meant[0]})
         return f"Your call with another {when}: {again}" if len(again) <= HINT else ""
     if entry.harmless and error.field in arguments:

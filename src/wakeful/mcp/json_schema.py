@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +18,9 @@ def given(value: Struct) -> dict[str, Any]:
 _ANY: Final = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean")]}
 
 
+@cache
 def schema(kind: type[Struct]) -> dict[str, Any]:
-    """The JSON schema of a type in one piece: no references, no titles."""
+    """The JSON schema of a type in one piece: no references, no titles. Made once: nobody changes it."""
     made = msgspec.json.schema(kind)
     parts = made.pop("$defs")
     found: dict[str, Any] = _inlined(made, parts)
@@ -50,7 +52,7 @@ def _one_type(kinds: list[str]) -> Any:
 
 
 # What an agent does not need to be told in advance: it costs context in every conversation, and our refusals say it.
-_SAID_BY_REFUSALS: Final = frozenset({"minLength", "maxLength", "minItems"})
+_SAID_BY_REFUSALS: Final = frozenset({"minLength", "maxLength", "minItems", "minimum", "exclusiveMinimum"})
 _NO_BOUND: Final = 2**31 - 1
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from wakeful.alarm import Alarm, coming, is_fire_id, parse_fire_id
+from wakeful.alarm import Alarm, is_fire_id, parse_fire_id
 from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.http import operations
@@ -31,6 +30,7 @@ from wakeful.mcp.schemas import (
 )
 from wakeful.mcp.views import BUDGET, TextBudget
 from wakeful.service import Alarms, HistoryEntry
+from wakeful.service.history import next_fires
 from wakeful.service.taken_wake import missed
 
 HEAD: Final = 400  # bytes of an answer around its list
@@ -117,14 +117,15 @@ class LookTools:
         why = await self._alarms.why(asked.id)
         one = [await self._alarms.fire_of(asked.id)] if is_fire else None
         fires = one or await self._alarms.fires(alarm.id, limit=3)
+        ahead = await next_fires(alarm, 3) if alarm.status == "active" else []
         room = TextBudget()
         return GetResult(
             summary=f"{views.words(alarm)}. {views.ahead(alarm, why.now)}",
             now=views.utc(why.now),
             why=room.text(why.summary, 800, "why", views.part_call(asked.id, "facts")),
             alarm=views.alarm_view(alarm, room, message=900, payload=900),
-            next_fires=[views.local(at, alarm.timezone) for at in _next(alarm, 3)],
-            fires=[views.fire_view(fire, room) for fire in fires],
+            next_fires=[views.local(at, alarm.timezone) for at in ahead],
+            fires=[views.fire_view(fire, room, manual=fire.alarm_id != alarm.id) for fire in fires],
             notes=[*room.notes, *await self._alarms.notes(alarm)],
         )
 
@@ -190,12 +191,9 @@ def _line(entry: HistoryEntry) -> HistoryLine:
         scheduled_for=views.utc(entry.scheduled_for),
         late_ms=entry.late_ms or 0,
         count=entry.count,
+        manual=entry.manual,
         reason=views.cut(entry.reason, 120),
         attempts=entry.attempts,
         outcome=views.cut(entry.result or entry.error, 160),
         message=views.cut(entry.label or entry.message, 100),
     )
-
-
-def _next(alarm: Alarm, count: int) -> Sequence[datetime]:
-    return [] if alarm.status != "active" else list(islice(coming(alarm), count))

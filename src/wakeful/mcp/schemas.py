@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from wakeful.alarm.model import AlarmStatus, CatchUp, Cost, FireStatus
 from wakeful.alarm.outcome import ReportOutcome
 from wakeful.alarm.request import Count, CreateRequest, EditRequest, Moment, OnConflict, PolicyRequest, Span
+from wakeful.alarm.signalling import Effect
 from wakeful.mcp.arguments import arguments, offered
 from wakeful.service.history import HistoryStatus
 
@@ -50,7 +51,9 @@ Policy = arguments(
         "wakes_per_hour": Annotated[Count, _about("Most wakes in an hour.")],
         "wakes_per_day": Annotated[Count, _about("Most wakes in a day.")],
         "only_if": Annotated[str, _about("Skip unless this check changed.")],
-        "unless": Annotated[str, _about("This signal cancels it.")],
+        "unless": Annotated[str, _about("This signal cancels it, or skips the next fire of a series.")],
+        "unless_since": Annotated[Span, _about("Ignore it if earlier before that fire.")],
+        "rearm": Annotated[Span, _about("It moves the alarm, to so long after.")],
         "or_when": Annotated[str, _about("This signal fires it at once.")],
     },
     about="What to do when things go wrong.",
@@ -146,10 +149,11 @@ class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     id: Annotated[str, _about("An alarm's id or key; to retry, a fire's id; `me`: your own timezone.")]
     action: Annotated[
-        Literal["edit", "pause", "resume", "snooze", "skip", "fire", "retry"],
+        Literal["edit", "pause", "resume", "snooze", "skip", "undo", "fire", "retry"],
         _about(
             "edit: change the fields given. snooze: with `for` or `until`. skip: no next fire, the series goes on. "
-            "fire: one more wake now. retry: a failed fire again."
+            "undo: the last change. "
+            "fire: one more wake now. retry: a failed fire."
         ),
     ] = "edit"
     version: (
@@ -262,6 +266,7 @@ class AgentFire(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     fire_id: str
     status: FireStatus
     scheduled_for: Utc
+    manual: Annotated[bool, _about("It was fired by hand.")] = False
     reason: str = ""
     attempts: int = 0
     delivered_at: Utc = ""
@@ -335,10 +340,19 @@ class CancelResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     in_flight: Annotated[bool, _about("As in alarm_update.")] = False
 
 
+class AgentSignalEffect(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    alarm_id: str
+    effect: Effect
+    at: Annotated[Local, _about("The fire that is skipped or is not, or where it is moved to.")] = ""
+
+
 class SignalResult(Result, frozen=True, omit_defaults=True, kw_only=True):
-    alarms: Annotated[list[AgentAlarm], _about("As many as there is room for; the cancelled ones are `cancelled`.")]
+    alarms: Annotated[list[AgentAlarm], _about("As many as there is room for.")]
     cancelled: int = 0
     fired: int = 0
+    skipped: int = 0
+    moved: int = 0
+    effects: list[AgentSignalEffect] = []
     in_flight: Annotated[bool, _about("As in alarm_update.")] = False
 
 
@@ -363,6 +377,7 @@ class HistoryLine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     scheduled_for: Utc
     late_ms: Annotated[int, _about("From then until it was first tried.")] = 0
     count: Annotated[int, _about("Of skipped ones: how many in a row.")] = 1
+    manual: Annotated[bool, _about("It was fired by hand.")] = False
     reason: str = ""
     attempts: int = 0
     outcome: Annotated[str, _about("What was reported, or the error; cut.")] = ""

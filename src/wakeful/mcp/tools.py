@@ -9,9 +9,12 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
+from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.mcp import views
+from wakeful.mcp.arguments import without_nulls
 from wakeful.mcp.json_schema import given
 from wakeful.mcp.look_tools import HEAD, LookTools, that_fit
 from wakeful.mcp.schemas import (
@@ -43,6 +46,7 @@ _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "resume": (),
     "snooze": ("wait", "until"),
     "skip": ("at",),
+    "undo": ("when",),
     "fire": (),
     "retry": (),
 }
@@ -65,9 +69,12 @@ class Tools(LookTools):
             return await self._set("Set", alarm, notes, similar=like.id if like else "")
         if request.on_conflict == "replace":
             return await self._set("Replaced", alarm, notes, deduped=True, in_flight=added.in_flight)
-        if alarm.finished and request.on_conflict is None:
-            raise _ended(alarm)
-        return await self._set("It exists already and was not changed", alarm, notes, deduped=True)
+        what = (
+            "Nothing was set, as the alarm with this key has ended"
+            if alarm.finished
+            else "It exists already and was not changed"
+        )
+        return await self._set(what, alarm, notes, deduped=True)
 
     async def _set(self, what: str, alarm: Alarm, notes: Sequence[str], **more: Any) -> SetResult:
         return SetResult(**await self._said(what, alarm, notes), **more)
@@ -107,11 +114,20 @@ class Tools(LookTools):
             case "skip":
                 meant = asked.at if asked.at is not UNSET else None
                 return await self._changed("Skipped the next fire", await self._alarms.skip(asked.id, at=meant))
-            case "fire":
-                return AlarmResult(**await self._said("Fires now, once more, as", await self._alarms.fire(asked.id)))
-            case "retry":
-                return await self._retry(asked.id)
+            case "undo":
+                return await self._undo(asked)
+            case "fire" | "retry":
+                return await self._fire_again(asked)
         return await self._edit(asked)
+
+    async def _undo(self, asked: Any) -> AlarmResult:
+        when = asked.when if asked.when is not UNSET else None
+        return await self._changed("Taken back", await self._alarms.undo(asked.id, when=when))
+
+    async def _fire_again(self, asked: ActArguments) -> AlarmResult:
+        if asked.action == "retry":
+            return await self._retry(asked.id)
+        return AlarmResult(**await self._said("Fires now, once more, as", await self._alarms.fire(asked.id)))
 
     async def _own_zone(self, said: Mapping[str, Any]) -> AlarmResult:
         """For every alarm to come, not for one."""
@@ -180,17 +196,20 @@ class Tools(LookTools):
     async def signal(self, asked: SignalArguments) -> SignalResult:
         payload = None if asked.payload is UNSET else asked.payload
         done = await self._alarms.signal(asked.name, payload)
-        heard = [*done.cancelled, *done.fired]
-        shown = that_fit(map(views.brief, heard), BUDGET - 2 * HEAD)
-        notes = [f"{len(heard) - len(shown)} more are not shown."] if len(shown) < len(heard) else done.notes
+        shown = that_fit(map(views.brief, (one.alarm for one in done.alarms)), BUDGET - 2 * HEAD)
+        hidden = len(done.alarms) - len(shown)
+        others = f", {len(done.skipped)} skipped, {len(done.moved)} moved" if done.skipped or done.moved else ""
         return SignalResult(
-            summary=f"{len(done.cancelled)} cancelled, {len(done.fired)} fired at once.",
+            summary=f"{len(done.cancelled)} cancelled, {len(done.fired)} fired at once{others}.",
             now=await self._now(),
             alarms=shown,
             cancelled=len(done.cancelled),
             fired=len(done.fired),
+            skipped=len(done.skipped),
+            moved=len(done.moved),
+            effects=[views.signal_effect(one) for one in done.alarms[: len(shown)]],
             in_flight=bool(done.in_flight),
-            notes=notes,
+            notes=[f"{hidden} more are not shown."] if hidden else done.notes,
         )
 
     async def report(self, asked: ReportArguments) -> ReportResult:
@@ -209,12 +228,14 @@ class Tools(LookTools):
             ) from None
         alarm = await self._alarms.get(fire.alarm_id)
         now, room = await self._service.now(), TextBudget()
+        note = note_on_repeat(fire, report_of(said))
+        told = f"Not noted: the fire is {fire.status}." if note else f"Noted: the fire is {fire.status}."
         return ReportResult(
-            summary=f"Noted: the fire is {fire.status}. {await self._then(alarm, fire)}",
+            summary=" ".join(filter(None, (told, note, await self._then(alarm, fire)))),
             now=views.utc(now),
             fire=views.fire_view(fire, room, result=600),
             alarm=views.alarm_view(alarm, room, message=600, payload=0),
-            notes=room.notes,
+            notes=[*room.notes, *filter(None, [note])],
         )
 
     async def _then(self, alarm: Alarm, fire: Fire) -> str:
@@ -268,7 +289,7 @@ def _request(asked: Any) -> CreateRequest:
 def _item(at: int, shared: Mapping[str, Any], one: Mapping[str, Any]) -> CreateRequest:
     """One of several, with what was said for all of them."""
     try:
-        asked = msgspec.convert({**one}, SetArguments)
+        asked = msgspec.convert(without_nulls(one, SetArguments), SetArguments)
         if asked.alarms is not UNSET:
             raise InvalidRequest("it is a list within the list", field="alarms", fix="Give one list.")
         fields = {**shared, **given(asked)}
@@ -292,17 +313,6 @@ def _check_required(fields: Mapping[str, Any]) -> None:
 _OPTIONAL: Final = tuple(
     name for name in SetArguments.__struct_encode_fields__ if name not in (*REQUIRED_TO_SET, "alarms")
 )
-
-
-def _ended(alarm: Alarm) -> Conflict:
-    """Nothing was set, so it is not told as a success."""
-    error = Conflict(
-        f"alarm {alarm.id} had this key, with the same request, and is {alarm.status}: nothing was set",
-        field="key",
-        fix='To set it again, give on_conflict "replace", or use another key.',
-    )
-    error.repair = {"on_conflict": "replace"}
-    return error
 
 
 def _tally(added: Sequence[Created]) -> str:

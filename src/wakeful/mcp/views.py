@@ -16,11 +16,12 @@ from msgspec.structs import fields
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.bounds import series_words
 from wakeful.errors import InvalidRequest
-from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, WakeView
+from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, AgentSignalEffect, WakeView
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.schedule import zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import TakenWake
+from wakeful.service.signalling import SignalledAlarm
 from wakeful.views import view
 
 BUDGET: Final = 6000
@@ -78,8 +79,6 @@ def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) ->
     texts: dict[str, Any] = {
         name: room.text(getattr(alarm, name), NAME, name if name in EDITABLE else "") for name in _TEXTS
     }
-    if alarm.kind == "once":
-        texts["cron_expr"] = ""  # it has its wall time there, which `when` says
     return AgentAlarm(
         **plain,
         **texts,
@@ -111,11 +110,17 @@ def brief(alarm: Alarm) -> AgentAlarm:
     )
 
 
-def fire_view(fire: Fire, room: TextBudget, *, result: int = 200) -> AgentFire:
+def signal_effect(one: SignalledAlarm) -> AgentSignalEffect:
+    at = "" if one.at is None else one.at.astimezone(zone(one.alarm.timezone)).isoformat(timespec="seconds")
+    return AgentSignalEffect(alarm_id=one.alarm.id, effect=one.effect, at=at)
+
+
+def fire_view(fire: Fire, room: TextBudget, *, result: int = 200, manual: bool = False) -> AgentFire:
     return AgentFire(
         fire_id=fire.id,
         status=fire.status,
         scheduled_for=utc(fire.scheduled_for),
+        manual=manual,
         reason=fire.reason,
         attempts=fire.attempts,
         delivered_at=_utc(fire.delivered_at),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, Self, TypeVar, cast
 
@@ -37,6 +37,7 @@ from wakeful.remote.decoding import (
     fire_read,
     is_said,
     length,
+    signalled_of,
     taken_of,
     value,
 )
@@ -47,6 +48,7 @@ from wakeful.remote.serving import InboxWorker
 from wakeful.service import Alarms, Changed, Created, Service, Signalled, TakenWake
 from wakeful.service.cancelling import Cancelled
 from wakeful.service.live import LiveEvent
+from wakeful.stop_signals import ending_run
 from wakeful.targets.handler import Handler, HandlerFunction
 
 F = TypeVar("F", bound=HandlerFunction)
@@ -233,6 +235,10 @@ class RemoteWakeful(RemoteLookVerbs):
         _check_none(connection)
         return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
 
+    async def undo(self, id: str, *, when: str | None = None, connection: Any = None) -> Changed:
+        _check_none(connection)
+        return await self._changed("POST", f"{alarm_path(id)}/undo", body={"when": when})
+
     async def _changed(self, method: str, path: str, **more: Any) -> Changed:
         told = await self._ask(method, path, more.pop("query", None), **more)
         changed = alarm_of(told, Changed)
@@ -260,10 +266,7 @@ class RemoteWakeful(RemoteLookVerbs):
         check_signal_name(name, "name")  # it is a part of the address
         body = None if payload is None else {"payload": json_of(payload)}
         told = await self._ask("POST", f"/v1/signals/{name}", body=body)
-        heard = alarms_of(told["alarms"])
-        cancelled = [alarm for alarm in heard if alarm.status == "cancelled"]
-        fired = [alarm for alarm in heard if alarm.status != "cancelled"]
-        return Signalled(cancelled=cancelled, fired=fired, in_flight=value(told, "in_flight", int))
+        return Signalled(alarms=signalled_of(told), in_flight=value(told, "in_flight", int))
 
     async def reset(self) -> int:
         return value(await self._ask("DELETE", "/v1/alarms", {"all": "true"}), "cancelled", int)
@@ -331,9 +334,10 @@ class RemoteWakeful(RemoteLookVerbs):
 
         return register
 
-    async def run(self) -> None:
-        """Fetch wakes for the handlers of this process, and say how they went, until cancelled."""
-        await self._inbox_worker.run()
+    async def run(self, *, signals: bool = True) -> None:
+        """Fetch wakes for the handlers of this process, and say how they went, until cancelled or told by a signal."""
+        with ending_run() if signals else nullcontext():
+            await self._inbox_worker.run()
 
     async def run_due(self) -> int:
         """Serve what waits for the handlers of this process just now, and return how many it was."""

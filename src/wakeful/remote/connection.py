@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from wakeful.clock import Clock
-from wakeful.errors import InvalidConfig, StoreUnavailable, TooMany, WakefulError
+from wakeful.errors import InvalidConfig, OneProcess, StoreUnavailable, TooMany, WakefulError
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.problems import error_of
 from wakeful.retry import backoff, spread
@@ -42,6 +42,7 @@ class ServerConnection:
         self.address = address
         self._clock = clock
         self._session: ClientSession | None = None
+        self._process = OneProcess()
         self._offset = timedelta(0)  # the server's clock less ours
 
     def now(self) -> datetime:
@@ -49,7 +50,7 @@ class ServerConnection:
         return self._clock.now() + self._offset
 
     async def close(self) -> None:
-        if self._session is not None:
+        if self._session is not None and not self._process.is_forked:
             await self._session.close()
             self._session = None
 
@@ -133,6 +134,7 @@ class ServerConnection:
             raise self._unreachable(error) from None
 
     def _opened(self) -> ClientSession:
+        self._process.check()
         if self._session is None:
             import aiohttp
 

@@ -12,15 +12,17 @@ from typing import Any, Final, TypeVar, get_type_hints
 from urllib.parse import quote
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from wakeful.alarm import Alarm, Fire, Policy
 from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, HeardSignal
 from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, span
+from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import SignalBody, WakeBody
 from wakeful.errors import NotFound
 from wakeful.moments import read_cursor
 from wakeful.service import HistoryEntry, TakenWake
+from wakeful.service.signalling import SignalledAlarm
 from wakeful.service.taken_wake import PlaceInSeries
 from wakeful.store.pages import Cursor, Matches
 
@@ -43,6 +45,24 @@ def alarms_of(raw: Raw) -> list[Alarm]:
     return [alarm_of(fields, Alarm) for fields in msgspec.json.decode(raw, type=list[Answered])]
 
 
+class _Effect(Struct, frozen=True):
+    alarm_id: str
+    effect: Effect
+    at: datetime | None = None
+
+
+def signalled_of(told: Answered) -> list[SignalledAlarm]:
+    """What a signal did to each alarm that it reached."""
+    alarms = {alarm.id: alarm for alarm in alarms_of(told["alarms"])}
+    if "effects" not in told:  # an older server: it cancels or fires
+        return [
+            SignalledAlarm(alarm=alarm, effect="cancelled" if alarm.status == "cancelled" else "fired")
+            for alarm in alarms.values()
+        ]
+    effects = value(told, "effects", list[_Effect])
+    return [SignalledAlarm(alarm=alarms[one.alarm_id], effect=one.effect, at=one.at) for one in effects]
+
+
 def alarm_of(shown: Answered, kind: type[A]) -> A:
     """An alarm, or what a verb answers with in its place. The payload is kept byte for byte."""
     told = {name: text for name, text in shown.items() if name not in ("payload", "policy")}
@@ -55,15 +75,17 @@ def alarm_of(shown: Answered, kind: type[A]) -> A:
         "occurrence_at": told.get("fire_at") or due,
         "updated_at": told.get("cancelled_at") or told.get("last_fired_at") or created,
         "payload": bytes(shown.get("payload", _EMPTY)).decode(),
-        "policy": _policy(shown.get("policy", _EMPTY)),
+        "policy": _policy(shown.get("policy", _EMPTY))
+        | {name: shown[name] for name in ("manual_of",) if name in shown},
     }
-    if "wall_time" in told:
-        filled["cron_expr"] = told["wall_time"]
     return msgspec.json.decode(msgspec.json.encode({**filled, **told}), type=kind)
 
 
 def _policy(raw: Raw) -> Answered:
-    return {name: text for name, text in fields_of(raw).items() if name in Policy.__struct_fields__}
+    """A policy as it was shown: without what is usual, such as to wake again where no report comes."""
+    return {"on_silence": Raw(b'"again"')} | {
+        name: text for name, text in fields_of(raw).items() if name in Policy.__struct_fields__
+    }
 
 
 def fires_of(raw: Raw) -> list[Fire]:

@@ -55,12 +55,15 @@ class InboxWorker:
         self._clock = clock
         self._served: dict[str, ServedInbox] = {}
         self._under_way: dict[str, set[asyncio.Task[None]]] = {}
+        self._group: asyncio.TaskGroup | None = None  # while it runs
 
     def add(self, name: str, handler: Handler, concurrency: int) -> None:
         if name in self._served:
             raise InvalidRequest(f"the target {name!r} exists already", field="handler", fix="Take another name.")
-        self._served[name] = ServedInbox(name, handler, concurrency)
+        served = self._served[name] = ServedInbox(name, handler, concurrency)
         self._under_way[name] = set()
+        if self._group is not None:
+            self._fetch(served, self._group)
 
     async def close(self) -> None:
         for served in self._served.values():
@@ -75,11 +78,16 @@ class InboxWorker:
         try:
             async with asyncio.TaskGroup() as group:
                 for served in self._served.values():
-                    group.create_task(self._fetch_for(served), name=f"wakeful inbox {served.name}")
+                    self._fetch(served, group)
+                self._group = group  # for handlers that are registered later
         except* InvalidRequest as refused:
             raise refused.exceptions[0] from None
         finally:
+            self._group = None
             await self._come_down()
+
+    def _fetch(self, served: ServedInbox, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._fetch_for(served), name=f"wakeful inbox {served.name}")
 
     async def run_due(self) -> int:
         count = 0

@@ -12,8 +12,10 @@ from wakeful.schedule.expression import (
     counts_from_start,
     is_interval,
     is_rule,
+    may_be_rule,
     schedule,
     split_zone,
+    takes_long,
     zone_in_its_case,
 )
 from wakeful.schedule.interval import duration
@@ -35,11 +37,13 @@ __all__ = [
     "instant",
     "is_interval",
     "is_rule",
+    "may_be_rule",
     "parse",
     "read_alike",
     "rules_changed_at",
     "schedule",
     "split_zone",
+    "takes_long",
     "zone",
     "zone_in_its_case",
 ]

@@ -20,6 +20,9 @@ _COLON = re.compile(
 _DOTTED = re.compile(rf"{_AT}([0-9]{{1,2}})\.([0-9]{{2}}){_AMPM}{_END}")
 _H = re.compile(rf"{_AT}([0-9]{{1,2}}) ?h ?([0-9]{{2}})?{_END}")
 _COMPACT = re.compile(rf"{_AT}([0-9]{{1,2}})( ?)([0-5][0-9]){_AMPM}?{_END}")
+_FOUR_DIGITS = re.compile(
+    rf"{_AT}([0-9]{{2}})([0-9]{{2}}) ?(?:hours|hrs?|h){_END}(?!,? (?:from|later|hence|out|after|before|ago|and)\b)"
+)
 _HOUR = re.compile(rf"{_AT}([0-9]{{1,2}})( ?o'?clock)?{_AMPM}?(?!\.[0-9]){_END}")
 _PAST = re.compile(
     rf"{_AT}(half|(?:an? )?quarter|[0-9]{{1,2}})( ?min(?:ute)?s?)? (past|after|to|till|before) "
@@ -28,6 +31,7 @@ _PAST = re.compile(
 PART_OF_DAY = re.compile(
     r"(?:in the |in |at |this |on the |during the )?(?:early |late )?(morning|afternoon|evening|night)(?![a-z0-9])"
 )
+_NUMERIC_DATE = re.compile(r"[0-9]+([\-/.:])[0-9]+(?:\1[0-9]+)?")
 _AFTER = "after "
 SMALL_HOURS = time(5)
 PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(19), "night": time(21)}  # when no time is said
@@ -51,14 +55,21 @@ class WallTime(NamedTuple):
     bare: bool = False  # lone numbers: only a time beside a part of the day, or with minutes beside a day
     midnight: bool = False
     minus: int = 0  # minutes to take off: "quarter to"
-    hours_only: bool = False  # "15h": could be a duration
+    hours_only: bool = False  # "15h", "1h30": could be a duration
+    exact: bool = False  # as programs write it, with seconds or a date in numbers: 24-hour, unless a part is said
 
 
-def read_past(text: str, position: int) -> tuple[WallTime, int] | None:
-    """Minutes past or to an hour; read before offsets, which would take the minutes away."""
-    found = _PAST.match(text, position)
-    clock = _past(found) if found else None
-    return (clock, found.end()) if found and clock else None
+def read_past(text: str, position: int, *, one_moment: bool = False) -> tuple[WallTime, int] | None:
+    """Minutes past or to an hour, "1800 hours"; read before offsets, which would take the numbers away.
+
+    `one_moment`: there is no series beside it that could go from one hour to another.
+    """
+    for pattern, reader in _BEFORE_OFFSETS:
+        if (found := pattern.match(text, position)) and (clock := reader(found)):
+            return clock, found.end()
+    if one_moment and (found := _PAST.match(text, position)) and _is_minutes_to(found):
+        return _past_clock(found), found.end()
+    return None
 
 
 def read_clock(text: str, position: int) -> tuple[WallTime, int] | None:
@@ -81,13 +92,29 @@ def _named(found: re.Match[str]) -> WallTime:
 
 
 def _past(found: re.Match[str]) -> WallTime | None:
-    amount, said_minutes, side, name, hour, h = found.groups()[1:7]
+    amount, said_minutes, side, name, hour = found.groups()[1:6]
     minutes = {"half": 30}.get(amount) or (15 if amount.endswith("quarter") else int(amount))
     before = side in ("to", "till", "before")
     if before and (amount == "half" or (side != "before" and _is_range(amount, hour) and not said_minutes)):
         return None
     if minutes > 59 or (name == "midnight" and before):
         return None
+    return _past_clock(found)
+
+
+def _is_minutes_to(found: re.Match[str]) -> bool:
+    """Whether it is minutes to an hour, though two hours are thinkable: "10 to 8pm"; not "9 to 5pm" or "5 to 8pm".
+
+    Minutes are said in fives, and one half of the day has no hours from 10 to 8.
+    """
+    amount, hour, says_half = found[2], found[6], found[8] or found[9]
+    return found[4] == "to" and amount in ("5", "10") and bool(hour and says_half) and int(amount) > int(hour)
+
+
+def _past_clock(found: re.Match[str]) -> WallTime:
+    amount, _, side, name, hour, h = found.groups()[1:7]
+    minutes = {"half": 30}.get(amount) or (15 if amount.endswith("quarter") else int(amount))
+    before = side in ("to", "till", "before")
     base = 12 if name else int(hour)
     if name == "midnight":
         base = 0
@@ -105,7 +132,8 @@ def _colon(found: re.Match[str]) -> WallTime:
     _, hour, minute, second, fraction, spelled, glued = found.groups()
     half = spelled or glued or ""
     micro = int((fraction or "").ljust(6, "0"))
-    return WallTime(int(hour), int(minute), int(second or 0), micro, half, certain=not half and _is_24h(hour))
+    sure = not half and _is_24h(hour)
+    return WallTime(int(hour), int(minute), int(second or 0), micro, half, certain=sure, exact=second is not None)
 
 
 def _dotted(found: re.Match[str]) -> WallTime:
@@ -113,7 +141,18 @@ def _dotted(found: re.Match[str]) -> WallTime:
 
 
 def _h(found: re.Match[str]) -> WallTime:
-    return WallTime(int(found[2]), int(found[3] or 0), certain=True, hours_only=not (found[1] or found[3]))
+    is_padded = len(found[2]) > 1 and found[2][0] == "0"  # 0h30 can be half an hour, 00h30 cannot
+    is_open = not found[3] or (not is_padded and int(found[2]) <= SMALL_HOURS.hour)
+    return WallTime(int(found[2]), int(found[3] or 0), certain=True, hours_only=is_open and not found[1])
+
+
+def _four_digits(found: re.Match[str]) -> WallTime:
+    hour, minute = int(found[2]), int(found[3])
+    if hour > 23 or minute > 59:
+        in_hours = f"in {int(found[2] + found[3])} hours"
+        instead = f"{found.string[: found.start()]}{in_hours}{found.string[found.end() :]}"
+        raise PhraseRefused(f'"{found[0]}" is not a time of day', instead)
+    return WallTime(hour, minute, certain=True)
 
 
 def _compact(found: re.Match[str]) -> WallTime | None:
@@ -137,7 +176,9 @@ def _is_24h(hour: str) -> bool:
     return hour.startswith("0") or int(hour) > 12
 
 
+_BEFORE_OFFSETS = ((_PAST, _past), (_FOUR_DIGITS, _four_digits))
 _READERS = (
+    (_FOUR_DIGITS, _four_digits),
     (_COLON, _colon),
     (_PAST, _past),
     (_COMPACT, _compact),
@@ -151,7 +192,8 @@ _READERS = (
 def settle(clock: WallTime, part: str | None) -> time:
     """The time of day that is meant: 1 to 5 is pm, 6 to 11 am, 12 noon, unless a half or a part of the day is said."""
     if clock.minute > 59 or clock.second > 59 or clock.hour > 23:
-        raise PhraseRefused("there is no such time of day")
+        written = f"{clock.hour}:{clock.minute:02}" + (f":{clock.second:02}" if clock.second else "")
+        raise PhraseRefused(f"{written} is not a time of day: hours go up to 23, minutes and seconds up to 59")
     if clock.half and not 1 <= clock.hour <= 12:
         raise PhraseRefused(f"{clock.hour} cannot be combined with {clock.half}m")
     hour = _hour_of_day(clock, part)
@@ -168,7 +210,29 @@ def _hour_of_day(clock: WallTime, part: str | None) -> int:
         return clock.hour
     if part is not None:
         return _hour_in_part(clock, part)
-    return clock.hour + 12 if clock.hour <= 5 else clock.hour
+    return clock.hour + 12 if _is_assumed(clock, part) else clock.hour
+
+
+def _is_assumed(clock: WallTime, part: str | None) -> bool:
+    """Whether nothing says that it is in the afternoon, but that people mean it by 1 to 5."""
+    says_half = clock.half or clock.certain or clock.exact or part is not None
+    return not says_half and 1 <= clock.hour <= 5
+
+
+def afternoon_remark(clock: WallTime, part: str | None, words: str) -> tuple[str, ...]:
+    """That 1 to 5 was read as the afternoon, and how the morning is written."""
+    if not _is_assumed(clock, part):
+        return ()
+    morning = settle(clock._replace(certain=True), None)
+    said = words.removeprefix("for ").removeprefix("at ").removeprefix("@").strip()
+    return (f'"{said}" was read as {settle(clock, part):%H:%M}: for the morning write "{morning:%H:%M}".',)
+
+
+def is_machine_written(day: str, clock: str) -> bool:
+    """Whether a date and a clock are as programs write them: both in numbers; after "at" only if the year is first."""
+    if ":" not in clock or not _NUMERIC_DATE.fullmatch(day):
+        return False
+    return clock[0].isdigit() or day[:4].isdigit()
 
 
 def _hour_in_part(clock: WallTime, part: str) -> int:

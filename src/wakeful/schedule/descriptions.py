@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, time, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from wakeful.schedule import cron
 from wakeful.schedule.expression import is_rule, schedule, split_zone
@@ -58,6 +58,7 @@ def _bound(at: datetime, timezone: str, whole: time) -> str:
     return f"{day} at {local:%H:%M}" + (f":{local:%S}" if local.second else "")
 
 
+@lru_cache(maxsize=1024)  # a page shows one series many times
 def _with_zone(cron_expr: str, timezone: str) -> tuple[str, str]:
     schedule(cron_expr, timezone)
     if is_rule(cron_expr):

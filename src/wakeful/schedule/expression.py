@@ -13,6 +13,7 @@ from wakeful.schedule.zones import by_zone_rules, zone
 
 LONGEST = 300
 _EVERY = "@every "
+_REPEATED = re.compile(r"\s*R[0-9]*/", re.IGNORECASE)
 _RULE = re.compile(r"(?:DTSTART|RRULE|RDATE|EXDATE|EXRULE)[:;]|FREQ=", re.IGNORECASE)
 
 
@@ -60,6 +61,26 @@ def is_rule(cron_expr: str) -> bool:
 
 def _begins_rule(expr: str) -> bool:
     return expr[:1].isalpha() and _RULE.match(expr) is not None  # cron begins with no letter
+
+
+def may_be_rule(said: str) -> bool:
+    """Whether what somebody gives as a time is a rule, or is read as one that may count: R5000/2027-01-01T09:00Z/P1D.
+
+    What such a rule costs is up to whoever wrote it.
+    """
+    return is_rule(said) or _REPEATED.match(said) is not None
+
+
+def takes_long(cron_expr: str) -> bool:
+    """Whether its first answer in a process may take tens of milliseconds.
+
+    Of a rule with COUNT the fires that passed are counted first; one in steps of minutes or hours that meets few dates
+    has many candidates; and several rules are searched one after another.
+    """
+    if not is_rule(cron_expr):
+        return False
+    said = cron_expr.upper()
+    return any(word in said for word in ("COUNT=", "MINUTELY", "HOURLY")) or said.count("FREQ=") > 1
 
 
 def is_interval(cron_expr: str) -> bool:

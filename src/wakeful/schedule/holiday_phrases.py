@@ -13,7 +13,9 @@ _EXCEPT: Final = re.compile(
     r"(?:public\s+|bank\s+|national\s+|legal\s+)?holidays?\b[\s,;)]*",
     re.IGNORECASE,
 )
-_WORKING_DAY: Final = re.compile(r"\b(?:(every|each)\s+working\s+day|(?:on\s+)?working\s+days)\b", re.IGNORECASE)
+_WORKING_DAY: Final = re.compile(
+    r"\b(?:(every|each)\s+working\s+day|(?:on\s+)?(?<![0-9] )working\s+days)\b", re.IGNORECASE
+)
 
 
 def without_holidays(text: str) -> tuple[str, bool]:

@@ -142,6 +142,15 @@ def go_duration(seconds: int) -> str:
     return f"{seconds}s"
 
 
+def span_words(seconds: float) -> str:
+    """A length of time as people say it: "15 minutes", "1 hour", "90 seconds"."""
+    if seconds % 1:
+        return f"{seconds:g} seconds"
+    units = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+    unit, size = next(found for found in units if seconds % found[1] == 0)
+    return f"1 {unit}" if seconds == size else f"{int(seconds) // size} {unit}s"
+
+
 def rhythm(seconds: int) -> str:
     """The expression of "every so many seconds": on the clock where it divides evenly, else elapsed time."""
     if seconds < 60 and 60 % seconds == 0:

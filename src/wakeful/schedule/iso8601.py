@@ -50,7 +50,7 @@ def read_length(text: str) -> Offset:
 def _whole(number: str | None, unit: str) -> int:
     if number is None or number.isdigit():
         return int(number or 0)
-    raise PhraseRefused(f"a fraction of {number}{unit.upper()} has no fixed length", "in 36 hours", "in 3 days")
+    raise PhraseRefused(f"a fraction of {number}{unit.upper()} has no fixed length")
 
 
 def _thousandths(number: str | None) -> int:
@@ -88,9 +88,7 @@ def _steps(period: Offset) -> str:
     """How a rule says that it repeats after so long."""
     minutes, rest = divmod(period.millis, 60_000)
     if rest:
-        raise RefusedRhythm(
-            "a period with a start or a count must be whole minutes", f"@every {go_duration(_seconds(period))}"
-        )
+        raise RefusedRhythm("a period with a start or a count must be whole minutes")
     if bool(period.months) + bool(period.days) + bool(minutes) != 1:
         raise RefusedRhythm("a period is years and months, or weeks and days, or hours and minutes")
     if period.months:

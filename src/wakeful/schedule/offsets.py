@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -22,6 +23,8 @@ _BETWEEN = re.compile(r",? and |, ?| ?(?=[0-9])")
 _SUFFIX = re.compile(
     r" (?:(from (?:right )?now|from this (?:second|minute|moment)|later|hence|out)|(from|after))(?![a-z0-9])"
 )
+# One hour from now is in the next hour of the clock too, whichever of the two is meant.
+_NEXT_UNIT = re.compile(r"(?:in |at |within )?(?:the )?next (hour|minute|second|hrs?|mins?|secs?)[.!]?")
 _FRACTIONS = {"half": (1, 2), "3": (3, 4), "quarter": (1, 4)}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -57,6 +60,8 @@ class Offset(NamedTuple):
 
 def read_offset(text: str, position: int) -> tuple[Offset, int] | None:
     """The offset that stands at this position, and where it ends."""
+    if (unit := _NEXT_UNIT.fullmatch(text)) is not None:
+        return Offset(millis=_SECONDS[UNITS[unit[1]]] * 1000), len(text)
     prefix = _PREFIX.match(text, position)
     assert prefix is not None
     amounts, at = read_amounts(text, prefix.end())
@@ -105,7 +110,8 @@ def total(amounts: list[re.Match[str]]) -> Offset:
         if unit in _SECONDS:
             millis += top * _SECONDS[unit] * 1000 // bottom
         elif top % bottom:
-            raise PhraseRefused(f"a fraction of a {amount[7]} has no fixed length", "in 36 hours", "in 3 days")
+            name = amount[7] if len(amount[7]) < 4 else amount[7].removesuffix("s")
+            raise PhraseRefused(f"a fraction of a {name} has no fixed length", *_whole(amount, unit, top, bottom))
         elif unit in ("mo", "y"):
             months += top // bottom * (12 if unit == "y" else 1)
         else:
@@ -113,6 +119,14 @@ def total(amounts: list[re.Match[str]]) -> Offset:
     if not (months or days or millis):
         raise PhraseRefused("that is now; give a time in the future")
     return Offset(months, days, millis, in_weeks=seen <= {"w", "fortnight"})
+
+
+def _whole(amount: re.Match[str], unit: str, top: int, bottom: int) -> Iterator[str]:
+    """The same amount in smaller units, where that is a whole number: 12 hours for half a day."""
+    smaller = {"d": (24, "hours"), "w": (7, "days"), "fortnight": (14, "days"), "y": (12, "months")}.get(unit)
+    if smaller and top * smaller[0] % bottom == 0:
+        words = f"{top * smaller[0] // bottom} {smaller[1]}"
+        yield f"{amount.string[: amount.start()]}{words}{amount.string[amount.end() :]}"
 
 
 def _quantity(amount: re.Match[str]) -> tuple[int, int]:

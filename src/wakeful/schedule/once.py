@@ -9,7 +9,15 @@ import re
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import NamedTuple
 
-from wakeful.schedule.clocks import PARTS, SMALL_HOURS, WallTime, read_past, settle
+from wakeful.schedule.clocks import (
+    PARTS,
+    SMALL_HOURS,
+    WallTime,
+    afternoon_remark,
+    is_machine_written,
+    read_past,
+    settle,
+)
 from wakeful.schedule.dates import Day
 from wakeful.schedule.iso8601 import is_iso, read_length
 from wakeful.schedule.names import MONTH_NAMES, ordinal
@@ -22,7 +30,8 @@ from wakeful.schedule.zones import change_at, instant, zone
 _UNIX = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9}))?")
 _ISO = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})"
-    r"(?:[t ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:[.,:]([0-9]{1,9}))?)?)? ?(z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+    r"(?:[t ]([0-9]{2}|[0-9](?=:)):?([0-9]{2})(?::?([0-9]{2})(?:[.,:]([0-9]{1,9}))?)?)?"
+    r" ?(z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
 _NOW = re.compile(r"(?:right )?now|right away|immediately|straight away|at once|asap")
 _MS = timedelta(milliseconds=1)
@@ -39,8 +48,13 @@ class Once(NamedTuple):
     has_clock: bool = True  # a time of day was said, and not only assumed
 
 
-def understand(text: str, timezone: str, now: datetime, default: time, date_order: str = "") -> Once:
-    """The one moment a normalised phrase means; Refused when there is none or more than one."""
+def understand(
+    text: str, timezone: str, now: datetime, default: time, date_order: str = "", *, in_utc: bool = False
+) -> Once:
+    """The one moment a normalised phrase means; Refused when there is none or more than one.
+
+    `in_utc`: UTC was named beside it, so its times are on the 24-hour clock.
+    """
     if (found := _UNIX.fullmatch(text)) is not None:
         return _unix(found, timezone, now)
     if (iso := _ISO.fullmatch(text)) is not None:
@@ -52,6 +66,7 @@ def understand(text: str, timezone: str, now: datetime, default: time, date_orde
     if read_past(text, 0) is None and (relative := read_relative(text)) is not None:
         return _relative(relative, timezone, now, default, date_order)
     said = collect(text, now.astimezone(zone(timezone)).date())
+    said.in_utc = in_utc
     short = said.abbreviation
     if short is None:
         return _put_together(said, timezone, now, default, date_order)
@@ -72,6 +87,8 @@ def _relative(relative: Relative, timezone: str, now: datetime, default: time, d
     try:
         base = understand(rest, timezone, now, default, date_order)
     except PhraseRefused as refused:
+        if rest == "today" and offset.millis > 0:
+            raise PhraseRefused('"today" has no time of day to count from', f"{said}now") from None
         raise PhraseRefused(refused.why, *(f"{said}{phrase}" for phrase in refused.instead)) from None
     if offset.millis and not base.has_clock:
         raise PhraseRefused(
@@ -128,6 +145,8 @@ def _put_together(said: OnceParts, timezone: str, now: datetime, default: time, 
     ):
         return _offset_only(said, timezone, now)
     days = days_meant(said, today)
+    if said.clock and _is_on_24_hours(said):
+        said.clock = said.clock._replace(exact=True)
     at = settle(said.clock, part) if said.clock else PARTS[part] if part else default
     if part == "night" and at < SMALL_HOURS:
         days = _small_hours(said, days, today)
@@ -135,11 +154,19 @@ def _put_together(said: OnceParts, timezone: str, now: datetime, default: time, 
     if said.utc_offset is None:
         once = _first_ahead(walls, timezone, now)
         taken = once.wall.date() if once.wall and not said.offset else None
-        remarks = (*once.remarks, *said.remarks, *(which_week(said, taken) if taken else ()))
+        afternoon = afternoon_remark(said.clock, part, said.words("clock")) if said.clock else ()
+        remarks = (*once.remarks, *said.remarks, *afternoon, *(which_week(said, taken) if taken else ()))
         return once._replace(remarks=remarks, has_day=said.has_day, has_clock=bool(said.clock or part))
     if said.clock is None or len(walls) > 1:
         raise PhraseRefused("an offset from UTC needs a date and a time")
     return _fixed(walls[0], said.utc_offset, timezone, now)
+
+
+def _is_on_24_hours(said: OnceParts) -> bool:
+    """Whether its time is one that programs write: with an offset, in UTC, or beside a date in numbers."""
+    if said.utc_offset is not None or said.abbreviation in ("utc", "gmt") or said.in_utc:
+        return True
+    return said.date is not None and is_machine_written(said.words("date"), said.words("clock"))
 
 
 def _in_order(said: OnceParts, day: Day, day_first: date, date_order: str) -> Day:
@@ -179,9 +206,11 @@ def _check_clock(said: OnceParts, part: str | None) -> None:
             raise PhraseRefused("a time zone needs a time of day")
     elif clock.bare and part is None and not (clock.minute and said.has_day):
         raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(said, clock))
-    elif clock.hours_only and not said.has_day:
+    elif clock.hours_only and not (said.has_day or said.abbreviation):  # a length has no time zone
         raise PhraseRefused(
-            f'"{clock.hour}h" alone can be a time or a duration', f"in {clock.hour} hours", f"at {clock.hour:02}:00"
+            f'"{said.words("clock")}" alone can be a time or a duration',
+            said.with_part("clock", f"in {clock.hour}h{f'{clock.minute}m' if clock.minute else ''}"),
+            said.with_part("clock", f"at {clock.hour:02}:{clock.minute:02}"),
         )
     elif clock.midnight and (said.has_day or part):
         raise PhraseRefused(
@@ -217,11 +246,13 @@ def _small_hours(said: OnceParts, days: tuple[date, ...], today: date) -> tuple[
     """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
     if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
         at = settle(said.clock, "night") if said.clock else SMALL_HOURS
+        where = f" {said.words('abbreviation')}" if said.abbreviation else ""
         raise PhraseRefused(
             "the small hours of a night belong to two days",
             *(
-                f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}"
+                f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}{where}"
                 for day in (days[-1], days[-1] + timedelta(days=1))
+                if said.utc_offset is None
             ),
         )
     return today, today + timedelta(days=1)

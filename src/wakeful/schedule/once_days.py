@@ -8,7 +8,7 @@ from wakeful.schedule.dates import Day, month_length, next_month
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES, ordinal
 from wakeful.schedule.offsets import Offset
 from wakeful.schedule.once_parts import OnceParts
-from wakeful.schedule.refusals import PhraseRefused
+from wakeful.schedule.refusals import Contradiction, PhraseRefused
 
 _WEEK = timedelta(days=7)
 _COUNTED_WEEKDAYS = 5  # "2nd friday" counts the fridays of a month, "13th friday" cannot
@@ -43,11 +43,9 @@ def is_weekday_in_weeks(said: OnceParts) -> bool:
 def check_weekday(said: OnceParts, day: date) -> None:
     if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
         name = WEEKDAY_NAMES[day.toordinal() % 7]
-        raise PhraseRefused(
-            f"{day} is a {name}, not a {WEEKDAY_NAMES[said.weekday[1]]}",
-            said.with_part("weekday", name.lower()),
-            said.with_part("date", ""),
-        )
+        either = (said.with_part("weekday", name.lower()), said.with_part("date", ""))
+        why = f"{day} is a {name}, not a {WEEKDAY_NAMES[said.weekday[1]]}"
+        raise Contradiction(why, *(either if "date" in said.spans else ()))
 
 
 def which_week(said: OnceParts, taken: date) -> tuple[str, ...]:

@@ -19,9 +19,11 @@ from wakeful.schedule.refusals import PhraseRefused
 
 _BETWEEN = re.compile(r"[ ,]+")
 _DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
+_UNLESS = LazyPattern(r".*\bunless\b")
+_EVENT = LazyPattern(r"(?:when|once|as soon as|if) [a-z]")
 _PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
 _UTC_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})(?![0-9:])")
-_YEAR = re.compile(r"([0-9]{4})(?![a-z0-9:])")
+_YEAR = re.compile(r"([1-9][0-9]{3})(?![a-z0-9:])")
 _THE_NUMBER = LazyPattern(r"(?:on )?the ([0-9]{1,2})(?![a-z0-9])")
 _DAYS_NOT_HOURS = range(13, 32)  # a lone number beside a weekday: people say smaller ones for hours as well
 # An abbreviation counts only while its zone really uses it: "9am EST" in July would be off by an hour.
@@ -57,6 +59,7 @@ class OnceParts:
     abbreviation: str | None = None
     utc_offset: timedelta | None = None
     year: int | None = None
+    in_utc: bool = False  # a name of UTC stood beside the phrase
     phrase: str = ""
     remarks: tuple[str, ...] = ()
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # where each part stands in the phrase
@@ -118,6 +121,10 @@ def read_utc_offset(text: str) -> timedelta:
 def _left_over(text: str, position: int) -> PhraseRefused:
     if text.isdigit() and len(text) == 13:
         return PhraseRefused("unix time is counted in seconds here, not milliseconds", text[:10])
+    if _UNLESS.match(text):
+        return PhraseRefused('a condition is not part of a time: give the time alone, and a signal in policy "unless"')
+    if _EVENT.match(text):
+        return PhraseRefused('an event is not a time: give the latest time, and a signal in policy "or_when"')
     if _PAST_WORDS.search(text):
         return PhraseRefused("that is in the past")
     return PhraseRefused(f'"{text[position:][:60]}" was not understood')
@@ -125,7 +132,7 @@ def _left_over(text: str, position: int) -> PhraseRefused:
 
 def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
     found: tuple[Any, int] | None
-    if found := read_past(text, position):
+    if found := read_past(text, position, one_moment=True):
         return "clock", *found
     if found := read_offset(text, position):
         return "offset", *found

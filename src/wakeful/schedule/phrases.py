@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.days_off import calendar_named
@@ -19,9 +19,6 @@ from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
 from wakeful.schedule.remarks import remarks
 from wakeful.schedule.zones import aware, zone
 
-if TYPE_CHECKING:
-    from wakeful.schedule.recurrence import Recurrence
-
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
 _ZONE_AT_END = re.compile(r"(?:, ?| (?:in )?|^)\(?([A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z][A-Za-z0-9_+\-]+)+)\)?$")
@@ -30,6 +27,7 @@ _REGIONS = ("Africa/", "America/", "Asia/", "Atlantic/", "Australia/", "Europe/"
 # Not "EST": as a name it is New York without summer time, which hardly anyone means by it.
 _ZONE_AFTER_COMMA = re.compile(r", (UTC|GMT|[A-Z][a-z][A-Za-z0-9_+\-]+|[A-Z]{3}[0-9][A-Z]{3})$")
 _PASSED_AT_MOST: Final = 1_000  # holidays in a row: a calendar may have every day of all years
+_YEARS_AHEAD: Final = 200  # what comes later is not listed
 _TICK = timedelta(microseconds=1)
 RHYTHMS = (
     "Write every, the days and a time of day; or @every and a length in hours, minutes or seconds; "
@@ -55,6 +53,7 @@ class Understood:
     skips_holidays: bool = field(default=False, repr=False)  # as the text says
     calendar: str = field(default="", repr=False)  # whose they are, where whoever asked for it knows
     left_out: tuple[tuple[datetime, str], ...] = field(default=(), repr=False)  # as a server said
+    assumed: tuple[str, ...] = field(default=(), repr=False, compare=False)  # how the words of a series were read
 
     def next(self, n: int = 5, *, after: datetime | None = None) -> list[datetime]:
         """The next fires after a moment (`now` unless another is given), in UTC."""
@@ -98,14 +97,19 @@ class Understood:
         if self.starts_at is not None:
             moment = max(moment, self.starts_at - _TICK)
         rhythm = _rhythm(self.cron_expr, self.timezone, self.now, self.starts_at)
+        last = moment.year + _YEARS_AHEAD
         while (fire := rhythm.after(moment)) is not None and (self.ends_at is None or fire <= self.ends_at):
+            if fire.year > last:
+                return
             yield fire
             moment = fire
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the clocks of the zone do to it, in words; empty on ordinary days."""
-        return self._remarks or (remarks(self.cron_expr, self.timezone, self.now) if self.cron_expr else ())
+        """What was assumed, and what the clocks of the zone do to it, in words; empty on ordinary days."""
+        if self._remarks or not self.cron_expr:
+            return self._remarks
+        return *self.assumed, *remarks(self.cron_expr, self.timezone, self.now)
 
 
 def parse(
@@ -121,13 +125,16 @@ def parse(
     if isinstance(text, str) and len(text) <= LONGEST:
         said, skips_holidays = without_holidays(with_working_days(text))
         if skips_holidays:
-            kept = parse(said, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
+            try:
+                kept = parse(said, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
+            except InvalidSchedule as error:
+                raise _suggested_without_holidays(error, text, said, timezone, now, default_time) from None
             return _but_not_on_holidays(kept, text)
     try:
         return _parsed(text, timezone, now, default_time, date_order)
     except InvalidSchedule as error:
         if error.field == "when" and isinstance(text, str) and len(text) <= LONGEST:
-            _repair(error, text, timezone, aware(now, "now"))
+            _repair(error, text, timezone, aware(now, "now"), default_time)
         raise
 
 
@@ -138,12 +145,26 @@ def _but_not_on_holidays(understood: Understood, text: str) -> Understood:
     return replace(understood, skips_holidays=True, description=f"{understood.description}, {EXCEPT_HOLIDAYS}")
 
 
-def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime) -> None:
+def _suggested_without_holidays(
+    error: InvalidSchedule, text: str, said: str, timezone: str, now: datetime, default: time
+) -> InvalidSchedule:
+    """The refusal of a phrase that leaves holidays out: so does what it suggests, or it gives the forms there are."""
+    if error.field != "when":
+        return error
+    kept = _that_work(error.meant, timezone, aware(now, "now"), default, kind="cron")
+    meant = {f"{one} {EXCEPT_HOLIDAYS}": understood for one, understood in kept.items()}
+    message = error.message.replace(repr(said), repr(text.strip()), 1)
+    without = InvalidSchedule(message, field="when", fix=_try(meant, timezone) if meant else RHYTHMS)
+    without.meant = tuple(meant)
+    return without
+
+
+def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime, default: time) -> None:
     """Say what was most likely meant in fields that are understood, in the place of what says only a part of it."""
     from wakeful.schedule import repairs
 
     def understand(said: str, name: str, at: datetime) -> Understood:
-        return _understand(said, name, at, time(9))
+        return _understand(said, name, at, default)
 
     found = repairs.repair(text, timezone, now, understand)
     if not found:
@@ -160,16 +181,18 @@ def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_or
     try:
         return _understand(text, timezone, asked, default_time, date_order)
     except RefusedRhythm as refused:
-        raise _refused_rhythm(text, refused, timezone, asked) from None
+        raise _refused_rhythm(text, refused, timezone, asked, default_time) from None
     except PhraseRefused as refused:
         right = _spelled_right(text)
-        if _that_work(right, timezone, asked, kind="cron"):  # "evry monday": no single monday is suggested for it
-            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, asked) from None
-        fix = _try(_suggested(text, refused.instead, timezone, asked), timezone)
+        if _that_work(
+            right, timezone, asked, default_time, kind="cron"
+        ):  # "evry monday": no single monday is suggested for it
+            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, asked, default_time) from None
+        meant = _suggested(text, refused, timezone, asked, default_time)
+        fix = _try(meant, timezone) if meant else _examples(timezone, asked)
         raise _refusal(text, refused.why, fix, timezone, asked) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
-        fix = _try(_that_work(_usual(asked, timezone), timezone, asked), timezone)
-        raise _refusal(text, "it is too far away", fix, timezone, asked) from None
+        raise _refusal(text, "it is too far away", _examples(timezone, asked), timezone, asked) from None
     except InvalidSchedule as invalid:
         if invalid.field == "timezone":
             raise
@@ -193,13 +216,24 @@ def _understand(text: str, timezone: str, now: datetime, default: time, date_ord
 
         return _recurring(*split_zone(*read_repeated(text, timezone)), now)
     text, named = _take_zone(text)
-    understood = _phrase(text, named or timezone, now, default, date_order)
+    try:
+        understood = _phrase(text, named or timezone, now, default, date_order, in_utc=named in ("UTC", "GMT"))
+    except PhraseRefused as refused:
+        raise refused.suggesting(*(_in_zone(one, named) for one in refused.instead)) from None
     if named and understood.timezone != named:
         raise PhraseRefused(f"two time zones are given, {named} and {understood.timezone}")
     return understood
 
 
-def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: str) -> Understood:
+def _in_zone(suggestion: str, named: str) -> str:
+    """A suggestion for a phrase without its zone, with that zone."""
+    if not named:
+        return suggestion
+    is_expression = is_rule(suggestion) or _is_cron(suggestion)
+    return f"CRON_TZ={named} {suggestion}" if is_expression else f"{suggestion} {named}"
+
+
+def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: str, *, in_utc: bool) -> Understood:
     # Imported when first needed: compiling their patterns takes longer than everything else in this room.
     from wakeful.schedule import once, recurring_signs, words
 
@@ -207,11 +241,15 @@ def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: 
     if phrase is None:
         refuse = RefusedRhythm if "*" in text else PhraseRefused
         raise refuse("it has characters that are not used in dates or times")
+    if (counted := recurring_signs.COUNTED_WORKDAYS.search(phrase)) and not recurring_signs.EVERY.search(phrase):
+        raise PhraseRefused(f'"{counted[0]}" cannot be counted: name the day')
     if recurring_signs.RECURS.search(phrase):
-        return _rhythm_phrase(phrase, timezone, now, default)
+        return _rhythm_phrase(phrase, timezone, now, default, in_utc=in_utc)
     try:
-        found = once.understand(phrase, timezone, now, default, date_order)
+        found = once.understand(phrase, timezone, now, default, date_order, in_utc=in_utc)
     except PhraseRefused as refused:
+        if recurring_signs.SEVERAL_DAYS.search(phrase):
+            raise RefusedRhythm(refused.why, f"every {phrase}") from None
         if "*" in phrase or recurring_signs.SOUNDS_RECURRING.search(phrase):
             raise RefusedRhythm(refused.why) from None
         raise
@@ -221,25 +259,37 @@ def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: 
     return Understood("once", found.fire_at, "", found.timezone, description, now, found.remarks, wall)
 
 
-def _rhythm_phrase(phrase: str, timezone: str, now: datetime, default: time) -> Understood:
+def _rhythm_phrase(phrase: str, timezone: str, now: datetime, default: time, *, in_utc: bool) -> Understood:
     from wakeful.schedule import recurring
 
     # The words of describe() for a rule; those with bounds of the rule's own come first, or they would be the alarm's.
-    if ", " in phrase and (recurrence := _in_rule_words(phrase)) is not None:
-        return _recurring(*split_zone(recurrence.text(), timezone), now)
+    if ", " in phrase and (understood := _in_rule_words(phrase, timezone, now)) is not None:
+        return understood
     try:
-        found = recurring.understand(phrase, timezone, now, default)
+        found = recurring.understand(phrase, timezone, now, default, in_utc=in_utc)
     except PhraseRefused as refused:
-        if (recurrence := _in_rule_words(phrase)) is not None:
-            return _recurring(*split_zone(recurrence.text(), timezone), now)
-        raise RefusedRhythm(refused.why, *refused.instead) from None
-    return _recurring(*split_zone(found.expr, found.timezone), now, found.bounds)
+        if (understood := _in_rule_words(phrase, timezone, now)) is not None:
+            return understood
+        error = RefusedRhythm(refused.why, *refused.instead)
+        error.all_or_none = refused.all_or_none
+        raise error from None
+    understood = _recurring(*split_zone(found.expr, found.timezone), now, found.bounds)
+    return replace(understood, assumed=found.remarks) if found.remarks else understood
 
 
-def _in_rule_words(phrase: str) -> Recurrence | None:
+def _in_rule_words(phrase: str, timezone: str, now: datetime) -> Understood | None:
+    """What the words of a rule mean; None for other words, and for numbers that no rule can have."""
     from wakeful.schedule.recurrence_words import read_words
 
-    return read_words(phrase) if phrase.startswith("every ") else None
+    recurrence = read_words(phrase) if phrase.startswith("every ") else None
+    if recurrence is None:
+        return None
+    try:
+        expr, timezone = split_zone(recurrence.text(), timezone)
+        schedule(expr, timezone)
+    except InvalidSchedule:  # it speaks of the parts of a rule, which nobody has said
+        return None
+    return _recurring(expr, timezone, now)
 
 
 def _is_cron(text: str) -> bool:
@@ -297,9 +347,13 @@ def _recurring(
     raise RefusedRhythm("it would never fire in the next 28 years")
 
 
-def _refused_rhythm(text: str, refused: RefusedRhythm, timezone: str, now: datetime) -> InvalidSchedule:
+def _refused_rhythm(text: str, refused: RefusedRhythm, timezone: str, now: datetime, default: time) -> InvalidSchedule:
     """With nothing suggested but what recurs as often as was meant: else the forms there are."""
-    meant = _that_work([*refused.instead, *_spelled_right(text)], timezone, now, kind="cron")
+    meant = _that_work(refused.instead, timezone, now, default, kind="cron")
+    if refused.all_or_none and len(meant) < len(refused.instead):
+        meant = {}
+    elif not refused.instead:
+        meant = _that_work(_spelled_right(text), timezone, now, default, kind="cron")
     error = _refusal(text, refused.why, _try(meant, timezone) if meant else RHYTHMS, timezone, now)
     error.meant = tuple(meant)
     return error
@@ -318,8 +372,17 @@ def _refusal(text: str, why: str, fix: str, timezone: str, now: datetime) -> Inv
 
 def _try(phrases: dict[str, Understood], timezone: str) -> str:
     """Each suggestion with the moment that it means, or when it fires first."""
-    quoted = " or ".join(f'"{phrase}" ({_moment_of(found, timezone)})' for phrase, found in phrases.items())
-    return f"Try {quoted}." if phrases else "Give a moment nearer to now."
+    return f"Try {_quoted(phrases, timezone)}."
+
+
+def _examples(timezone: str, now: datetime) -> str:
+    """Times that everybody understands, where the words say nothing; never as if one of them had been meant."""
+    phrases = _that_work(_usual(now, timezone), timezone, now, time(9))  # each has its time
+    return f"A time is written like {_quoted(phrases, timezone)}." if phrases else "Give a moment nearer to now."
+
+
+def _quoted(phrases: dict[str, Understood], timezone: str) -> str:
+    return " or ".join(f'"{phrase}" ({_moment_of(found, timezone)})' for phrase, found in phrases.items())
 
 
 def _moment_of(found: Understood, timezone: str) -> str:
@@ -329,19 +392,21 @@ def _moment_of(found: Understood, timezone: str) -> str:
     return f"{'next ' if found.kind == 'cron' else ''}{day} {at:%H:%M}"
 
 
-def _suggested(text: str, instead: tuple[str, ...], timezone: str, now: datetime) -> dict[str, Understood]:
-    """What was probably meant, where that can be told from the words; else times that everybody understands."""
+def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, default: time) -> dict[str, Understood]:
+    """What was probably meant, where that can be told from the words."""
     from wakeful.schedule import suggestions, words
 
     phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
 
     def is_understood(said: str) -> bool:
-        return bool(_that_work([said], timezone, now, kind="once"))
+        return bool(_that_work([said], timezone, now, default, kind="once"))
 
-    meant = suggestions.meant_by(phrase, now.astimezone(zone(timezone)), is_understood) if phrase else ()
-    known = list(_that_work(instead, timezone, now))
-    likely = known or list(_that_work(meant, timezone, now, kind="once"))
-    return _that_work([*likely, *_usual(now, timezone)], timezone, now)
+    known = _that_work(refused.instead, timezone, now, default)
+    if refused.all_or_none and len(known) < len(refused.instead):
+        known = {}
+    if known or not phrase:
+        return known
+    return _that_work(suggestions.meant_by(phrase, is_understood), timezone, now, default, kind="once")
 
 
 def _spelled_right(text: str) -> Iterable[str]:
@@ -357,18 +422,23 @@ def _usual(now: datetime, timezone: str) -> tuple[str, ...]:
 
 
 def _that_work(
-    phrases: Iterable[str], timezone: str, now: datetime, *, kind: str = "", most: int = 2
+    phrases: Iterable[str], timezone: str, now: datetime, default: time, *, kind: str = "", most: int = 2
 ) -> dict[str, Understood]:
     """The first that are understood here and now, no two alike: a suggestion that does not work is not made."""
     working: dict[str, Understood] = {}
     for phrase in phrases:
         try:
-            found = _understand(phrase, timezone, now, time(9))
+            found = _understand(phrase, timezone, now, default)
         except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
             continue
-        alike = (known for known in working.values() if known.kind == found.kind)
-        if kind in ("", found.kind) and found.next(1) not in [known.next(1) for known in alike]:
+        if kind in ("", found.kind) and not any(_are_alike(found, known) for known in working.values()):
             working[phrase] = found
         if len(working) == most:
             break
     return working
+
+
+def _are_alike(one: Understood, other: Understood) -> bool:
+    if one.cron_expr or other.cron_expr:
+        return (one.cron_expr, one.timezone) == (other.cron_expr, other.timezone)
+    return one.fire_at == other.fire_at

@@ -10,6 +10,8 @@ from wakeful.schedule.zones import SECOND, aware, change_at, instant
 
 SEARCH_YEARS = 28
 Window = tuple[datetime, datetime]  # a moment, and the next fire after it
+_DAY = timedelta(days=1)
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - _DAY
 _NEVER: Window = (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 
 
@@ -19,12 +21,13 @@ class WallSchedule(ABC):
     *Fixed* ones name their hours and minutes; the others follow whatever the wall clock really shows.
     """
 
-    __slots__ = ("_windows", "fixed", "zone")
+    __slots__ = ("_ended", "_windows", "fixed", "zone")
 
     def __init__(self, tz: ZoneInfo, *, fixed: bool) -> None:
         self.zone = tz
         self.fixed = fixed
         self._windows: tuple[Window, Window] = (_NEVER, _NEVER)
+        self._ended: Window = _NEVER  # the moments from which a search found nothing, or would
 
     @abstractmethod
     def at_or_after(self, wall: datetime, limit: int) -> datetime | None:
@@ -38,9 +41,13 @@ class WallSchedule(ABC):
         for since, fire in self._windows:
             if since <= asked < fire:
                 return fire
+        if self._ended[0] <= asked < self._ended[1]:
+            return None
         found = self.search(asked)
         if found is not None:
             self._windows = (asked, found), self._windows[0]
+        elif asked < _LAST_DAY:  # searched again a day later: a search reaches so much further then
+            self._ended = asked, asked + _DAY
         return found
 
     def search(self, asked: datetime) -> datetime | None:

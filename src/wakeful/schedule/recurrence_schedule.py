@@ -20,10 +20,13 @@ SHORTER = ("HOURLY", "MINUTELY")  # than a day
 _MIDNIGHT = (0, 0, 0)
 _LAST_DAY = date.max.toordinal()
 _NO_END = datetime.max.replace(tzinfo=UTC)
-# How much a search looks at before it is given up. Within 40 years every weekday meets every date, over 2100 as well.
+# How far a search goes before it is given up: years from the moment asked, and candidates. Within 40 years every
+# weekday meets every date, over 2100 as well. Whoever searches for a rule of somebody else's must get an answer in
+# milliseconds, whatever the rule.
+SEARCHED_YEARS = 200
 _YEARS = 41
 _MONTHS = _YEARS * 12
-_DAYS = _YEARS * 366
+_DAYS = 2_000
 _PERIODS = {"YEARLY": _YEARS, "MONTHLY": _MONTHS, "WEEKLY": _MONTHS}  # those with any day at all
 
 
@@ -51,7 +54,7 @@ class RuleSchedule(WallSchedule):
         self.days = RuleDays(rule, self.origin.date())
         self.times = RuleTimes(rule, self.origin)
         # Years that count are far apart; where days or weeks are counted, which of them meet a date takes longer.
-        self._reach = _YEARS * (rule.interval if rule.freq in ("YEARLY", "MONTHLY") else _MONTHS)
+        self._reach = min(SEARCHED_YEARS, _YEARS * (rule.interval if rule.freq in ("YEARLY", "MONTHLY") else _MONTHS))
         self._slots = bits_of(self.times.of(0)) if rule.by_set_pos else []
         if not self.times.any():
             raise InvalidSchedule(
@@ -75,6 +78,8 @@ class RuleSchedule(WallSchedule):
         """Whether a fire is among the first COUNT. Each fire is counted once, then remembered."""
         count, last = self._counted
         assert self.rule.fire_count is not None
+        if found.year - self.begin.year > (_YEARS if self.rule.freq in SHORTER else SEARCHED_YEARS):
+            return False  # counting so far would keep others waiting
         while count < self.rule.fire_count and last < found:
             following = self.search_uncounted(last)
             assert following is not None  # found is one, and it is later
@@ -88,9 +93,10 @@ class RuleSchedule(WallSchedule):
         if self.rule.by_set_pos and self.rule.freq in _PERIODS:
             return self._picked_from(wall)
         ordinal, slot = wall.toordinal(), self.times.slot(wall)
+        last = min(wall.year + SEARCHED_YEARS, LAST_YEAR)
         for _ in range(_DAYS):
             ordinal, slot = self.times.first_counted(ordinal, slot)
-            day = self._day_from(ordinal)
+            day = self._day_from(ordinal, last)
             if day < 0:
                 return None
             if day > ordinal:
@@ -104,14 +110,14 @@ class RuleSchedule(WallSchedule):
         day = date.fromordinal(ordinal)
         return reading(day.year, day.month, day.day, self.times.time(slot))
 
-    def _day_from(self, ordinal: int) -> int:
-        """The first day that fires, from this one on; -1 when there is none."""
+    def _day_from(self, ordinal: int, last: int = LAST_YEAR) -> int:
+        """The first day that fires, from this one on up to the end of a year; -1 when there is none."""
         if ordinal > _LAST_DAY:
             return -1
         asked = date.fromordinal(ordinal)
         year, month, day = asked.year, asked.month, asked.day
-        last = min(year + self._reach, LAST_YEAR)
-        for _ in range(_MONTHS):
+        last = min(year + self._reach, last)
+        for _ in range(_MONTHS if year <= last else 0):
             if (found := lowest(self.days.of(year, month), day)) > 0:
                 return (
                     ordinal + found - day
@@ -128,14 +134,14 @@ class RuleSchedule(WallSchedule):
         """With BYSETPOS: the first of those picked in each year, month or week that is not before a reading."""
         begins = self._period(wall)
         period = begins + (self._period(self.origin) - begins) % self.rule.interval
-        slots = self._slots
+        slots, last = self._slots, min(wall.year + SEARCHED_YEARS, LAST_YEAR)
         for _ in range(_PERIODS[self.rule.freq]):
             days = self._days_of(period)
             for place in picked(range(len(days) * len(slots)), self.rule.by_set_pos):
                 found = self._reading(days[place // len(slots)], slots[place % len(slots)])
                 if found >= wall:
                     return found
-            day = self._day_from(self._end_of(period))
+            day = self._day_from(self._end_of(period), last)
             if day < 0:
                 return None
             period = self._period(date.fromordinal(day))

@@ -12,20 +12,21 @@ from dataclasses import replace
 from datetime import datetime, time
 from typing import NamedTuple
 
-from wakeful.schedule.clocks import PARTS, WallTime, read_clock, settle
+from wakeful.schedule.clocks import PARTS, WallTime, afternoon_remark, read_clock, settle
 from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.recurring_bounds import read_bound, resolved, says_count
 from wakeful.schedule.recurring_days import read_dates, read_months, read_ordinals, read_week_numbers, read_weekdays
 from wakeful.schedule.recurring_exclusions import read_exclusion
 from wakeful.schedule.recurring_forms import expression, short_expression, without_excluded
 from wakeful.schedule.recurring_intervals import read_interval
-from wakeful.schedule.recurring_parts import Bounds, RhythmParts
+from wakeful.schedule.recurring_parts import Bounds, RhythmParts, WallBounds
 from wakeful.schedule.recurring_windows import read_window
-from wakeful.schedule.refusals import PhraseRefused
+from wakeful.schedule.refusals import Contradiction, PhraseRefused
 from wakeful.schedule.zones import zone
 
 _SEPARATOR = LazyPattern(r"[ ,;]+(?:and )?")
 _MORE_CLOCK = LazyPattern(r",? and (?:at )?|, (?:at )?(?=[0-9])")
+_UTC_SAID = LazyPattern(r"(?<![a-z0-9])(?:utc|gmt)(?![a-z0-9+\-/])")
 _UTC = LazyPattern(r"(?:utc|gmt)(?![a-z0-9+\-/])")
 _PART_OF_DAY = LazyPattern(
     r"(?:in the |in |at |on the |during the )?(?:early |late )?(morning|afternoon|evening|night)(s)?(?![a-z0-9])"
@@ -41,23 +42,33 @@ class Recurring(NamedTuple):
     expr: str
     timezone: str
     bounds: Bounds
+    remarks: tuple[str, ...] = ()  # what was assumed of its times
 
 
-def understand(text: str, timezone: str, now: datetime, default: time) -> Recurring:
-    """The schedule and the bounds of a normalised phrase."""
+def understand(text: str, timezone: str, now: datetime, default: time, *, in_utc: bool = False) -> Recurring:
+    """The schedule and the bounds of a normalised phrase; `in_utc`: UTC was named beside it."""
     here = now.astimezone(zone(timezone)).replace(tzinfo=None)
-    parts = _collect(text, here)
+    parts = _collect(text, here, exact=in_utc or _UTC_SAID.search(text) is not None)
     if parts.is_utc and timezone != "UTC":
         return understand(text, "UTC", now, default)
+    _check_hours(parts, text)
+    if parts.exact:
+        parts.clocks = [clock._replace(exact=True) for clock in parts.clocks]
     _take_clock_of_bound(parts)
     if parts.year_days and parts.months:  # the last day of june: its months are read after it
         parts.days, parts.year_days = parts.year_days, ()
     expr = _expression(parts, text, default)
-    return Recurring(expr, timezone, resolved(parts.bounds, now, zone(timezone)))
+    remarks = (*_afternoons(parts), *parts.remarks, *parts.bounds.remarks)
+    return Recurring(expr, timezone, resolved(parts.bounds, now, zone(timezone)), remarks)
 
 
-def _collect(text: str, here: datetime) -> RhythmParts:
-    parts = RhythmParts()
+def _afternoons(parts: RhythmParts) -> Iterator[str]:
+    for clock, words in zip(parts.clocks, parts.clock_words, strict=False):  # that of a bound has none
+        yield from afternoon_remark(clock, parts.part, words)
+
+
+def _collect(text: str, here: datetime, *, exact: bool) -> RhythmParts:
+    parts = RhythmParts(exact=exact)
     position = 0
     while position < len(text):
         if position and (gap := _SEPARATOR.match(text, position)):
@@ -114,6 +125,7 @@ def _read_clocks(text: str, position: int, parts: RhythmParts) -> int:
         return -1
     while read := read_clock(text, position):
         parts.clocks.append(read[0])
+        parts.clock_words.append(text[position : read[1]])
         position = read[1]
         more = _MORE_CLOCK.match(text, position)
         if more is None or says_count(text, more.end()) or read_clock(text, more.end()) is None:
@@ -142,6 +154,21 @@ _READERS: tuple[_Reader, ...] = (
 )
 
 
+def _check_hours(parts: RhythmParts, text: str) -> None:
+    """Times of day alone are the hours of each day, as `read_window` reads them; in other words they can be bounds."""
+    hours = parts.bounds.hours
+    if hours is None or hours.end is None:
+        return
+    if not parts.seconds:
+        raise PhraseRefused("hours from and to need an interval, such as every hour or every 20 minutes")
+    (start, end), words = hours.at, f"from {hours.begin:%H:%M} to {hours.end:%H:%M}"
+    bounds = f"starting {hours.begin:%Y-%m-%d at %H:%M} until {hours.end:%Y-%m-%d at %H:%M}"
+    raise Contradiction(
+        f'"{text[start:end]}" can be hours of each day or the start and the end of it all',
+        *(f"{text[:start]}{one}{text[end:]}" for one in (words, bounds) if hours.are_sure),
+    )
+
+
 def _take_clock_of_bound(parts: RhythmParts) -> None:
     """The time of day in "every day starting monday at 9am" is that of each day, where no other is said."""
     said = parts.bounds
@@ -156,8 +183,8 @@ def _expression(parts: RhythmParts, text: str, default: time) -> str:
         raise PhraseRefused(why)
     if parts.seconds:
         if parts.clocks or parts.part:
-            alone = short_expression(replace(parts, clocks=[], part=None))
-            raise PhraseRefused("something that recurs every few hours or less has no time of day", alone)
+            starting = _starting(parts, text) if parts.clocks and not parts.part else []
+            raise PhraseRefused("something that recurs every few hours or less has no time of day", *starting)
         if parts.says_dates and (parts.weekdays or not (parts.unit or parts.months)):
             raise PhraseRefused("days of the month do not fit the rest of it")
         return short_expression(parts)
@@ -167,10 +194,11 @@ def _expression(parts: RhythmParts, text: str, default: time) -> str:
 
 def _day_expression(parts: RhythmParts, default: time) -> str:
     usual = [PARTS[parts.part] if parts.part else default]
-    if not parts.recurs and not (parts.is_weekday_range and parts.clocks):
-        raise PhraseRefused("it is not clear whether this recurs", expression(parts, usual))
     if any(clock.bare for clock in parts.clocks) and parts.part is None:
-        raise PhraseRefused("a number alone is not a time of day", *_either_half(parts))
+        raise PhraseRefused("a number alone is not a time of day", *_hours_meant(parts))
+    if not parts.recurs and not (parts.is_weekday_range and parts.clocks):
+        times = [settle(clock, parts.part) for clock in parts.clocks] or usual
+        raise PhraseRefused("it is not clear whether this recurs", *_suggested(parts, times))
     times = [settle(clock, parts.part) for clock in parts.clocks] or usual
     _check_count(parts, times)
     return expression(parts, times)
@@ -182,6 +210,8 @@ def _check_days(parts: RhythmParts, text: str) -> None:
         raise PhraseRefused("hours from and to need an interval, such as every hour or every 20 minutes")
     if not parts.says_days and parts.interval == 1 and parts.unit in _USUAL_DAY:
         said = text[slice(*parts.unit_at)]
+        if parts.times_per_unit > 1:  # one day would be fewer times than were said
+            raise PhraseRefused(_uncounted(parts))
         raise PhraseRefused(f'"{said}" does not say which day', _with_day(text, parts))
     is_day_or_week = parts.unit in ("day", "week")
     if parts.says_dates and (is_day_or_week or parts.weekdays):
@@ -220,12 +250,38 @@ def _check_count(parts: RhythmParts, times: list[time]) -> None:
     dates = len(settled.days) + len(settled.counted) + len(settled.positions)
     said = {"day": 1, "week": len(settled.weekdays)}.get(parts.unit, dates) * len(times)
     if said != parts.times_per_unit:
-        raise PhraseRefused(f"it does not say {parts.times_per_unit} times for each {parts.unit}: name them")
+        raise PhraseRefused(_uncounted(parts))
 
 
-def _either_half(parts: RhythmParts) -> Iterator[str]:
-    """The same days, in the morning and in the afternoon."""
-    for half in "ap":
+def _uncounted(parts: RhythmParts) -> str:
+    return f"it does not say {parts.times_per_unit} times for each {parts.unit}: name them"
+
+
+def _hours_meant(parts: RhythmParts) -> Iterator[str]:
+    """The same days with hours for bare numbers: in either half of the day where none of them says which."""
+    if not any(clock.half or clock.certain or clock.exact for clock in parts.clocks):
+        either = [[clock._replace(bare=False, half=half) for clock in parts.clocks] for half in "ap"]
+    else:
+        is_24h = any(clock.certain or clock.exact for clock in parts.clocks)
+        either = [[clock._replace(bare=False, exact=is_24h) for clock in parts.clocks]]
+    for clocks in either:
         with contextlib.suppress(PhraseRefused):
-            times = [settle(clock._replace(bare=False, half=clock.half or half), None) for clock in parts.clocks]
-            yield expression(parts, times)
+            yield from _suggested(parts, [settle(clock, None) for clock in clocks])
+
+
+def _suggested(parts: RhythmParts, times: list[time]) -> list[str]:
+    """The expression for these days and times, in UTC where that was said; none where bounds would be lost."""
+    if parts.bounds != WallBounds():
+        return []
+    expr = expression(parts, times)
+    return [f"CRON_TZ=UTC {expr}" if parts.is_utc else expr]
+
+
+def _starting(parts: RhythmParts, text: str) -> list[str]:
+    """The time of day of an interval as its start."""
+    words = parts.clock_words[0]
+    at = text.find(words)
+    if len(parts.clocks) > 1 or parts.bounds.start is not None or at < 0 or words.startswith("after "):
+        return []
+    clock = words if words.startswith("at ") else f"at {words}"
+    return [f"{text[:at]}starting {clock}{text[at + len(words) :]}"]

@@ -8,11 +8,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from wakeful.schedule.clocks import PARTS, read_clock, settle
+from wakeful.schedule.clocks import PARTS, afternoon_remark, is_machine_written, read_clock, settle
 from wakeful.schedule.dates import month_length, next_month, read_date, read_dayword, read_weekday
 from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.offsets import Offset, read_amounts, total
-from wakeful.schedule.recurring_parts import DAY_END, Bounds, RhythmParts, WallBounds
+from wakeful.schedule.recurring_parts import DAY_END, Bounds, Hours, RhythmParts, WallBounds
 from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.words import MONTH, MONTHS
 from wakeful.schedule.zones import instant
@@ -57,6 +57,9 @@ class NamedMoment(NamedTuple):
     end: int
     is_period: bool = False  # a week, month or year: what lasts until it ends before it
     exact: datetime | None = None  # a wall clock reading: so many hours from now
+    remarks: tuple[str, ...] = ()
+    is_clock: bool = False  # a time of day alone
+    is_sure: bool = False  # in whole minutes, of which half of the day
 
 
 def read_bound(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
@@ -72,7 +75,7 @@ def read_bound(text: str, position: int, parts: RhythmParts, here: datetime) -> 
         parts.from_start = True  # of an interval; what goes by the clock does so from now on anyway
         return found.end()
     for read in (_read_lasting, _read_start, _read_end):
-        if (end := read(text, position, said, here)) >= 0:
+        if (end := read(text, position, parts, here)) >= 0:
             return end
     return -1
 
@@ -82,7 +85,8 @@ def says_count(text: str, position: int) -> bool:
     return _COUNT.match(text, position) is not None
 
 
-def _read_lasting(text: str, position: int, said: WallBounds, here: datetime) -> int:
+def _read_lasting(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
+    said = parts.bounds
     found = _LASTING.match(text, position)
     if found is None:
         return -1
@@ -99,34 +103,41 @@ def _read_lasting(text: str, position: int, said: WallBounds, here: datetime) ->
     return end
 
 
-def _read_start(text: str, position: int, said: WallBounds, here: datetime) -> int:
-    found = _START.match(text, position)
-    moment = read_moment(text, found.end(), here) if found else None
+def _read_start(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
+    said, found = parts.bounds, _START.match(text, position)
+    moment = read_moment(text, found.end(), here, exact=parts.exact) if found else None
     if found is None or moment is None:
         return -1
     if said.start is not None:
         raise PhraseRefused("two starts are given")
     said.start = moment.exact or datetime.combine(moment.first, moment.clock or time())
     said.start_clock = moment.clock
+    said.remarks += moment.remarks
+    if moment.is_clock and found[0].startswith("from"):
+        said.hours = Hours((position, moment.end), said.start, are_sure=moment.is_sure)
     onwards = _ONWARDS.match(text, moment.end)
     return onwards.end() if onwards else moment.end
 
 
-def _read_end(text: str, position: int, said: WallBounds, here: datetime) -> int:
-    found = _UNTIL.match(text, position)
+def _read_end(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
+    said, found = parts.bounds, _UNTIL.match(text, position)
     if found is None or (found[2] and found[2] in ("to", "-") and said.start is None):
         return -1
     is_whole = bool(found[2] or found[3] or found[0].rstrip().endswith("the end of"))
     at = found.end()
     if whole := _THE_END.match(text, at):
         is_whole, at = True, whole.end()
-    moment = read_moment(text, at, max(here, said.start) if said.start else here)
+    moment = read_moment(text, at, max(here, said.start) if said.start else here, exact=parts.exact)
     if moment is None:
         return -1
     _check_end(said)
     last = moment.first - timedelta(days=1) if moment.is_period and not is_whole else moment.last
     said.end = moment.exact or datetime.combine(last, moment.clock or DAY_END)
     said.end_clock = moment.clock
+    said.remarks += moment.remarks
+    if said.hours is not None and moment.is_clock:
+        start, begin, are_sure = said.hours.at[0], said.hours.begin, said.hours.are_sure and moment.is_sure
+        said.hours = Hours((start, moment.end), begin, said.end, are_sure=are_sure)
     return moment.end
 
 
@@ -135,15 +146,15 @@ def _check_end(said: WallBounds) -> None:
         raise PhraseRefused("two ends are given")
 
 
-def read_moment(text: str, position: int, here: datetime) -> NamedMoment | None:
-    """The day, period or moment that stands here."""
+def read_moment(text: str, position: int, here: datetime, *, exact: bool = False) -> NamedMoment | None:
+    """The day, period or moment that stands here. `exact`: its time of day is on the 24-hour clock."""
     for read in (_read_iso, _read_offset, _read_day, _read_period, _read_clock):
-        if (moment := read(text, position, here)) is not None:
+        if (moment := read(text, position, here, exact)) is not None:
             return moment
     return None
 
 
-def _read_iso(text: str, position: int, here: datetime) -> NamedMoment | None:
+def _read_iso(text: str, position: int, here: datetime, exact: bool) -> NamedMoment | None:
     found = _ISO.match(text, position)
     if found is None:
         return None
@@ -155,7 +166,7 @@ def _read_iso(text: str, position: int, here: datetime) -> NamedMoment | None:
     return NamedMoment(moment.date(), moment.date(), moment.time(), found.end())
 
 
-def _read_offset(text: str, position: int, here: datetime) -> NamedMoment | None:
+def _read_offset(text: str, position: int, here: datetime, exact: bool) -> NamedMoment | None:
     """In 2 weeks, 3 days from now: days and more are whole days."""
     at = position + 3 if text.startswith("in ", position) else position
     amounts, end = read_amounts(text, at)
@@ -169,10 +180,10 @@ def _read_offset(text: str, position: int, here: datetime) -> NamedMoment | None
         moment = datetime.combine(offset.shift(here.date()), here.time()) + timedelta(milliseconds=offset.millis)
         return NamedMoment(moment.date(), moment.date(), None, end, exact=moment.replace(microsecond=0))
     day = offset.shift(here.date())
-    return _with_clock(text, NamedMoment(day, day, None, end))
+    return _with_clock(text, position, NamedMoment(day, day, None, end), exact)
 
 
-def _read_day(text: str, position: int, here: datetime) -> NamedMoment | None:
+def _read_day(text: str, position: int, here: datetime, exact: bool) -> NamedMoment | None:
     today = here.date()
     if (found := read_date(text, position, today) or read_dayword(text, position, today)) is not None:
         day, end = found
@@ -181,20 +192,23 @@ def _read_day(text: str, position: int, here: datetime) -> NamedMoment | None:
     else:
         return None
     moment = NamedMoment(day.dates[0], day.dates[0], PARTS[day.part] if day.part else None, end)
-    return _with_clock(text, moment)
+    return _with_clock(text, position, moment, exact)
 
 
-def _with_clock(text: str, moment: NamedMoment) -> NamedMoment:
+def _with_clock(text: str, position: int, moment: NamedMoment, exact: bool) -> NamedMoment:
     """With the time of day behind it, if that is clearly one: "friday at 9am"."""
     if not text.startswith(" ", moment.end) or moment.clock is not None:
         return moment
     read = read_clock(text, moment.end + 1)
     if read is None or read[0].bare or read[0].hours_only:
         return moment
-    return moment._replace(clock=settle(read[0], None), end=read[1])
+    clock, words = read[0], text[moment.end + 1 : read[1]]
+    if exact or is_machine_written(text[position : moment.end], words):
+        clock = clock._replace(exact=True)
+    return moment._replace(clock=settle(clock, None), end=read[1], remarks=afternoon_remark(clock, None, words))
 
 
-def _read_period(text: str, position: int, here: datetime) -> NamedMoment | None:
+def _read_period(text: str, position: int, here: datetime, exact: bool) -> NamedMoment | None:
     edge = _EDGE.match(text, position)
     at = edge.end() if edge else position
     moment = None
@@ -248,14 +262,17 @@ def _year(text: str, position: int, today: date) -> NamedMoment | None:
 _PERIODS: tuple[Callable[[str, int, date], NamedMoment | None], ...] = (_named_period, _month, _year)
 
 
-def _read_clock(text: str, position: int, here: datetime) -> NamedMoment | None:
+def _read_clock(text: str, position: int, here: datetime, exact: bool) -> NamedMoment | None:
     """A time of day alone: the next one."""
     read = read_clock(text, position)
     if read is None or (read[0].bare and not text.startswith("at ", max(0, position - 3))) or read[0].hours_only:
         return None
-    at = settle(read[0], None)
+    clock = read[0]._replace(exact=True) if exact else read[0]
+    at = settle(clock, None)
     day = here.date() + timedelta(days=0 if at > here.time() else 1)
-    return NamedMoment(day, day, at, read[1])
+    remarks = afternoon_remark(clock, None, text[position : read[1]])
+    is_sure = bool(clock.half or clock.certain) and not (at.second or at.microsecond)
+    return NamedMoment(day, day, at, read[1], remarks=remarks, is_clock=True, is_sure=is_sure)
 
 
 def resolved(said: WallBounds, now: datetime, tz: ZoneInfo) -> Bounds:

@@ -151,6 +151,9 @@ def read_ordinals(text: str, position: int, parts: RhythmParts) -> int:
     if found := _POSITION.match(text, position):
         parts.set_dates()
         end = _period(text, found.end(), parts)
+        if parts.unit == "week" and found[1] == "end":
+            readings = (f"{text[:position]}every {day}{text[end:]}" for day in ("friday", "sunday"))
+            raise PhraseRefused("a week can end on Friday, Saturday or Sunday", *readings)
         _place(parts, -1 if found[1] == "end" else 1)
         return end
     if (found := _ORDINALS.match(text, position)) is None:
@@ -170,7 +173,7 @@ def _period(text: str, position: int, parts: RhythmParts) -> int:
     parts.recurs = True
     parts.is_of_quarter = found[2] == "quarter"
     if parts.is_of_quarter and found[1]:
-        raise PhraseRefused("quarters cannot be counted", f"{text[: found.start()]} of every quarter")
+        raise PhraseRefused("quarters cannot be counted: say of every so many months")
     unit = "month" if parts.is_of_quarter else found[2]
     if parts.unit in ("", unit):
         counted = found[1] is not None
@@ -183,8 +186,6 @@ def _period(text: str, position: int, parts: RhythmParts) -> int:
 def _place(parts: RhythmParts, n: int) -> None:
     """The start or the end of a week, month, quarter or year."""
     if parts.unit == "week":
-        if n < 0:
-            raise PhraseRefused("a week can end on Friday, Saturday or Sunday", "every friday", "every sunday")
         parts.weekdays = frozenset({1})
     elif parts.unit == "month":
         parts.days = (n,)

@@ -76,7 +76,14 @@ def _within_window(parts: RhythmParts) -> str:
     assert parts.window is not None
     if crosses_midnight(parts.window) and _restricts_days(parts):
         raise PhraseRefused("hours that go over midnight belong to two days: say them as two schedules")
-    seconds, minutes, hours = units(times_within(parts.seconds, parts.window))
+    times = times_within(parts.seconds, parts.window)
+    if not _have_same_minutes(times):
+        length = f"{parts.seconds // 60} minutes" if parts.seconds % 60 == 0 else f"{parts.seconds} seconds"
+        raise PhraseRefused(
+            f"every {length} is at other minutes in each hour, which hours from and to cannot have: "
+            "say whole hours, or minutes that divide the hour, such as 15, 20 or 30"
+        )
+    seconds, minutes, hours = units(times)
     if (days := cron_days(parts)) is not None:
         step = parts.seconds // 60
         every = "*" if step == 1 else f"*/{step}"
@@ -116,6 +123,11 @@ def units(times: list[time]) -> list[tuple[int, ...]]:
     if len(found[0]) > 1 or len(found[1]) * len(found[2]) != len(set(times)):
         raise PhraseRefused("times with different minutes are different schedules: set one for each")
     return found
+
+
+def _have_same_minutes(times: list[time]) -> bool:
+    minutes, hours = {at.minute for at in times}, {at.hour for at in times}
+    return len({at.second for at in times}) == 1 and len(minutes) * len(hours) == len(set(times))
 
 
 def without_excluded(parts: RhythmParts) -> RhythmParts:

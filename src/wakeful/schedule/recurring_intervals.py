@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from wakeful.schedule.interval import go_duration
 from wakeful.schedule.lazy_pattern import LazyPattern
+from wakeful.schedule.names import ordinal
 from wakeful.schedule.offsets import Offset, read_amounts, total
 from wakeful.schedule.recurrence import LONGEST_INTERVAL
 from wakeful.schedule.recurring_parts import RhythmParts
-from wakeful.schedule.refusals import PhraseRefused
+from wakeful.schedule.refusals import Contradiction, PhraseRefused
 from wakeful.schedule.words import UNITS, WEEKDAY
 
 _END = r"(?![a-z0-9])"
@@ -23,6 +23,7 @@ _PER_UNIT = LazyPattern(
 _EVERY = LazyPattern(rf"(?:once )?(?:every|each){_END} ?")
 _OTHER_UNIT = LazyPattern(rf"(?:({_OTHER}) )?({_CALENDAR})s?{_END}(?! of )")
 _OTHER_DAYS = LazyPattern(rf"(?:({_OTHER})|([0-9]{{1,3}})) (?={WEEKDAY}s?{_END}|weekends?{_END})")
+_WORKDAYS = LazyPattern(rf"(?:{_OTHER}|[0-9]{{1,5}}) (?:week|work|working|business)[ -]?days?{_END}(?! of )")
 _OF_A_MONTH = LazyPattern(r" (?:of|in) ")
 _ONE_NAME = LazyPattern(rf"(?:{WEEKDAY}|weekend)s?")
 _SINGLE_UNIT = LazyPattern(r"(half (?:an )?hour|hour|minute|second|min|sec)(?![a-z])")
@@ -76,6 +77,8 @@ def _after_every(text: str, position: int, parts: RhythmParts, begin: int) -> in
         return found.end()
     if found := _OTHER_DAYS.match(text, position):
         return _weeks(text, found, parts, begin)
+    if found := _WORKDAYS.match(text, position):
+        raise PhraseRefused(f'"{text[begin : found.end()]}" cannot be counted: name the days, or say every weekday')
     if (end := _amounts(text, position, parts, begin)) >= 0:
         return end
     parts.recurs = parts.each = True
@@ -100,8 +103,11 @@ def _weeks(text: str, found: re.Match[str], parts: RhythmParts, begin: int) -> i
             return found.start()
         day, n = name[0], how_many(found[1])
         said = text[begin : name.end()]
-        instead = f"{text[:begin]}every {n} weeks on {day}{text[name.end() :]}"
-        raise PhraseRefused(f'"{said}" can be every {n} weeks or once a month', instead)
+        readings = [f"every {n} weeks on {day}", *([f"every {ordinal(n)} {day} of the month"] if n < 6 else [])]
+        raise Contradiction(
+            f'"{said}" can be every {n} weeks or once a month',
+            *(f"{text[:begin]}{one}{text[name.end() :]}" for one in readings),
+        )
     parts.set_interval("week", _checked(how_many(found[1] or found[2])), (begin, found.end()))
     return found.end()
 
@@ -116,7 +122,7 @@ def _amounts(text: str, position: int, parts: RhythmParts, begin: int) -> int:
         return -1
     offset = total(amounts)
     if offset.months or offset.days:
-        parts.set_interval(*_calendar(offset, UNITS[amounts[0][7]]), (begin, end))
+        parts.set_interval(*_calendar(offset, UNITS[amounts[0][7]], text, (position, end)), (begin, end))
         return end
     if offset.millis % 1000 or offset.millis < 1000:
         raise PhraseRefused("an interval must be whole seconds, at least one")
@@ -131,13 +137,13 @@ def _from_start(text: str, end: int, parts: RhythmParts) -> int:
     return end
 
 
-def _calendar(offset: Offset, unit: str) -> tuple[str, int]:
+def _calendar(offset: Offset, unit: str, text: str, at: tuple[int, int]) -> tuple[str, int]:
     """So many days, weeks, months or years, by the calendar: the time of day stays, whatever the clocks do."""
     if offset.millis or (offset.months and offset.days):
         why = "an interval is days, weeks, months or years, or it is hours and less"
-        seconds, rest = divmod(offset.millis, 1000)
-        instead = [] if rest or offset.months else [f"@every {go_duration(offset.days * 86_400 + seconds)}"]
-        raise PhraseRefused(why, *instead)
+        hours, rest = divmod(offset.millis, 3_600_000)
+        words = f"{text[: at[0]]}{offset.days * 24 + hours} hours{text[at[1] :]}"
+        raise PhraseRefused(why, *([] if rest or offset.months else [words]))
     name, length = _STEPS[unit]
     n, rest = divmod(offset.months or offset.days, length)
     if rest:  # "1 year and 6 months", "2 weeks and 3 days"

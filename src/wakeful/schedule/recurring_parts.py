@@ -38,6 +38,15 @@ class Exclusions:
         return bool(self.weekdays or self.months or self.month_days or self.yearly or self.dates)
 
 
+class Hours(NamedTuple):
+    """From one time of day to another: where that stands in the phrase, and the readings of the wall clock."""
+
+    at: tuple[int, int]
+    begin: datetime
+    end: datetime | None = None
+    are_sure: bool = True  # that nobody can take one for the other half of the day
+
+
 @dataclass(slots=True)
 class WallBounds:
     """The bounds as they were said: readings of the wall clock, and how long."""
@@ -46,10 +55,12 @@ class WallBounds:
     start_clock: time | None = None  # the time of day that was said with the start
     end: datetime | None = None
     end_clock: time | None = None
+    hours: Hours | None = None  # times of day alone that it is from and to
     months: int = 0  # how long, counted from the start or from now
     days: int = 0
     millis: int = 0
     max_fires: int | None = None
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def is_lasting(self) -> bool:
@@ -79,11 +90,14 @@ class RhythmParts:
     year_days: tuple[int, ...] = ()
     weeks: tuple[int, ...] = ()
     clocks: list[WallTime] = field(default_factory=list)
+    clock_words: list[str] = field(default_factory=list)
     part: str | None = None
     window: tuple[time, time] | None = None
     bounds: WallBounds = field(default_factory=WallBounds)
     exclusions: Exclusions = field(default_factory=Exclusions)
     is_utc: bool = False
+    exact: bool = False  # UTC is said beside it: its times are on the 24-hour clock
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def says_days(self) -> bool:

@@ -17,6 +17,10 @@ RECURS = re.compile(
     rf"|(?:[1-9](?:st|nd|rd|th)|last) {_DAY} of the month|through|thru"
     rf"|{WEEKDAY}s? ?(?:to|-) ?{WEEKDAY}s?)\b"
 )
+EVERY = re.compile(r"\b(?:every|each)\b")
+COUNTED_WORKDAYS = re.compile(r"(?:\bin )?\b[0-9]+ (?:week|work|working|business)[ -]?days?\b(?! of )(?: from now)?")
+# Days that one moment cannot have: "mon/wed/fri at 8:30" lacks its "every".
+SEVERAL_DAYS = re.compile(rf"\b{WEEKDAY}s?(?:,? and |, ?| ?[&/] ?){WEEKDAY}s?\b")
 # Not understood, but meant to recur: so that no single moment is suggested for it.
 SOUNDS_RECURRING = re.compile(
     rf"\b(?:(?:bi|semi|tri)-?(?:weekly|monthly|yearly|annual(?:ly)?)|twice|thrice|[0-9]+ ?x|times"

@@ -7,7 +7,7 @@ from datetime import time
 
 from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.recurring_parts import RhythmParts
-from wakeful.schedule.refusals import PhraseRefused
+from wakeful.schedule.refusals import Contradiction, PhraseRefused
 from wakeful.schedule.words import MONTH
 
 _CLOCK = r"(?:(noon|midday|midnight)|([0-9]{1,2})(?::([0-9]{2}))?(?: ?([ap])\.?m\b\.?)?)"
@@ -18,7 +18,10 @@ _WINDOW = LazyPattern(
 _HOURS = LazyPattern(
     r"of hours? ([0-9]{1,2})(?: through ([0-9]{1,2}))?(?: and hours? ([0-9]{1,2})(?: through ([0-9]{1,2}))?)?(?![0-9:])"
 )
-_AFTERNOON = 5  # up to here an hour that does not say which half of the day is in the afternoon, as everywhere
+_AFTERNOON = range(1, 6)  # an hour that does not say which half of the day is in the afternoon here, as everywhere
+_NOON = 12 * 60
+_DAY = 24 * 60
+_Said = tuple[str | None, ...]  # the groups of _CLOCK: name, hour, minute, half
 
 
 def read_window(text: str, position: int, parts: RhythmParts) -> int:
@@ -28,14 +31,24 @@ def read_window(text: str, position: int, parts: RhythmParts) -> int:
     found = _WINDOW.match(text, position)
     if found is None:
         return -1
-    first, last = found.groups()[:4], found.groups()[4:]
-    begin, end = _time(first, last[3]), _time(last, None)
-    if first[3] is None and last[3] is not None and begin > end:
-        begin = _time(first, "a")  # "9 to 5pm"
-    if last[3] is None and not last[0] and end <= begin and end.hour < 12 and not _is_24h(last[1]):
-        end = end.replace(hour=end.hour + 12)  # "9 to 5"
-    _set(parts, begin, end)
+    readings = _readings(found.groups()[:4], found.groups()[4:], exact=parts.exact)
+    if len(readings) > 1:
+        words = [f"from {_time(begin):%H:%M} to {_time(end):%H:%M}" for begin, end in readings]
+        raise Contradiction(
+            f'"{found[0]}" can be {" or ".join(words)}',
+            *(f"{text[:position]}{said}{text[found.end() :]}" for said in words),
+        )
+    [(begin, end)] = readings
+    _set(parts, _time(begin), _time(end))
+    if any(_is_in_afternoon(*one) for one in ((found.groups()[:4], begin), (found.groups()[4:], end))):
+        read = f"{_time(begin):%H:%M} to {_time(end):%H:%M}"
+        parts.remarks.append(f'"{found[0]}" was read as {read}: for other hours write am and pm, or the 24-hour clock.')
     return found.end()
+
+
+def _is_in_afternoon(said: _Said, minutes: int) -> bool:
+    """Whether it is 1 to 5 that was read as the afternoon."""
+    return _is_open(said) and int(said[1] or 0) in _AFTERNOON and minutes % _DAY >= _NOON
 
 
 def _hours(found: re.Match[str]) -> tuple[time, time]:
@@ -61,19 +74,75 @@ def _set(parts: RhythmParts, begin: time, end: time) -> None:
     parts.window = begin, end
 
 
-def _time(said: tuple[str | None, ...], half: str | None) -> time:
-    name, hour, minute, own_half = said
+def _readings(first: _Said, last: _Said, *, exact: bool) -> list[tuple[int, int]]:
+    """The windows that two clocks can mean, in minutes of the day: both on the 12-hour clock, or both on the 24-hour.
+
+    An end before its begin is on the next morning. More than one reading means that nobody can know. `exact`: UTC is
+    said beside them, so that they are on the 24-hour clock.
+    """
+    begin, end = _minutes(first), _minutes(last)
+    if exact and _is_open(first) and _is_open(last):
+        return [(begin, end)] if begin < end else [(begin, end), (begin, end + _NOON)]
+    if _is_open(first) and _is_open(last):
+        return _both_open(begin, end)
+    if not _is_open(first) and not _is_open(last):
+        return [(begin, end)]
+    sure, unsure = (last, first) if _is_open(first) else (first, last)
+    if _is_24h(sure[1]):
+        return [(begin, end)] if _fits_24_hours(sure, unsure) else _on_24_hours(first, begin, end)
+    if _is_open(last):
+        return [(begin, begin + _ahead(begin, end))]
+    readings = [(end - _ahead(begin, end), end)]
+    if last[0] == "midnight" and begin % _NOON > _AFTERNOON[-1] * 60 + 59:  # "9 to midnight"
+        readings.insert(0, (begin, end))
+    return readings
+
+
+def _both_open(begin: int, end: int) -> list[tuple[int, int]]:
+    """9 to 5 is a working day, 2 to 4 the afternoon; of 5 to 1 nobody can know where it begins."""
+    if begin // 60 not in _AFTERNOON:
+        return [(begin, begin + _ahead(begin, end))]
+    begins = (begin + _NOON,) if begin < end < _NOON else (begin, begin + _NOON)
+    return [(at, at + _ahead(at, end)) for at in begins]
+
+
+def _fits_24_hours(sure: _Said, unsure: _Said) -> bool:
+    """Whether the other clock is written as on a 24-hour clock too: as in "22:00 to 6:00" and in "10:00 to 06:00"."""
+    return int(sure[1] or 0) not in range(1, 13) or (len(unsure[1] or "") > 1 and unsure[2] is not None)
+
+
+def _on_24_hours(first: _Said, begin: int, end: int) -> list[tuple[int, int]]:
+    """One clock has a leading zero. Over midnight the other may have been meant as pm: "09:00 to 5:00"."""
+    if begin <= end:
+        return [(begin, end)]
+    return [(begin, end), (begin + _NOON, end) if _is_open(first) else (begin, end + _NOON)]
+
+
+def _ahead(begin: int, end: int) -> int:
+    """How many minutes after the begin a clock next shows the end, whichever half of the day; twelve hours at most."""
+    return (end - begin) % _NOON or _NOON
+
+
+def _time(minutes: int) -> time:
+    return time(minutes % _DAY // 60, minutes % 60)
+
+
+def _is_open(said: _Said) -> bool:
+    """Whether it does not say which half of the day it is in."""
+    return not said[0] and not said[3] and not _is_24h(said[1])
+
+
+def _minutes(said: _Said) -> int:
+    """Minutes of the day; of a clock that leaves its half of the day open those that are written."""
+    name, hour, minute, half = said
     if name:
-        return time(0) if name == "midnight" else time(12)
-    half = own_half or half
-    number = int(hour or 0)
-    if number > 23 or int(minute or 0) > 59 or (own_half and not 1 <= number <= 12):
+        return 0 if name == "midnight" else _NOON
+    number, minutes = int(hour or 0), int(minute or 0)
+    if number > 23 or minutes > 59 or (half and not 1 <= number <= 12):
         raise PhraseRefused("there is no such time of day")
-    if half and number <= 12 and not (hour or "").startswith("0"):
+    if half:
         number = number % 12 + (12 if half == "p" else 0)
-    elif not _is_24h(hour) and number <= _AFTERNOON:
-        number += 12
-    return time(number, int(minute or 0))
+    return number * 60 + minutes
 
 
 def _is_24h(hour: str | None) -> bool:

@@ -15,7 +15,6 @@ from wakeful.errors import InvalidSchedule
 from wakeful.schedule import words
 from wakeful.schedule.refusals import PhraseRefused
 from wakeful.schedule.suggestions import ends
-from wakeful.schedule.zones import zone
 
 Repair = dict[str, Any]
 Understand = Callable[
@@ -30,7 +29,7 @@ def repair(text: str, timezone: str, now: datetime, understand: Understand) -> R
     phrase = words.normal(text.strip().rstrip(".!"))
     if phrase is None:
         return {}
-    for found in _candidates(phrase, now.astimezone(zone(timezone))):
+    for found in _candidates(phrase):
         try:
             understand(found["when"], found.get("timezone", timezone), now)
         except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
@@ -39,9 +38,9 @@ def repair(text: str, timezone: str, now: datetime, understand: Understand) -> R
     return {}
 
 
-def _candidates(phrase: str, local: datetime) -> Iterator[Repair]:
+def _candidates(phrase: str) -> Iterator[Repair]:
     yield from _repeated_seconds(phrase)
-    yield from _an_end(phrase, local)
+    yield from _an_end(phrase)
 
 
 def _repeated_seconds(phrase: str) -> Iterator[Repair]:
@@ -51,9 +50,10 @@ def _repeated_seconds(phrase: str) -> Iterator[Repair]:
         yield {"when": f"@every {seconds}s", "policy": {"max_fires": int(found[1])}}
 
 
-def _an_end(phrase: str, local: datetime) -> Iterator[Repair]:
+def _an_end(phrase: str) -> Iterator[Repair]:
     """The end of a day, a week or a month: at 17:00, where that is ahead, else the last minute."""
-    yield from ({"when": said} for said in ends(phrase, local))
+    for swap in ends(phrase):
+        yield from ({"when": said} for said in swap.phrases(phrase))
     if phrase == "next month":
         yield {"when": "1st of next month at 9am"}
 

@@ -1,35 +1,37 @@
 """What a refused phrase can have meant: phrases for one moment that say it, worked out from its words.
 
-Every one of them is understood before it is suggested; here they are only put together. Nothing is left out that says
-when: words that say nothing about time ("remind me tomorrow") are, and the ends of a span stand for themselves.
+Each suggestion puts other words in the place of some that were said, and keeps everything around them: no day, time,
+zone or amount that was said is lost. All of them are understood before they are suggested.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from difflib import get_close_matches
+from typing import NamedTuple
 
-from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
 from wakeful.schedule.words import MONTH, MONTHS, UNIT, WEEKDAY
 
 _DAYWORD = r"(?:today|tomorrow|tonight|yesterday)"
 _TIME_WORD = re.compile(
     rf"\b(?:[0-9]+\S*|{MONTH}|{WEEKDAY}s?|{UNIT}|{_DAYWORD}|weekend|noon|midnight|morning|afternoon|evening|night|before"
-    rf"|after|until|till|not|never|except|unless|every|each|next|last|this|ago|end|start|half|quarter)\b"
+    rf"|after|until|till|when|while|if|once|every|each|next|last|this|ago|end|start|half|quarter)\b"
 )
-_THE = re.compile(r"\b(?:the|at|by|on|in|of|this|before|until|till) ")
-_END = re.compile(r"(?:end|close)(?: of)? (.+)|(.+) end|(eo[dwmy]|cob)")
-_START = re.compile(r"(?:start|beginning) (?:of )?(.+)")
-_SHORT_ENDS = {"eod": "day", "cob": "day", "eow": "week", "eom": "month", "eoy": "year"}
-_LAST_DAYS = {
-    **dict.fromkeys(("day", "business", "business day", "work day", "workday"), "today"),
-    **dict.fromkeys(("month", "business month"), "last day of this month"),
-    "next month": "last day of next month",
-    "year": "december 31",
-}
+_BY = r"(?:\b(?:by|at|on) )?(?:\bthe )?"
+_END_OF_DAY = re.compile(
+    rf"{_BY}\b(?:(?:end|close)(?: of)? (?:the |this )?(?:business day|business|work ?day|day)|day[ -]end|eod|cob)\b"
+)
+_END_OF_WEEK = re.compile(rf"{_BY}\b(?:end of (?:the |this |(next) )?week|week[ -]end|eow)\b")
+_END_OF_MONTH = re.compile(rf"{_BY}\b(?:end of (?:the |this |(next) )?(?:business )?month|month[ -]end|eom)\b")
+_END_OF_YEAR = re.compile(rf"{_BY}\b(?:end of (?:the |this )?year|year[ -]end|eoy)\b")
+_END_OF_NAMED = re.compile(rf"{_BY}\bend of (?:the )?((?:this |next )?{WEEKDAY}|today|tomorrow)\b")
+_END_OF_NAMED_MONTH = re.compile(rf"{_BY}\bend of ({MONTH})\b\.?(,? [0-9]{{4}}\b)?")
+_NAMES_DAY = re.compile(
+    rf"\b(?:{WEEKDAY}|{MONTH}|{_DAYWORD}|the [0-9]+|[0-9]+(?:st|nd|rd|th)|{UNIT})\b|[0-9][./-][0-9]"
+)
+_START = re.compile(r"(?:(?:by|at|in) )?(?:the )?(?:start|beginning) (?:of )?(?:the |this )?(.+)")
 _PERIODS = {
     "next week": ("monday next week at 9am", "in 1 week"),
     "this week": ("friday this week at 9am", "sunday this week at 9am"),
@@ -70,20 +72,31 @@ _BARE_YEAR = re.compile(r"(?:in )?(?:the year )?([0-9]{4})(?: ?a\.?d\.?)?")
 _LATE_DAY = re.compile(rf"\b({MONTH})\.? (29|30|31)(?:st|th)?\b|\b(29|30|31)(?:st|th)? (?:of )?({MONTH})\b")
 _ISO_INTERVAL = re.compile(r"([0-9]{4}-?[0-9]{2}[^/ ]*)/([^/ ]+)")
 _MIDNIGHT = re.compile(r"(?:at )?midnight")
-_FEW = re.compile(rf"\b(?:a few|few|several|some|a number of|couple of) (?:more )?({UNIT})\b")
-_UPCOMING = re.compile(rf"(?:in )?(?:the )?(?:next|coming|upcoming|following) ([0-9]{{1,3}} {UNIT}\b.*)")
-_COUNT_UPCOMING = re.compile(rf"([0-9]{{1,3}}) (?:next|coming|upcoming|following) ({UNIT})")
+_FEW = re.compile(rf"(?:\bin )?\b(?:a few|few|several|some|a number of|couple of) (?:more )?({UNIT})\b")
+_UPCOMING = re.compile(rf"(?:in )?(?:the )?(?:next|coming|upcoming|following) ([0-9]{{1,3}} {UNIT}\b)")
+_COUNT_UPCOMING = re.compile(rf"([0-9]{{1,3}}) (?:next|coming|upcoming|following) ({UNIT})\b")
 _SOON = re.compile(r"soon|shortly|later|later today|(?:in )?a (?:bit|while|moment|second|sec|minute|min)|sometime")
 _VAGUE = re.compile(r"\b(?:sometime|some time|roughly|maybe|probably)\b ?|(?<=[a-z0-9])-?ish\b")
 _PART = re.compile(r"(?:in the |in |this |at |during the )?(?:early |late )?(morning|afternoon|evening|night)")
 _PARTS = {"morning": "9am", "afternoon": "3pm", "evening": "7pm", "night": "9pm"}
-_BETWEEN = re.compile(r"\b(?:between|from) (.+?) (?:and|to|until|till|through|-) (.+)")
-_RANGE = re.compile(r"(.+?) ?(?:-|/| to | until | till | through ) ?(.+)")
-_CLOCK = r"(?:at )?[0-9]{1,2}(?::[0-9]{2})? ?(?:[ap]m)?"
-_DAY_AND_CLOCK = re.compile(rf"(.*?\S) (?:at )?({_CLOCK})")
+_CLOCK = r"(?:(at) )?([0-9]{1,2})(?::([0-9]{2}))?(?: ?([ap])\.?m\b\.?)?"
+_CLOCKS = re.compile(
+    rf"(?<![0-9:/.\-])(?:\b(?:from|between) )?'?{_CLOCK}(?: ?- ?| (?:to|and|until|till|through) ){_CLOCK}'?"
+    rf"(?![a-z0-9:/]|[.\-][0-9]| (?:{UNIT}|{MONTH})\b)"
+)
+_SEVERAL = re.compile(r"^(?!.*\bbetween\b).*\band\b")  # 9 and 17: each of them alone would leave the other out
+_DATES = re.compile(r"(?:from |between )?(.+?) (?:-|and|to|until|till|through) (.+)")
 _NUMBER = re.compile(r"(?:at )?([0-9]{1,2})")
-_DAY_AND_NUMBER = LazyPattern(rf"(.*\b(?:{WEEKDAY}|{_DAYWORD})),? (?:at )?([0-9]{{1,2}})")
-_HALF = re.compile(r"(.*?)\b([0-9]{1,2})(?::([0-9]{2}))? ?([ap])m\b(.*)")
+_HALF = re.compile(r"\b([0-9]{1,2})(?::([0-9]{2}))? ?([ap])m\b")
+_NOW_PLUS = re.compile(r"now ?\+ ?")
+_HOURS_AND_MINUTES = re.compile(r"(?<=\bin )([0-9]{1,2}) ?h ?([0-5][0-9])(?![a-z0-9:])")
+_FOUR_DIGITS = re.compile(r"(?<![0-9:/.+\-])([01][0-9])([0-5][0-9])(?![0-9:/.a-z\-])")
+_MONTHS_AHEAD = re.compile(r"\bin ([0-9]{1,3} (?:months?|years?))\b")
+_WEEK_ON = re.compile(rf"\b(a|[0-9]{{1,2}}) (weeks?) on (?={WEEKDAY}\b)")
+_REQUEST = re.compile(
+    r"(?:please )?(?:(?:remind|wake|ping|call|notify|alert|nudge|tell)(?: me| us)(?: up)?(?: please)?"
+    r"|set (?:an? |the )?(?:alarm|reminder)(?: for)?|(?:alarm|reminder)(?: for)?)(?![a-z])(?: (?:to|about|that)\b)?"
+)
 _SPELLED = tuple(
     {
         *(name.lower() for name in (*MONTH_NAMES, *WEEKDAY_NAMES)),
@@ -95,40 +108,33 @@ _ALMOST = 0.8
 _MOST_WORDS = 12  # of a phrase that is looked through piece by piece
 _SHORT, _LONG = 3, 12  # letters of words that look like too many others, and like none
 _EXCEPTION = re.compile(r"\b(?:not|never|except|excluding|unless|without)\b")
-_AGO = re.compile(r"(.+) (?:ago|earlier|before now)")
-_ANY_YEAR = re.compile(r"\b(?:19|20)[0-9]{2}\b")
 
 
-def meant_by(phrase: str, local: datetime, is_understood: Callable[[str], bool]) -> Iterator[str]:
-    """Phrases that a normalised one can have meant, likeliest first; `local`: now, by the clock of its zone."""
+class Swap(NamedTuple):
+    """Words of a phrase, and what can be said in their place. All that stands around them stays."""
+
+    start: int
+    end: int
+    instead: tuple[str, ...]
+    all_or_none: bool = False  # readings that exclude each other: one of them alone would be a guess
+
+    def phrases(self, said: str) -> list[str]:
+        before, after = said[: self.start], said[self.end :]
+        return [" ".join(f"{before} {words} {after}".split()).replace(" ,", ",") for words in self.instead]
+
+
+def meant_by(phrase: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
+    """Phrases that a normalised one can have meant, likeliest first."""
     said = phrase.rstrip(".!?").strip()
     if _EXCEPTION.search(said):
         return
-    found = False
-    for read in (
-        ends,
-        _start,
-        _period,
-        _holiday,
-        _month,
-        _no_such_day,
-        _midnight,
-        _vague,
-        _span,
-        _clock,
-        _past,
-        _right,
-    ):
-        for meant in read(said, local):
-            if is_understood(meant):
-                found = True
-                yield meant
-    if not found:  # a part of it, where nothing says all of it
-        yield from _halves(said, is_understood)
-        yield from _without_other_words(said)
-
-
-def _right(said: str, _: datetime) -> Iterator[str]:
+    yield from (rest for rest in _without_request(said) if is_understood(rest))
+    for read in _READERS:
+        for swap in read(said):
+            found = swap.phrases(said)
+            working = [meant for meant in found if is_understood(meant)]
+            if working == found or not swap.all_or_none:
+                yield from working
     if right := spelled(said):
         yield right
 
@@ -148,158 +154,174 @@ def _closest(word: str) -> str:
     return f"{found[0]}{plural}" if found else word
 
 
-def ends(said: str, _: datetime) -> Iterator[str]:
+def _of(found: re.Match[str], *instead: str, all_or_none: bool = False) -> Swap:
+    return Swap(*found.span(), instead, all_or_none)
+
+
+def ends(said: str) -> Iterator[Swap]:
     """The end of a day, a week, a month or a year: when work ends, and its last minute."""
-    found = _END.search(said)
-    if not found:
-        return
-    what = _SHORT_ENDS.get(found[3] or "") or _THE.sub("", f"{found[1] or found[2]} ").strip()
-    if what in ("week", "next week"):
-        which = "next" if what == "next week" else "this"
-        yield from (f"friday {which} week at 5pm", f"sunday {which} week at 23:59")
-    else:
-        day = _LAST_DAYS.get(what, what)
-        day = f"last day of {day}" if re.fullmatch(MONTH, day) else day
-        yield from (f"{day} at 5pm", f"{day} at 23:59")
+    for pattern, day in _ENDS:
+        if found := pattern.search(said):
+            named = day(said, found)
+            yield _of(found, f"{named} at 5pm".strip(), f"{named} at 23:59".strip())
+            return
+    if found := _END_OF_WEEK.search(said):
+        which = found[1] or "this"
+        yield _of(found, f"friday {which} week at 5pm", f"sunday {which} week at 23:59")
 
 
-def _start(said: str, _: datetime) -> Iterator[str]:
-    if found := _START.search(said):
-        what = _THE.sub("", f"{found[1]} ").strip()
-        day = _FIRST_DAYS.get(what, what)
-        yield from (f"{day} at 9am", f"{day} at 00:00")
+def _day_said(said: str, found: re.Match[str]) -> str:
+    """Nothing where a day stands beside it, else today."""
+    rest = f"{said[: found.start()]} {said[found.end() :]}"
+    return "" if _NAMES_DAY.search(rest) else "today"
 
 
-def _period(said: str, _: datetime) -> Iterator[str]:
+_ENDS: tuple[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]], ...] = (
+    (_END_OF_DAY, _day_said),
+    (_END_OF_NAMED, lambda _, found: str(found[1])),
+    (_END_OF_NAMED_MONTH, lambda _, found: f"last day of {found[1]}{found[2] or ''}"),
+    (_END_OF_MONTH, lambda _, found: f"last day of {found[1] or 'this'} month"),
+    (_END_OF_YEAR, lambda *_: "december 31"),
+)
+
+
+def _start(said: str) -> Iterator[Swap]:
+    if (found := _START.fullmatch(said)) and (day := _FIRST_DAYS.get(found[1])):
+        yield _of(found, f"{day} at 9am", f"{day} at 00:00")
+
+
+def _period(said: str) -> Iterator[Swap]:
     plain = re.sub(r"\b(?:coming|following|upcoming)\b", "next", said)
-    yield from _PERIODS.get(re.sub(r"^(?:(?:in|on|by|at|the|over|during) )+", "", plain), ())
-    if found := _UPCOMING.fullmatch(said):
-        yield f"in {found[1]}"
-    if found := _COUNT_UPCOMING.fullmatch(said):
-        yield f"in {found[1]} {found[2]}"
+    plain = re.sub(r"^(?:(?:in|on|by|at|the|over|during) )+", "", plain)
+    if plain in _PERIODS:
+        yield Swap(0, len(said), _PERIODS[plain])
+    if found := _UPCOMING.search(said):
+        yield _of(found, f"in {found[1]}")
+    if found := _COUNT_UPCOMING.search(said):
+        yield _of(found, f"in {found[1]} {found[2]}")
 
 
-def _holiday(said: str, _: datetime) -> Iterator[str]:
+def _holiday(said: str) -> Iterator[Swap]:
     if found := _HOLIDAY.search(said):
         day = list(_HOLIDAYS.values())[(found.lastindex or 1) - 1]
-        dated = f"{said[: found.start()]}{day}{said[found.end() :]}"
-        yield from (dated, f"{day} at 9am", f"{day} at noon")
+        yield _of(found, day, *([f"{day} at noon"] if found[0] == said else []))
 
 
-def _month(said: str, _: datetime) -> Iterator[str]:
+def _month(said: str) -> Iterator[Swap]:
     name = year = ""
     if found := _BARE_MONTH.fullmatch(said):
         name, year = found[1], f" {found[2]}" if found[2] else ""
     elif found := _YEAR_MONTH.fullmatch(said):
         name, year = found[2], f" {found[1]}"
     elif found := _BARE_YEAR.fullmatch(said):
-        yield from (f"1 january {found[1]} at 9am", f"31 december {found[1]} at 9am")
+        yield _of(found, f"1 january {found[1]} at 9am", f"31 december {found[1]} at 9am")
     if name:
-        yield from (f"1 {name}{year} at 9am", f"last day of {name}{year} at 9am")
+        yield Swap(0, len(said), (f"1 {name}{year} at 9am", f"last day of {name}{year} at 9am"))
 
 
-def _no_such_day(said: str, _: datetime) -> Iterator[str]:
+def _no_such_day(said: str) -> Iterator[Swap]:
     """The last day of a month that is too short, and the first of the next."""
     if found := _LATE_DAY.search(said):
         month = found[1] or found[4]
-        following = MONTH_NAMES[MONTHS[month] % 12].lower()
-        for day in (f"last day of {month}", f"1 {following}"):
-            yield f"{said[: found.start()]}{day}{said[found.end() :]}"
+        yield _of(found, f"last day of {month}", f"1 {MONTH_NAMES[MONTHS[month] % 12].lower()}", all_or_none=True)
 
 
-def _midnight(said: str, _: datetime) -> Iterator[str]:
-    if _MIDNIGHT.search(said):
-        yield from (_MIDNIGHT.sub("at 00:00", said, 1), _MIDNIGHT.sub("at 23:59", said, 1))
+def _midnight(said: str) -> Iterator[Swap]:
+    if found := _MIDNIGHT.search(said):
+        yield _of(found, "at 00:00", "at 23:59")
 
 
-def _vague(said: str, _: datetime) -> Iterator[str]:
+def _vague(said: str) -> Iterator[Swap]:
     if found := _FEW.search(said):
-        rest = said[found.end() :]
-        yield from (f"in 3 {found[1]}{rest}", f"in 5 {found[1]}{rest}")
-    if _SOON.fullmatch(said):
-        yield from ("in 10 minutes", "in 1 hour")
-    if (plain := _VAGUE.sub("", said).strip()) != said:
-        yield plain
+        yield _of(found, f"in 3 {found[1]}", f"in 5 {found[1]}")
+    if found := _SOON.fullmatch(said):
+        yield _of(found, "in 10 minutes", "in 1 hour")
+    if found := _VAGUE.search(said):
+        yield Swap(0, len(said), (_VAGUE.sub("", said).strip(),))
     if found := _PART.fullmatch(said):
-        yield from (f"today at {_PARTS[found[1]]}", f"tomorrow at {_PARTS[found[1]]}")
+        yield _of(found, f"today at {_PARTS[found[1]]}", f"tomorrow at {_PARTS[found[1]]}")
 
 
-def _span(said: str, _: datetime) -> Iterator[str]:
-    """The two ends of a span; the day of its begin is that of its end, where that has none."""
+def _span(said: str) -> Iterator[Swap]:
+    """The two ends of a span of time, each with all that was said beside it."""
     if iso := _ISO_INTERVAL.fullmatch(said):
-        yield from (end.upper() for end in iso.groups() if end[0] != "p")
+        yield _of(iso, *(end.upper() for end in iso.groups() if end[0] != "p"))
+    elif _SEVERAL.search(said):
         return
-    found = _BETWEEN.search(said) or _RANGE.fullmatch(said)
-    if not found:
-        return
-    before, first, last = said[: found.start()].strip(), found[1].strip(), found[2].strip()
-    first = f"{before} {first}" if before else first
-    half = re.search(r"([ap])\.?m\b", last)
-    if _NUMBER.fullmatch(first) and not half:
-        yield from (f"at {first.removeprefix('at ')}", f"at {last.removeprefix('at ')}")
-        return
-    if _NUMBER.fullmatch(last) and (bare := _DAY_AND_NUMBER.fullmatch(first)):  # hours of a day, before days of a month
-        yield from (f"{bare[1]} at {hour.removeprefix('at ')}" for hour in (bare[2], last))
-    yield first
-    if half and (bare := re.fullmatch(r"(.*?)([0-9]{1,2}(?::[0-9]{2})?)", first)):
-        yield f"{bare[1]}{bare[2]}{half[0]}"
-    if day := _DAY_AND_CLOCK.fullmatch(first):
-        yield f"{day[1]} {last}"
-    yield last
+    elif found := _CLOCKS.search(said):
+        yield _of(found, *_both_clocks(found), all_or_none=True)
+    elif (found := _DATES.fullmatch(said)) and _shape(found[1]) == _shape(found[2]):
+        yield _of(found, found[1], found[2], all_or_none=True)
 
 
-def _clock(said: str, _: datetime) -> Iterator[str]:
+def _both_clocks(found: re.Match[str]) -> tuple[str, str]:
+    """The two clocks of a span; am or pm behind the last counts for the first, as far as that comes before it."""
+    halves = [found[4] or "", found[8] or ""]
+    hours = [int(found[2]), int(found[6])]
+    if halves[1] and not halves[0]:
+        halves[0] = halves[1] if hours[0] % 12 < hours[1] % 12 else "ap".replace(halves[1], "")
+    is_24h = not any(halves) and max(hours) > 12
+    if not any(halves) and not is_24h and hours[0] in range(6, 13) and hours[1] % 12 <= hours[0] % 12:
+        halves[1] = "p"  # "9 to 5"
+    first, last = (
+        _clock_words(found.group(*groups), half, is_24h=is_24h)
+        for groups, half in zip(((1, 2, 3), (5, 6, 7)), halves, strict=True)
+    )
+    return first, last
+
+
+def _clock_words(said: tuple[str | None, ...], half: str, *, is_24h: bool) -> str:
+    at, hour, minute = said
+    minutes = f":{minute}" if minute else ""
+    if half:
+        return f"{'at ' if at else ''}{hour}{minutes}{half}m"
+    return f"at {int(hour or 0):02}{minutes or ':00'}" if is_24h and int(hour or 0) < 13 else f"at {hour}{minutes}"
+
+
+def _shape(words: str) -> str:
+    """Which kinds of words in which order: what has the same says as much."""
+    kinds = re.sub(rf"\b{WEEKDAY}\b", "W", re.sub(rf"\b{MONTH}\b", "M", words))
+    return re.sub("[0-9]+", "0", re.sub("[ap]m", "am", kinds))
+
+
+def _clock(said: str) -> Iterator[Swap]:
     if found := _NUMBER.fullmatch(said):
         hour = int(found[1])
         if 1 <= hour <= 12:
-            yield from (f"at {hour}am", f"at {hour}pm")
+            yield _of(found, f"at {hour}am", f"at {hour}pm")
         elif hour < 24:
-            yield from (f"at {hour:02}:00", f"in {hour} minutes")
-    if found := _HALF.fullmatch(said):
-        before, hour_said, minute, half, after = found.groups()
-        hour, minutes = int(hour_said), minute or "00"
-        if 12 < hour < 24:
-            yield from (f"{before}{hour}:{minutes}{after}", f"{before}{hour - 12}:{minutes}pm{after}")
-        elif hour == 0:
-            yield f"{before}00:{minutes}{after}"
-        other = "p" if half == "a" else "a"
-        yield f"{before}{hour_said}{f':{minute}' if minute else ''}{other}m{after}"
+            yield _of(found, f"at {hour:02}:00", f"in {hour} minutes")
+    if found := _HALF.search(said):
+        hour, minutes, half = int(found[1]), found[2] or "00", found[3]
+        if (12 < hour < 24 and half == "p") or (hour == 0 and half == "a"):
+            yield _of(found, f"{hour:02}:{minutes}")
 
 
-def _past(said: str, local: datetime) -> Iterator[str]:
-    """The same, the next time that it can be."""
-    if found := _AGO.fullmatch(said):
-        yield f"in {found[1]}"
-    for word in ("today", "yesterday", "this"):
-        if re.match(rf"{word}\b", said) or f" {word}" in said:
-            yield re.sub(rf"\b{word}\b", "tomorrow", said, count=1)
-    if said == "today":
-        yield "in 1 hour"
-    if found := re.fullmatch(rf"last (week|month|year|{WEEKDAY})", said):
-        yield from _PERIODS.get(f"next {found[1]}", (f"next {found[1]}",))
-    if found := _ANY_YEAR.search(said):
-        for year in (local.year, local.year + 1):
-            again = f"{said[: found.start()]}{year}{said[found.end() :]}"
-            yield again if re.search("[a-su-y]", again) else again.upper()
+def _otherwise(said: str) -> Iterator[Swap]:
+    """The same in words that are understood."""
+    if found := _NOW_PLUS.match(said):
+        yield _of(found, "in")
+    if found := _HOURS_AND_MINUTES.search(said):
+        yield _of(found, f"{found[1]}h{found[2]}m")
+    if found := _FOUR_DIGITS.search(said):
+        yield _of(found, f"at {found[1]}:{found[2]}")
+    if found := _MONTHS_AHEAD.search(said):
+        yield _of(found, f"{found[1]} from today")
+    if found := _WEEK_ON.search(said):
+        yield _of(found, f"{found[1]} {found[2]} from")
 
 
-def _halves(said: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
-    """Two moments that were said as one: either of them."""
+_READERS: tuple[Callable[[str], Iterator[Swap]], ...] = (
+    *(ends, _start, _period, _holiday, _month, _no_such_day, _midnight, _vague, _span, _clock, _otherwise),
+)
+
+
+def _without_request(said: str) -> Iterator[str]:
+    """What follows a request ("remind me to call mum"), as far as its words say nothing about time."""
+    request = _REQUEST.match(said)
     words = said.split()
-    for at in range(1, min(len(words), _MOST_WORDS)):
-        first, last = " ".join(words[:at]).rstrip(",;"), " ".join(words[at:])
-        if is_understood(first) and is_understood(last):
-            yield from (first, last)
-            return
-
-
-def _without_other_words(said: str) -> Iterator[str]:
-    """What is left when words around it are dropped that say nothing about time."""
-    words = said.split()
-    if len(words) > _MOST_WORDS:
+    if request is None or len(words) > _MOST_WORDS:
         return
-    for length in range(len(words) - 1, 0, -1):
-        for start in range(len(words) - length + 1):
-            dropped = " ".join([*words[:start], *words[start + length :]])
-            if not _TIME_WORD.search(dropped):
-                yield " ".join(words[start : start + length]).strip(",;:")
+    for start in range(len(request[0].split()), len(words)):
+        if not _TIME_WORD.search(" ".join(words[:start])):
+            yield " ".join(words[start:])

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from wakeful.schedule.zone_data import ZoneData, zone_data, zone_folder
+from wakeful.schedule.zones import zone_data_of_simulation
 
 _MAGIC: Final = b"TZif"
 _HEADER: Final = struct.Struct(">4sc15x6l")
@@ -46,7 +47,8 @@ class ZoneRules(Struct, frozen=True):
 
 def edition() -> str:
     """The edition that `ZoneInfo` reads now, as a text that can be compared."""
-    return edition_of(zone_data())
+    simulated = zone_data_of_simulation()
+    return edition_of(zone_data()) if simulated is None else simulated[0]
 
 
 def edition_of(data: ZoneData) -> str:
@@ -60,6 +62,8 @@ def edition_of(data: ZoneData) -> str:
 @lru_cache(maxsize=2)
 def rules_here(version: str) -> ZoneRules:
     """What this machine has, under the name of its edition. Read anew when the edition is another one."""
+    if (simulated := zone_data_of_simulation()) is not None:
+        return ZoneRules(version, simulated[1])
     data = dict(_package())
     folder = zone_folder()
     if folder is not None:

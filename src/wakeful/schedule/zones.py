@@ -42,6 +42,7 @@ class _Rules:
         self.version = ""  # of those in force, where they are not simply the machine's
         self.former = 0
         self.changed_at: datetime | None = None  # from when on those in force count instead of the former ones
+        self.machines: tuple[str, Compiled] | None = None  # edition and zones of a simulated machine: it has no files
 
     def number(self, data: Compiled) -> int:
         number = next(_numbers)
@@ -68,6 +69,29 @@ def by_zone_rules(maxsize: int) -> Callable[[F], F]:
         return answer  # type: ignore[return-value]  # it has the signature of what it wraps
 
     return decorated
+
+
+ProcessRules = _Rules
+
+
+def simulated_rules(version: str, number: int, data: Compiled) -> ProcessRules:
+    """What a simulated process goes by whose machine has this zone data. `number`: as `_Rules.number` gives one."""
+    rules = _Rules()
+    rules.numbered[number], rules.in_force = data, number
+    rules.machines = (version, data)
+    return rules
+
+
+def switch_rules(rules: ProcessRules) -> ProcessRules:
+    """Go by the rules of another simulated process from now on; return those that counted until now."""
+    global _rules
+    before, _rules = _rules, rules
+    return before
+
+
+def zone_data_of_simulation() -> tuple[str, Compiled] | None:
+    """What a simulated machine has; None on a real one, which has files."""
+    return _rules.machines
 
 
 def use_rules(version: str, data: Compiled) -> None:

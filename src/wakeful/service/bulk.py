@@ -20,7 +20,7 @@ from wakeful.service.history import HistoryEntry
 from wakeful.service.looking import Cursor
 from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
-from wakeful.store.looking import ROWS_A_READ
+from wakeful.store.looking import ROWS_A_READ, ROWS_A_SEARCH
 
 SLICE: Final = 100
 TOGETHER: Final = 4  # done at once: a store commits together what comes together, and others need it meanwhile
@@ -52,13 +52,16 @@ class Acted(Struct, frozen=True):
 
 
 def alarms_that_fit(alarms: Alarms, verb: str, filters: dict[str, Any]) -> Page[Alarm]:
-    """Pages of the alarms that a filter fits and a verb can be done to, newest first."""
+    """Pages of the alarms that a filter fits and a verb can be done to, newest first; copies for manual fires too."""
     statuses = _both(filters.get("status", ()), ON_ALARMS[verb])
 
     async def page(cursor: Cursor | None, limit: int) -> Matches[Alarm]:
         if not statuses:
             return Matches([])
-        return await alarms.find(**{**filters, "status": statuses}, cursor=cursor, limit=limit, most=_WEIGHT)
+        others = {name: value for name, value in filters.items() if name != "status"}
+        owner, look_at = alarms.caller.owner, ROWS_A_SEARCH if filters.get("text") else ROWS_A_READ
+        paged: dict[str, Any] = {"cursor": cursor, "limit": limit, "most": _WEIGHT, "look_at": look_at}
+        return await alarms.service.store.find(AlarmQuery(owner=owner, statuses=statuses, **others, **paged))
 
     return page
 

@@ -6,7 +6,6 @@ shows the outcome where it showed the plan.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, time, timedelta
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, coming, fire_id
 from wakeful.alarm.model import STEPPED_OVER
+from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
 from wakeful.schedule import describe
@@ -72,7 +72,7 @@ async def calendar_feed(store: Store, owner: str, *, base: str, now: datetime) -
     alarms = await store.agenda(owner=owner, until=until, limit=MOST_COMING, most=_ROWS)
     past = await _past(store, FireQuery(owner=owner, since=today - BACK, limit=MOST_PAST, most=_ROWS))
     # A thousand events take a while to write, and wakes are due meanwhile.
-    return await asyncio.to_thread(_composed, owner, alarms, past, until, base.rstrip("/"))
+    return await in_thread(lambda: _composed(owner, alarms, past, until, base.rstrip("/")))
 
 
 def _composed(

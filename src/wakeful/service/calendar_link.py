@@ -48,14 +48,16 @@ class CalendarLinks:
                 f"{len(good)} addresses of your calendar feed are good already, and {MOST_LINKS} is the most",
                 fix=f"Revoke one first, the oldest is {min(good, key=lambda one: one.created_at).id}.",
             )
-        text, token = await TokenVerbs(self._store).new(self._caller.owner, [CALENDAR], lasts=lasts, label=label)
+        text, token = await TokenVerbs(self._store).new(
+            self._caller.owner, [CALENDAR], lasts=lasts, label=label, made_by=self._caller.token_id
+        )
         return CalendarLink(feed_url(self._base, text), token)
 
     async def revoke(self, id: str) -> str:
         """Make an address of this owner useless, for good; return the id of its token."""
         if id not in {token.id for token in await self._good(await self._store.now())}:
             raise NotFound(f"there is no calendar link {id[:100]!r}", field="token_id")
-        return await TokenVerbs(self._store).revoke(id)
+        return (await TokenVerbs(self._store).revoke(id)).id
 
     async def _good(self, now: datetime) -> list[Token]:
         return [

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from wakeful.alarm import Alarm
 from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.alarm.lineage import cancelled_chain
 from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.service.changes import PAGE, ChangeVerbs
@@ -101,7 +102,7 @@ class CancelVerbs(ChangeVerbs):
         >>> await clock.cancel_chain(wake.alarm.id)
         1
 
-        The alarm may be named as in `get`.
+        The alarm may be named as in `get`. Wakes of the chain that somebody is working on set no more alarms.
         """
         store, owner = self.service.store, self.caller.owner
         if root_id and not is_id(root_id):
@@ -110,13 +111,20 @@ class CancelVerbs(ChangeVerbs):
         chain = AlarmQuery(owner=owner, root_id=root_id, statuses=PENDING, limit=PAGE)
         root = await store.get(root_id, owner=owner)
         # Without a name the query would find every alarm there is.
-        if not root_id or (root is None and not await store.find(replace(chain, statuses=(), limit=1))):
+        members = [root] if root is not None else []
+        if root_id and root is None:
+            members = await store.find(replace(chain, statuses=(), limit=1))
+        if not members:
             raise NotFound(
                 f"there is no chain {root_id!r}", field="root_id", fix="Give the root_id of one of its alarms."
             )
         reason = "chain cancelled"
+        # First, so that nothing is set behind what is cancelled here: no wake of it that somebody has sets any more.
+        await self._change(
+            members[0].id, lambda alarm, _fire, _, now: cancelled_chain(alarm, root_id, now=now, by=self.caller.name)
+        )
         is_pending = root is not None and not root.finished
-        if is_pending:  # first, so that it sets no more
+        if is_pending:
             await self.cancel(root_id, reason=reason)
         count = is_pending + await self._cancel_all(chain, reason=reason)
         return count + await self._cancel_waiting(lambda alarm: root_id in (alarm.id, alarm.root_id), reason=reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from msgspec.structs import asdict, replace
@@ -20,22 +21,28 @@ from wakeful.alarm import (
     Fire,
     cancel,
     in_hand,
+    last_change,
     parse_fire_id,
     pause,
     replace_with,
     resume,
     skip_next,
     snooze,
+    undo,
     update,
+    with_former,
 )
 from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.checks import check_gate
-from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.alarm.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.relative_moments import bound_meant, said_moment
 from wakeful.alarm.request import EditRequest, moment, request_of, span
+from wakeful.alarm.undo import Former, former_values
+from wakeful.cpu_time import in_thread
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
+from wakeful.schedule import is_rule, may_be_rule
 from wakeful.service.caller import Caller
 from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_edit, check_said_backoff
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over
 PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
+LATEST: Final = 100  # events of an alarm among which its last change is looked for
 _REMEMBERED: Final = 100  # requests whose notes nobody has asked for yet
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
@@ -167,7 +175,7 @@ class ChangeVerbs:
                 check_edit(alarm, change.after, self.service.settings, now=now)
             return change
 
-        changed = await self._change(id, decide)
+        changed = await self._change(id, decide, rule=asked.cron_expr or asked.when or "")
         self._just_asked(changed.id, asked)
         return changed
 
@@ -222,12 +230,13 @@ class ChangeVerbs:
             raise InvalidRequest("give exactly one of for and until", field="for", fix='For example {"for": "1h"}.')
         length = None if wait is None else span(wait, "for")
         order = (await self.service.owner_settings.of(self.caller.owner)).date_order
+        bare_day = self.service.defaults.bare_day
 
         def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change:
             ending = (
                 None
                 if until is None
-                else said_moment(until, "until", timezone=alarm.timezone, now=now, date_order=order)
+                else said_moment(until, "until", timezone=alarm.timezone, now=now, date_order=order, bare_day=bare_day)
             )
             put_off = ending - now if ending is not None else length or timedelta(0)
             return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
@@ -263,7 +272,8 @@ class ChangeVerbs:
             return moment(at, "at")
         alarm, now = await self.get(id), await self.service.store.now()
         order = (await self.service.owner_settings.of(self.caller.owner)).date_order
-        return said_moment(at, "at", timezone=alarm.timezone, now=now, date_order=order)
+        bare_day = self.service.defaults.bare_day
+        return said_moment(at, "at", timezone=alarm.timezone, now=now, date_order=order, bare_day=bare_day)
 
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.
@@ -283,20 +293,69 @@ class ChangeVerbs:
         self.service.limits.ended(cancelled.owner_did)
         return cancelled
 
+    async def undo(self, id: str, *, when: str | None = None, connection: Any = None) -> Changed:
+        """Take back the last change of an alarm, where that was a cancel, skip, pause or edit of the last 24 hours.
+
+        >>> cancelled = await clock.cancel(alarm.id)
+        >>> (await clock.undo(alarm.id)).status
+        'active'
+
+        A change can be taken back once. `when`: a new time, which a cancelled or edited one-shot needs whose time has
+        passed. Raises Conflict where something else changed since, or the skipped fire is over.
+        """
+        if connection is not None:
+            return await (await self._within(connection)).undo(id, when=when)
+        check_text("when", when or "", MESSAGE_LIMIT)  # what cannot be a text is refused in whatever state the alarm is
+        wanted = None if when is None else await wanted_edit(self, id, EditRequest(when=when))
+        read = await self.get(id)
+        former = await last_change_of(self, read)
+        await self._admit_undo(read, former)
+
+        def decide(alarm: Alarm, fire: Fire | None, _: list[Fire], now: datetime) -> Change | None:
+            if alarm.version != read.version:
+                raise Conflict("the alarm is being changed just now", field="id", fix="Try again.")
+            change = undo(alarm, fire, former, now=now, by=self.caller.name, wanted=wanted)
+            if self.caller.limited and wanted is not None:
+                check_edit(alarm, change.after, self.service.settings, now=now)
+            return change
+
+        occurrence = former.occurrence_at if former.what == "skipped" else None
+        changed = await self._change(read.id, decide, occurrence=occurrence, rule=when or "")
+        if when is not None:
+            self._just_asked(changed.id, EditRequest(when=when))
+        return changed
+
+    async def _admit_undo(self, alarm: Alarm, former: Former) -> None:
+        """Check what an edit and a new alarm are checked for: its target, and what its owner may have."""
+        values = former_values(former)
+        if "target" in values or "conversation_id" in values:
+            await self.service.targets.admit(replace(alarm, **values), via=alarm.created_via)
+        if not self.caller.limited:
+            return
+        now = await self.service.store.now()
+        if former.what == "cancelled":
+            await self.service.limits.admit_again(alarm.owner_did, now=now)
+        words = [values[name] for name in ("wake_message", "payload_json") if name in values]
+        if any(words):
+            await self.service.limits.admit_words(alarm, *words, now=now)
+
     async def _replace(self, id: str, new: Alarm) -> Changed:
         by = self.caller.name
         return await self._change(
-            id, lambda alarm, fire, inbox, now: replace_with(alarm, fire, new, now=now, by=by, inbox=inbox)
+            id,
+            lambda alarm, fire, inbox, now: replace_with(alarm, fire, new, now=now, by=by, inbox=inbox),
+            rule=new.cron_expr,
         )
 
     # Read, decide, write
 
     async def _change(
-        self, id: str, decide: Decision, *, occurrence: datetime | None = None, tries: int = TRIES
+        self, id: str, decide: Decision, *, occurrence: datetime | None = None, tries: int = TRIES, rule: str = ""
     ) -> Changed:
         """Read an alarm, decide and write; start over if someone else was faster. None from `decide` changes nothing.
 
-        With an `occurrence` only that fire is read, and the inbox is not.
+        With an `occurrence` only that fire is read, and the inbox is not. `rule`: the time that is asked for, which may
+        be a rule.
         """
         store = self.service.store
         for _ in range(tries):
@@ -307,7 +366,10 @@ class ChangeVerbs:
             now = await store.now()
             # Also when the lease is over: a worker that stands still may be about to send, and go on later.
             in_flight = alarm.claimed_at is not None or any(in_hand(one, now) for one in inbox)
-            change = decide(alarm, fire, inbox, now)
+            work = partial(decide, alarm, fire, inbox, now)
+            # What a rule costs is up to its writer: it is worked out beside the event loop.
+            decided = await in_thread(work) if may_be_rule(rule) or is_rule(alarm.cron_expr) else work()
+            change = with_former(alarm, decided)
             if change is None:
                 return Changed(**asdict(alarm), in_flight=in_flight)
             [answer] = await store.settle([change])
@@ -336,3 +398,9 @@ class ChangeVerbs:
             if len(fires) < PAGE:
                 return found
             page = replace(page, cursor=(fires[-1].scheduled_for, fires[-1].alarm_id))
+
+
+async def last_change_of(verbs: ChangeVerbs, alarm: Alarm) -> Former:
+    """The last change of an alarm, as `undo` would take it back; Conflict where it cannot."""
+    store = verbs.service.store
+    return last_change(await store.latest_events(alarm.id, limit=LATEST), now=await store.now())

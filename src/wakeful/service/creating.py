@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Origin, Wanted, create, differences
 from wakeful.alarm.checks import check_gate
+from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.lineage import with_end
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.relative_moments import bound_meant
 from wakeful.alarm.request import CreateRequest, OnConflict, wanted_alarm
 from wakeful.clock import LoopShare
+from wakeful.cpu_time import in_thread
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
 from wakeful.moments import whole_ms
+from wakeful.schedule import may_be_rule
 from wakeful.service.caller import Caller
 from wakeful.service.holidays import as_said, with_holidays
-from wakeful.service.limits import chained, check_said_backoff
+from wakeful.service.limits import chained, check, check_said_backoff
 from wakeful.service.owner_settings import defaults_for
 from wakeful.store import Store
 
@@ -61,30 +65,68 @@ class Creation:
         return cls(service, caller, await service.owner_settings.of(caller.owner), await service.now(), origin)
 
     async def draw(self, asked: CreateRequest, id: str = "") -> DrawnAlarm:
-        """The alarm that is asked for. Nothing is written."""
+        """The alarm that is asked for, admitted by every limit. Nothing is written.
+
+        In the order of what it costs: what is counted, where it goes, what its time means, how often it fires.
+        """
+        await self._reserve([asked])
+        try:
+            return await self._draw(asked, id)
+        except WakefulError:
+            self.release([asked])
+            raise
+
+    async def _draw(self, asked: CreateRequest, id: str = "") -> DrawnAlarm:
         service, now = self._service, self.now
         wanted = self._wanted(asked)
+        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))
         parent_fire = wanted.fields.get("parent_fire")
         origin = await self._chained(parent_fire) if parent_fire else self._origin
-        alarm = create(wanted, origin, id=id or service.ids.new(now), now=now)
+        build = partial(self._build, wanted, origin, id or service.ids.new(now))
+        # What a rule costs is up to whoever wrote it: it is worked out beside the event loop.
+        alarm = await in_thread(build) if may_be_rule(wanted.time.cron_expr or wanted.time.when) else build()
+        return DrawnAlarm(asked, wanted, alarm)
+
+    def _build(self, wanted: Wanted, origin: Origin, id: str) -> Alarm:
+        service, now = self._service, self.now
+        alarm = create(wanted, origin, id=id, now=now)
         if self._caller.wake is not None:
             alarm = with_end(alarm, service.settings.chain_series_lasts, now=now)
         check_gate(alarm, service.settings.checks)
-        if (place := (alarm.target, alarm.conversation_id)) not in self._admitted:
-            await service.targets.admit(alarm)
-            self._admitted.add(place)
-        return DrawnAlarm(asked, wanted, alarm)
+        if self._caller.limited:
+            check(alarm, service.settings, now=now)
+        return alarm
+
+    async def _admit_place(self, target: str, conversation_id: str) -> None:
+        if (place := (target, conversation_id)) in self._admitted:
+            return
+        check_text("target", target, TEXT_LIMIT)
+        check_text("conversation_id", conversation_id, TEXT_LIMIT)
+        await self._service.targets.admit_use(self._caller.owner, target, conversation_id)
+        self._admitted.add(place)
+
+    async def _reserve(self, asked: Sequence[CreateRequest]) -> None:
+        if self._caller.limited:
+            sizes = sum(map(_size, asked))
+            await self._service.limits.reserve(self._caller.owner, len(asked), sizes, now=self.now)
+
+    def release(self, asked: Sequence[CreateRequest]) -> None:
+        """Take back what was counted for requests that are refused after all."""
+        if self._caller.limited:
+            self._service.limits.release(self._caller.owner, len(asked), sum(map(_size, asked)))
 
     async def draw_all(self, asked: Sequence[CreateRequest]) -> list[DrawnAlarm]:
         """The same for many. Raises the first error, which names the request it is about: `alarms[3].when`."""
         drawn: list[DrawnAlarm] = []
         share = LoopShare()
+        await self._reserve(asked)
         try:
             for one, id in zip(asked, self._service.ids.many(self.now, len(asked)), strict=True):
-                drawn.append(await self.draw(one, id))
+                drawn.append(await self._draw(one, id))
                 if share.is_used_up():
                     await share.give_way()
         except WakefulError as error:
+            self.release(asked)
             raise numbered(error, len(drawn), of=len(asked)) from None
         return drawn
 
@@ -124,6 +166,12 @@ class Creation:
         if (known := self._chains.get(parent_fire)) is None:
             known = self._chains[parent_fire] = await chained(self._service.store, self._origin, parent_fire)
         return known
+
+
+def _size(asked: CreateRequest) -> int:
+    """Bytes of the message and payload of the alarm that is asked for, about."""
+    payload = len(bytes(asked.payload)) if isinstance(asked.payload, Raw) else 2
+    return len((asked.wake_message or "").encode("utf-8", "replace")) + payload
 
 
 def numbered(error: WakefulError, at: int, *, of: int) -> WakefulError:

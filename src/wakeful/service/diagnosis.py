@@ -11,6 +11,7 @@ from msgspec import Struct
 from wakeful.calendars import Calendars
 from wakeful.schedule.zone_data import ZoneData
 from wakeful.schedule.zone_rules import edition_of
+from wakeful.service.audit import CHECKS, Audit, Check
 from wakeful.service.why import is_alive
 from wakeful.store import Inspection, TargetState, Worker
 from wakeful.store.zones import Edition
@@ -22,6 +23,16 @@ _LITTLE: Final = 1_000_000_000  # bytes free
 _TOO_LITTLE: Final = 100_000_000
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 State = Literal["ok", "warn", "fail"]
+_IN_ORDER: Final[Mapping[Check, str]] = {
+    "reports": "each report is the end of its fire ({fires} fires)",
+    "leases": "none is leased for too long ({alarms} alarms)",
+    "instants": "every due instant is accounted for ({alarms} alarms)",
+}
+_AUDIT_FIX: Final[Mapping[Check, str]] = {
+    "reports": "wakeful history ID shows the fire. Please report it: it is a fault in wakeful, or rows were edited.",
+    "leases": "wakeful why ID says what each waits for. A worker that hangs is restarted with its service.",
+    "instants": "wakeful history ID shows what is there. Please report it: it is a fault in wakeful, or rows are gone.",
+}
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -73,9 +84,12 @@ def _schema(found: Inspection) -> Finding:
     if found.schema < found.known:
         said = f"version {found.schema}, this wakeful knows {found.known}"
         return Finding("schema", "warn", said, "wakeful db migrate brings the tables up to date.")
-    if found.schema > found.known:
+    if found.needed > found.known:
         said = f"version {found.schema} was made by a newer wakeful, this one knows {found.known}"
         return Finding("schema", "fail", said, "Install that version or a later one.")
+    if found.schema > found.known:
+        said = f"version {found.schema} was made by a newer wakeful; this one knows {found.known}, and can use it"
+        return Finding("schema", "ok", said)
     return Finding("schema", "ok", f"version {found.schema}, up to date")
 
 
@@ -166,6 +180,23 @@ def overdue(backlog: Mapping[str, tuple[int, datetime]], paused: frozenset[str],
         f"{count} for {name}, the first since {length(ago)}" for name, (count, ago) in sorted(late.items())
     )
     return Finding("overdue", "fail", said, "wakeful why ID says what each waits for.")
+
+
+def audit(found: Audit) -> list[Finding]:
+    """One finding for each of its checks."""
+    return [_audited(check, found) for check in CHECKS]
+
+
+def _audited(check: Check, found: Audit) -> Finding:
+    name, count = f"audit {check}", found.counts[check]
+    if not count:
+        return Finding(name, "ok", _IN_ORDER[check].format(alarms=found.alarms, fires=found.fires))
+    first = [problem for problem in found.first if problem.check == check]
+    said = "; ".join(f"{problem.alarm_id}: {problem.said}" for problem in first)
+    more = f"; and {count - len(first)} more" if count > len(first) else ""
+    # A lease may be long because deliveries are: the other two cannot come about without a fault.
+    state: State = "warn" if check == "leases" else "fail"
+    return Finding(name, state, said + more, _AUDIT_FIX[check])
 
 
 def disk(free: int, folder: str) -> Finding:

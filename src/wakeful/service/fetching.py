@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from wakeful.alarm import INBOX, Alarm, Fire, check_reportable, fetch
+from msgspec.structs import replace
+
+from wakeful.alarm import INBOX, Alarm, Change, Event, Fire, check_reportable, fetch, unfetch
+from wakeful.alarm.request import ReportRequest
 from wakeful.alarm.wake_token import wake_token
 from wakeful.clock import stopwatch
-from wakeful.errors import UnknownTarget
+from wakeful.errors import StoreUnavailable, UnknownTarget
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.looking import EVIDENCE
 from wakeful.service.taken_wake import ALONE, TakenWake, may_have_missed, missed, place_in_series
+from wakeful.service.tokens import FETCHED
 from wakeful.service.watching import WatchVerbs
 from wakeful.store import FireQuery
 
@@ -26,6 +32,14 @@ class Waiting(NamedTuple):
     target: str
     conversation_id: str
     limit: int
+
+
+class Leased(NamedTuple):
+    """A wake that was leased just now: as it waited, the change that leased it, and what its reader gets."""
+
+    waited: Fire
+    change: Change
+    wake: TakenWake
 
 
 class FetchVerbs(WatchVerbs):
@@ -52,7 +66,8 @@ class FetchVerbs(WatchVerbs):
         Each wake unpacks as (alarm, fire) and has `late_ms`, `missed` and `attempt`, like the headers of a webhook,
         and `number`, `max_fires`, `previous` and `next_fire_at`: where it stands in its series.
         Wakes that are too long for one answer stay in the inbox for the next call. A waiting call counts against
-        `live_per_owner`, and ends early when its process stops.
+        `live_per_owner`, and ends early when its process stops. A call that is cancelled, at whatever moment, takes
+        nothing: what it had leased already waits in the inbox again.
         """
         if target not in self.service.settings.inboxes:
             known = ", ".join(self.service.settings.inboxes)
@@ -69,7 +84,7 @@ class FetchVerbs(WatchVerbs):
         for fire_id in done:
             check_reportable(await self.fire_of(fire_id))
         for fire_id, result in done.items():
-            await self.completed(fire_id, result)
+            await self.report(fire_id, ReportRequest(outcome="completed", result=result))
 
     async def _waited(self, wanted: Waiting, wait: float) -> list[TakenWake]:
         bell = self.service.inbox_signal
@@ -83,15 +98,61 @@ class FetchVerbs(WatchVerbs):
         return found
 
     async def _handed_out(self, wanted: Waiting) -> list[TakenWake]:
+        leasing = asyncio.create_task(self._leased(wanted))
+        try:
+            leased = await asyncio.shield(leasing)
+        except asyncio.CancelledError:  # the reader has gone, perhaps while the lease was being written
+            releasing = asyncio.create_task(self._release(leasing))
+            while not releasing.done():  # a cancelled anyio scope cancels again and again
+                with suppress(asyncio.CancelledError):
+                    await asyncio.shield(releasing)
+            raise
+        for one in leased:
+            self.service.metrics.fires(one.waited, one.change.fires)
+        return [one.wake for one in leased]
+
+    async def _leased(self, wanted: Waiting) -> list[Leased]:
         store = self.service.store
         waiting = await store.waiting(self.caller.owner, most=HANDED_OUT, **wanted._asdict())
-        changes = [fetch(alarm, fire, now=await store.now()) for alarm, fire in waiting]
+        changes = [self._recorded(fetch(alarm, fire, now=await store.now())) for alarm, fire in waiting]
         answers = await store.settle(changes) if changes else []
-        handed = [at for at, answer in enumerate(answers) if answer.what == "applied"]
-        for at in handed:
-            self.service.metrics.fires(waiting[at][1], changes[at].fires)
-        key = (await store.report_keys()).current if handed else b""
-        return [await self._taken(changes[at].after, changes[at].fires[0], key) for at in handed]
+        leased = [at for at, answer in enumerate(answers) if answer.what == "applied"]
+        key = (await store.report_keys()).current if leased else b""
+        return [
+            Leased(waiting[at][1], changes[at], await self._taken(changes[at].after, changes[at].fires[0], key))
+            for at in leased
+        ]
+
+    def _recorded(self, change: Change) -> Change:
+        """With who fetched it, where that is known: the token of a wake outlives the token that it was fetched with.
+
+        The event names no alarm: it would be among those that tell what became of one.
+        """
+        if not self.caller.token_id:
+            return change
+        [fire] = change.fires
+        event = Event(at=fire.updated_at, what=FETCHED, owner_did=fire.owner_did, fire_id=fire.id, by=self.caller.name)
+        return replace(change, events=(*change.events, event))
+
+    async def _release(self, leasing: asyncio.Task[list[Leased]]) -> None:
+        """Put back into the inbox what was leased to a reader who has gone, for the next one."""
+        with suppress(StoreUnavailable):  # then it comes again when its lease ends
+            left = {one.change.after.id: one for one in await leasing}
+            store, alarms = self.service.store, [one.change.after for one in left.values()]
+            while alarms:
+                now = await store.now()
+                changes = [unfetch(alarm, left[alarm.id].waited, now=now) for alarm in alarms]
+                answers = await store.settle(changes)
+                moved = [alarm.id for alarm, answer in zip(alarms, answers, strict=True) if answer.what != "applied"]
+                alarms = [alarm for id in moved if (alarm := await self._still_leased(left[id])) is not None]
+            self.service.inbox_signal.ring(self.caller.owner)
+
+    async def _still_leased(self, one: Leased) -> Alarm | None:
+        """The alarm as it is now, where its wake is leased as it was: a worker may have claimed its next fire."""
+        [given] = one.change.fires
+        alarm, key = await self.service.store.get(given.alarm_id), (given.alarm_id, given.scheduled_for)
+        known = (await self.service.store.fires_at([key])).get(key)
+        return alarm if known == given else None
 
     async def _taken(self, alarm: Alarm, fire: Fire, key: bytes) -> TakenWake:
         place, token = ALONE, wake_token(key, fire.id)

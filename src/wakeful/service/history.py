@@ -10,7 +10,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import takewhile
+from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -22,6 +22,7 @@ from wakeful.alarm.arguments import accepted
 from wakeful.alarm.budget import Budget, Charge
 from wakeful.alarm.budget_use import may_wait_for_budget, waiting_for_budget
 from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
+from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
@@ -56,6 +57,7 @@ class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: str = ""
     error: str = ""
     count: int = 1
+    manual: bool = False  # somebody fired the alarm by hand; `id` is that of the copy which was made
     max_failures: int = 0
     cancelled_at: datetime | None = None
     created_by: str = ""
@@ -112,7 +114,7 @@ class History:
         alarms = await self._store.agenda(owner=owner, until=until, limit=limit, most=self._most)
         if alarms.further is not None:  # of those that come later not all are known
             until = alarms.further[0]
-        found = _merged(alarms, until=until, limit=limit, most=self._most)
+        found = await in_thread(lambda: _merged(alarms, until=until, limit=limit, most=self._most))
         return found if found.further else Matches(found, alarms.further)
 
     async def failed(self, *, owner: str, limit: int) -> Matches[HistoryEntry]:
@@ -128,7 +130,7 @@ class History:
         while True:
             page = await self._store.described_fires(wanted)
             for found in page:
-                if not lines.take(found.fire.scheduled_for, _told(found)):
+                if not lines.take((found.fire.scheduled_for, found.fire.alarm_id), _told(found)):
                     return lines
             if lines.ends(page.further):
                 return lines
@@ -146,7 +148,7 @@ class History:
             for alarm in page:
                 # By their creation: what is to come must not push what happened off the page.
                 reason = "budget" if alarm.id in deferred else alarm.paused_reason
-                if alarm.id not in told and not lines.take(alarm.created_at, _unfired(alarm, reason)):
+                if alarm.id not in told and not lines.take((alarm.created_at, alarm.id), _unfired(alarm, reason)):
                     return lines
             if lines.ends(page.further):
                 return lines
@@ -171,12 +173,12 @@ class _Lines:
         self._room = most or math.inf
         self._limit = limit
 
-    def take(self, moment: datetime, entry: HistoryEntry) -> bool:
+    def take(self, place: Cursor, entry: HistoryEntry) -> bool:
         """Whether there was room for it."""
         if self._is_full:
             self.further = self.lines[-1][0]
             return False
-        self.lines.append(((moment, entry.alarm_id), entry))
+        self.lines.append((place, entry))
         self._room -= _weight(entry)
         return True
 
@@ -191,13 +193,22 @@ class _Lines:
         return bool(self.lines) and (self._room <= 0 or len(self.lines) >= self._limit)
 
 
+async def next_fires(alarm: Alarm, count: int) -> list[datetime]:
+    """The next fires of an alarm, worked out beside the event loop: what a series costs is up to its writer."""
+
+    def fires() -> list[datetime]:
+        return list(islice(coming(alarm), count))
+
+    return await in_thread(fires) if alarm.kind == "cron" else fires()
+
+
 def _joined(parts: Sequence[_Lines], limit: int, most: int) -> Matches[HistoryEntry]:
     """One list of several, as far back as each of them reaches."""
     both = _Lines(most, limit)
     ends = [part.further for part in parts if part.further is not None]
     both.further = max(ends, default=None)
     for place, entry in sorted((line for part in parts for line in part.lines), key=itemgetter(0), reverse=True):
-        if (ends and place < max(ends)) or not both.take(place[0], entry):
+        if (ends and place < max(ends)) or not both.take(place, entry):
             break
     return Matches((entry for _, entry in both.lines), both.further)
 
@@ -241,7 +252,8 @@ def _told(found: DescribedFire) -> HistoryEntry:
     fire = found.fire
     return HistoryEntry(
         id=fire.id,
-        alarm_id=fire.alarm_id,
+        alarm_id=found.manual_of or fire.alarm_id,
+        manual=bool(found.manual_of),
         status=fire.status,
         target=fire.target,
         scheduled_for=fire.scheduled_for,
@@ -271,7 +283,8 @@ def _late_ms(fire: Fire) -> int | None:
 def _unfired(alarm: Alarm, reason: str) -> HistoryEntry:
     return HistoryEntry(
         id=alarm.id,
-        alarm_id=alarm.id,
+        alarm_id=alarm.policy.manual_of or alarm.id,
+        manual=alarm.policy.manual_of is not None,
         status="cancelled" if alarm.status == "cancelled" else "pending",
         target=alarm.target,
         scheduled_for=alarm.next_fire_at,

@@ -88,7 +88,7 @@ async def wanted_edit(alarms: ChangeVerbs, id: str, asked: EditRequest) -> Wante
     own = await service.owner_settings.of(alarms.caller.owner)
     when, skips_holidays = as_said(asked.when, own, service.settings)
     said = asked if when == asked.when else replace(asked, when=when)
-    wanted = wanted_change(said, service.defaults.policy, own.date_order)
+    wanted = wanted_change(said, service.defaults.policy, own.date_order, service.defaults.bare_day)
     if not skips_holidays and not any(name in wanted.policy for name in FIELDS):
         return wanted
     before = (await alarms.get(id)).policy

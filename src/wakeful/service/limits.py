@@ -7,8 +7,8 @@ several processes each allow their own number of creates a minute, and count act
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Final
@@ -20,7 +20,7 @@ from wakeful.alarm import Alarm, Origin, Policy, parse_fire_id
 from wakeful.alarm.plan import timetable
 from wakeful.alarm.request import PolicyRequest
 from wakeful.config import Settings
-from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany
+from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany, WakefulError
 from wakeful.schedule import is_interval, is_rule
 from wakeful.service.caller import Caller
 from wakeful.store import Store
@@ -31,6 +31,9 @@ OWNERS: Final = 4096  # remembered at once
 BACKOFFS: Final = ("backoff_base", "backoff_cap")
 SHORTEST_BACKOFF: Final = 1.0  # seconds
 COUNTED_AT_ONCE: Final = 10_000  # alarms of an owner that one read goes through
+AHEAD: Final = 200  # years: what fires once in decades is not looked at for longer
+GAPS: Final = 4096  # rhythms whose shortest gap is remembered
+_gaps: Final[dict[tuple[Hashable, ...], timedelta]] = {}
 FIRES: Final = 64  # looked at for the shortest gap; a cron expression repeats its pattern of gaps well within these
 
 
@@ -87,8 +90,7 @@ def _check_interval(alarm: Alarm, least: timedelta, now: datetime) -> None:
     steady = is_interval(alarm.cron_expr)
     if least <= MINUTE and not steady and not is_rule(alarm.cron_expr) and len(alarm.cron_expr.split()) < 6:
         return  # without a field for seconds it cannot fire more often than each minute
-    fires = islice(_fires(alarm, now), 2 if steady else FIRES)
-    if any(later - earlier < least for earlier, later in pairwise(fires)):
+    if _shortest_gap(alarm, now) < least:
         raise InvalidSchedule(
             f"{alarm.cron_expr!r} fires more often than every {_words(least)}",
             field="cron_expr",
@@ -96,9 +98,26 @@ def _check_interval(alarm: Alarm, least: timedelta, now: datetime) -> None:
         )
 
 
+def _shortest_gap(alarm: Alarm, now: datetime) -> timedelta:
+    """Return the shortest time between two fires, among the next FIRES of them. Alarms alike share the answer."""
+    policy = alarm.policy
+    key = (
+        *(alarm.cron_expr, alarm.timezone, policy.anchor, policy.starts_at),
+        *(policy.calendar, policy.on_holiday, policy.working_days, now.date()),
+    )
+    if (known := _gaps.get(key)) is None:
+        if len(_gaps) >= GAPS:
+            _gaps.clear()
+        known = _gaps[key] = min(
+            (later - earlier for earlier, later in pairwise(islice(_fires(alarm, now), FIRES))), default=timedelta.max
+        )
+    return known
+
+
 def _fires(alarm: Alarm, now: datetime) -> Iterator[datetime]:
     schedule, moment = timetable(alarm), max(now, alarm.policy.starts_at or now)
-    while (found := schedule.after(moment)) is not None:
+    last = moment.year + AHEAD
+    while (found := schedule.after(moment)) is not None and found.year <= last:
         yield found
         moment = found
 
@@ -154,20 +173,46 @@ class Limits:
         self._asking: dict[str, _Counting] = {}
 
     async def admit(self, alarms: Sequence[Alarm], *, now: datetime) -> None:
-        """Admit new alarms, all or none, and count them."""
-        for alarm in alarms:
-            check(alarm, self._settings, now=now)
-        sizes: Counter[str] = Counter()
-        for alarm in alarms:
-            sizes[alarm.owner_did] += size(alarm)
-        for owner, number in Counter(alarm.owner_did for alarm in alarms).items():
-            self._check_rate(owner, number, now)
-            await self._check_quota(owner, number, sizes[owner], now)
+        """Admit new alarms of one owner, all or none, and count them."""
+        owner, sizes = alarms[0].owner_did, sum(map(size, alarms))
+        await self.reserve(owner, len(alarms), sizes, now=now)
+        try:
+            for alarm in alarms:
+                check(alarm, self._settings, now=now)
+        except WakefulError:
+            self.release(owner, len(alarms), sizes)
+            raise
+
+    async def reserve(self, owner: str, number: int, bytes: int, *, now: datetime) -> None:
+        """Count alarms that an owner asks for, or raise TooMany: before anything is read or worked out for them."""
+        self._check_rate(owner, number, now)
+        try:
+            await self._check_quota(owner, number, bytes, now)
+        except TooMany:
+            self._uncount(owner, number)
+            raise
+
+    def release(self, owner: str, number: int, bytes: int) -> None:
+        """Take back what was counted for alarms that were refused after all."""
+        self._uncount(owner, number)
+        if (count := self._counts.get(owner)) is not None:
+            count.alarms -= number
+            count.bytes -= bytes
+
+    def _uncount(self, owner: str, number: int) -> None:
+        times = self._creates.get(owner, deque())
+        for _ in range(min(number, len(times))):
+            times.pop()
 
     async def admit_words(self, alarm: Alarm, *said: str, now: datetime) -> None:
         """Admit a longer message or payload for an alarm."""
         if (gained := sum(len(text.encode()) for text in said) - size(alarm)) > 0:
             await self._check_quota(alarm.owner_did, 0, gained, now)
+
+    async def admit_again(self, owner: str, *, now: datetime) -> None:
+        """Admit a cancelled alarm that is brought back: it counts as one more, and its texts are counted already."""
+        self._check_rate(owner, 1, now)
+        await self._check_quota(owner, 1, 0, now)
 
     def admit_retry(self, owner: str, *, now: datetime) -> None:
         """Admit a retry: it is one more delivery, so it is counted together with new alarms."""
@@ -176,7 +221,7 @@ class Limits:
     def _check_rate(self, owner: str, number: int, now: datetime) -> None:
         limit = self._settings.creates_per_minute
         if owner not in self._creates and len(self._creates) >= OWNERS:
-            self._creates = {name: times for name, times in self._creates.items() if now - times[-1] < MINUTE}
+            self._creates = {name: times for name, times in self._creates.items() if times and now - times[-1] < MINUTE}
         times = self._creates.setdefault(owner, deque())
         while times and abs(now - times[0]) >= MINUTE:  # a little ahead: who asked first is not always counted first
             times.popleft()

@@ -24,6 +24,7 @@ from wakeful.alarm.budget import BUDGET_REACHED
 from wakeful.alarm.holidays import HOLIDAYS_UNKNOWN
 from wakeful.alarm.lineage import ENDING, RENEWED
 from wakeful.alarm.signalling import SIGNALLED
+from wakeful.alarm.undo import UNDONE
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
 from wakeful.service.numbering import OwnerCounts, ResumeNames
@@ -58,6 +59,7 @@ _DONE_TO_IT: Final = {  # what somebody did to an alarm, and how it stands since
     "updated": "",
     SIGNALLED: "active",
     "replaced": "active",
+    UNDONE: "",
     BUDGET_REACHED: "",
     ENDING: "",
     RENEWED: "",

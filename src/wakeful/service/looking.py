@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace as with_fields
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal, TypeVar, get_args
 
 from msgspec.structs import replace
@@ -13,11 +14,13 @@ from wakeful.alarm import Alarm, Fire, is_fire_id, parse_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
+from wakeful.cpu_time import in_thread
 from wakeful.errors import NotFound
-from wakeful.schedule import Understood, given_zone, parse
+from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.holidays import as_said, calendar_meant
+from wakeful.service.manual_fires import copies_of, fires_of, with_manual, without_copies
 from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
 from wakeful.service.why import LATELY, Why, explain, is_put_back
@@ -52,9 +55,14 @@ class LookVerbs(ReportVerbs):
         usual = await self.service.owner_settings.of(self.caller.owner)
         said, skips_holidays = as_said(when, usual, self.service.settings)
         name = given_zone(timezone) if timezone else usual.timezone
-        found = parse(said or "", timezone=name, now=await self.service.now(), date_order=usual.date_order)
-        if not timezone:
-            found = with_assumed_zone(found, said or "", usual)
+        now = await self.service.now()
+
+        def read() -> Understood:
+            bare_day = self.service.defaults.bare_day
+            found = parse(said or "", timezone=name, now=now, default_time=bare_day, date_order=usual.date_order)
+            return found if timezone else with_assumed_zone(found, said or "", usual)
+
+        found = await in_thread(read) if may_be_rule(said or "") else read()  # what a rule costs is up to its writer
         if not skips_holidays:
             return found
         return with_fields(found, calendar=calendar_meant(usual, self.service.settings, "when"))
@@ -81,10 +89,12 @@ class LookVerbs(ReportVerbs):
         >>> [found.id == alarm.id for found in await clock.find(status="active", text="grant")]
         [True]
 
-        `text`: part of the label, the message or the key.
+        `text`: part of the label, the message or the key. Copies that `fire` made are left out, since they are shown
+        as fires of their alarms, but for those of a chain (`root_id`), which is cancelled with them.
         `most`: the most characters of rows on a page, but always at least one row. With it, a page may also end before
         everything was looked at, even with nothing on it: `further` then says where to continue.
         """
+        is_chain = bool(root_id)
         if self.caller.wake is not None:
             root_id = self.caller.wake.root_id
         query = AlarmQuery(
@@ -104,7 +114,12 @@ class LookVerbs(ReportVerbs):
             most=most,
             look_at=ROWS_A_SEARCH if text else ROWS_A_READ,
         )
-        return await _as_many_as_asked(query, self.service.store.find)
+
+        async def read(query: AlarmQuery) -> Matches[Alarm]:
+            page = await self.service.store.find(query)
+            return page if is_chain else without_copies(page)
+
+        return await _as_many_as_asked(query, read)
 
     async def fires(
         self,
@@ -123,7 +138,8 @@ class LookVerbs(ReportVerbs):
         >>> [fire.status for fire in await clock.fires(wake.alarm.id)]
         ['delivered']
 
-        The alarm may be named as in `get`; one that does not exist has no fires. `most` as in `find`.
+        The alarm may be named as in `get`; one that does not exist has no fires. Those that `fire` made are among
+        them: their `alarm_id` is that of the copy. `most` as in `find`.
         """
         if (id and not is_id(id)) or self.caller.wake is not None:
             try:
@@ -142,7 +158,8 @@ class LookVerbs(ReportVerbs):
             most=most,
             look_at=ROWS_A_READ,
         )
-        return await _as_many_as_asked(query, self.service.store.fires)
+        page = await _as_many_as_asked(query, self.service.store.fires)
+        return await with_manual(self.service.store, id, query, page) if id else page
 
     async def pending(self, *, limit: int | None = None) -> list[Pending]:
         """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.
@@ -223,9 +240,12 @@ class LookVerbs(ReportVerbs):
         alarm_id = alarm.id
         latest = FireQuery(alarm_id=alarm_id, limit=10, most=EVIDENCE)
         fires = [await self.fire_of(id)] if is_fire else await store.fires(latest)
+        copies = [] if is_fire else await copies_of(store, alarm)
+        manual = await fires_of(store, copies[:10])
         now = await store.now()
         theirs = FireQuery(owner=alarm.owner_did, target=alarm.target, since=now - LATELY, limit=100)
-        return explain(
+        tell = partial(
+            explain,
             alarm,
             fires,
             events=[event for _, event in await store.events(alarm_id=alarm_id, limit=100, most=EVIDENCE)],
@@ -235,4 +255,8 @@ class LookVerbs(ReportVerbs):
             now=now,
             operator=not self.caller.limited,
             lately=await store.fires(theirs) if is_put_back(alarm, now) else (),
+            manual=tuple(
+                (one, next((fire for fire in manual if fire.alarm_id == one.id), None)) for one in copies[:10]
+            ),
         )
+        return await in_thread(tell) if alarm.kind == "cron" else tell()

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from wakeful.alarm import Alarm, coming
+from wakeful.alarm import Alarm, coming, in_hand
 from wakeful.alarm.bounds import bounds_in_words
 from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.holidays import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.lineage import end_note
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.alarm.request import CreateRequest, EditRequest
+from wakeful.alarm.signals import signal_notes
+from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidSchedule, StoreUnavailable
-from wakeful.schedule import describe, parse, zone
+from wakeful.schedule import Understood, describe, is_rule, parse, zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.schedule.holiday_phrases import with_working_days
 from wakeful.schedule.names import listed
@@ -26,20 +29,27 @@ from wakeful.schedule.remarks import remarks
 from wakeful.schedule.time_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
 from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
+from wakeful.store import FireQuery
 
 if TYPE_CHECKING:
     from wakeful.service.verbs import Alarms
 
-# Words that can be remarked on: weekdays, and dates that elsewhere are read the other way round.
-_DOUBTED: Final = re.compile(
-    r"\b(?:sun|mon|tue|wed|thu|fri|sat|[0-9]{1,2}(?:/[0-9]|[.\-][0-9]{1,2}[.\-]))", re.IGNORECASE
+# Words that can be remarked on: weekdays, dates that elsewhere are read the other way round, hours from 1 to 5.
+_AFTERNOON: Final = (
+    r"(?:[1-5]|one|two|three|four|five)"
+    r"(?! ?(?:[smhdwy]|secs?|mins?|hrs?|seconds?|minutes?|hours?|days?|weeks?|months?|years?)\b)\b"
 )
+_DOUBTED: Final = re.compile(
+    rf"\b(?:sun|mon|tue|wed|thu|fri|sat|[0-9]{{1,2}}(?:/[0-9]|[.\-][0-9]{{1,2}}[.\-])|{_AFTERNOON})", re.IGNORECASE
+)
+_DOUBTED_HOUR: Final = re.compile(rf"\b{_AFTERNOON}", re.IGNORECASE)
 _ON_HOLIDAY: Final = {
     "skip": "is skipped",
     "next_working_day": "fires on the next working day",
     "previous_working_day": "fires on the working day before",
 }
 DUE_LOOKED_AT: Final = 100
+FIRES_LOOKED_AT: Final = 200  # of an owner, the latest: whether one is with a reader
 _WEIGHT: Final = 1_000_000  # characters of rows that are read for it
 _MS: Final = timedelta(milliseconds=1)
 _CHANGE_WITHIN: Final = timedelta(hours=25)
@@ -56,18 +66,10 @@ async def notes_on(
     if alarm.finished:
         return _ended(alarm, asked)
     own = await _own_settings(alarms, alarm.owner_did)
-    found = [
-        *_changed(before, alarm, asked),
-        *_assumed_zone(alarms, alarm, asked, own),
-        *_remarks(alarm, asked, own.date_order or alarms.service.settings.date_order),
-        *_said_bounds(alarm, asked),
-    ]
+    tell = partial(_of_its_time, alarms, alarm, asked, before, own)
+    found = await in_thread(tell) if is_rule(alarm.cron_expr) else tell()  # what a rule costs is up to its writer
     if alarm.status != "active":
         return found
-    if alarm.kind == "cron":
-        found += _holiday_notes(alarm, asked)
-        found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
-        found += filter(None, [end_note(alarm)])
     try:
         if not await alarms.service.targets.is_served(alarm.target):
             found.append(f"No running worker serves {alarm.target!r} yet: start one with `wakeful serve`.")
@@ -76,8 +78,27 @@ async def notes_on(
     return found
 
 
+def _of_its_time(
+    alarms: Alarms, alarm: Alarm, asked: EditRequest | None, before: Alarm | None, own: OwnerSettings
+) -> list[str]:
+    found = [
+        *_changed(before, alarm, asked),
+        *_assumed_zone(alarms, alarm, asked, own),
+        *_remarks(alarm, asked, own.date_order or alarms.service.settings.date_order, alarms.service.defaults.bare_day),
+        *_said_bounds(alarm, asked),
+    ]
+    if alarm.kind == "cron" and alarm.status == "active":
+        found += _holiday_notes(alarm, asked)
+        found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
+        found += filter(None, [end_note(alarm)])
+    return [*found, *signal_notes(alarm)]
+
+
 async def due_notes(alarms: Alarms, target: str = "") -> list[str]:
-    """What is due for an owner and not delivered yet, of one target or of all; nothing where all is well."""
+    """What is due for an owner and not delivered yet, of one target or of all; nothing where all is well.
+
+    Of an inbox also which of its wakes are with a reader.
+    """
     store, now = alarms.service.store, await alarms.service.store.now()
     due = await store.agenda(owner=alarms.caller.owner, until=now + _MS, limit=DUE_LOOKED_AT, most=_WEIGHT)
     found: list[str] = []
@@ -89,15 +110,40 @@ async def due_notes(alarms: Alarms, target: str = "") -> list[str]:
             found.append(f"{since}, and about to be delivered.")
         else:
             found.append(f"{since}, but no running worker delivers there (`wakeful serve`).")
-    return found
+    return [*found, *(await _with_readers(alarms, target, now) if target in alarms.service.settings.inboxes else ())]
+
+
+async def _with_readers(alarms: Alarms, target: str, now: datetime) -> list[str]:
+    """Which wakes of an inbox were taken and not reported yet, by this reader or another; of the latest fires alone."""
+    query = FireQuery(
+        owner=alarms.caller.owner,
+        target=target,
+        statuses=("delivered",),
+        limit=DUE_LOOKED_AT,
+        most=_WEIGHT,
+        look_at=FIRES_LOOKED_AT,
+    )
+    found = await alarms.service.store.fires(query)
+    taken = sorted((fire.report_by, fire.id) for fire in found if fire.report_by is not None and in_hand(fire, now))
+    if not taken:
+        return []
+    until, fire_id = taken[0]
+    if len(taken) == 1:
+        return [f"1 wake is with a reader who took it before, until {until.isoformat()}: {fire_id}."]
+    return [
+        f"{len(taken)} wakes are with readers who took them before, the first until {until.isoformat()}: {fire_id}."
+    ]
 
 
 def _ended(alarm: Alarm, asked: EditRequest | None) -> list[str]:
     """A key that was repeated after its alarm has ended: the answer is that alarm, and it will not fire."""
-    if not isinstance(asked, CreateRequest) or not asked.idempotency_key or asked.on_conflict is not None:
-        return []
-    again = 'To set it again, give on_conflict "replace", or use another key.'
-    return [f"Alarm {alarm.id} had this key and is {alarm.status}: nothing was set. {again}"]
+    is_repeated = isinstance(asked, CreateRequest) and asked.idempotency_key and asked.on_conflict in (None, "return")
+    return [key_of_ended(alarm)] if is_repeated else []
+
+
+def key_of_ended(alarm: Alarm) -> str:
+    again = 'Nothing will fire: to set it anew, give on_conflict "replace", or use another key.'
+    return f"Alarm {alarm.id} had this key and is {alarm.status}: nothing was set. {again}"
 
 
 def _changed(before: Alarm | None, alarm: Alarm, asked: EditRequest | None) -> list[str]:
@@ -178,16 +224,25 @@ def _said_bounds(alarm: Alarm, asked: EditRequest | None) -> list[str]:
     return [f"It {listed(list(shown.values()))}: see {listed(list(shown))} of its policy."] if shown else []
 
 
-def _remarks(alarm: Alarm, asked: EditRequest | None, date_order: str) -> list[str]:
-    """What the clocks of its zone do to its times, and which of two days or dates was meant."""
+def _remarks(alarm: Alarm, asked: EditRequest | None, date_order: str, bare_day: time) -> list[str]:
+    """What the clocks of its zone do to its times, and which of two days, dates or hours was meant."""
+    when = asked.when if asked is not None else None
     if alarm.kind == "cron":
-        return list(_remarks_of(alarm.cron_expr, alarm.timezone, alarm.updated_at.date()))
-    if asked is None or not asked.when or not (_DOUBTED.search(asked.when) or _is_near_a_change(alarm)):
+        read = _read_again(alarm, when, date_order, bare_day) if when and _DOUBTED_HOUR.search(when) else None
+        told = _remarks_of(alarm.cron_expr, alarm.timezone, alarm.updated_at.date())
+        return [*(read.assumed if read else ()), *told]
+    if not when or not (_DOUBTED.search(when) or _is_near_a_change(alarm)):
         return []
+    read = _read_again(alarm, when, date_order, bare_day)
+    return list(read.remarks) if read else []
+
+
+def _read_again(alarm: Alarm, when: str, date_order: str, bare_day: time) -> Understood | None:
     try:
-        return list(parse(asked.when, timezone=alarm.timezone, now=alarm.updated_at, date_order=date_order).remarks)
+        now = alarm.updated_at
+        return parse(when, timezone=alarm.timezone, now=now, default_time=bare_day, date_order=date_order)
     except InvalidSchedule:  # a time of day that was joined to the alarm's own day
-        return []
+        return None
 
 
 @by_zone_rules(maxsize=1024)

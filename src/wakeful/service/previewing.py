@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, update
 from wakeful.alarm.request import EditRequest
+from wakeful.cpu_time import in_thread
 from wakeful.service.holidays import wanted_edit
 from wakeful.service.verbs import Alarms
 
-SHOWN = ("cron_expr", "timezone", "occurrence_at", "wake_message", "label", "target", "conversation_id", "payload")
+SHOWN = ("cron_expr", "timezone", "occurrence_at", "wake_message", "label", "target", "conversation_id", "payload_json")
 
 
 class EditPreview(Struct, frozen=True):
@@ -26,7 +27,7 @@ class EditPreview(Struct, frozen=True):
         """Name, old and new of every field that a person would see change."""
         for name in SHOWN:
             old, new = getattr(self.before, name), getattr(self.after, name)
-            if old != new and not (name == "cron_expr" and self.before.kind == self.after.kind == "once"):
+            if old != new:
                 yield name, old, new
 
 
@@ -37,5 +38,6 @@ async def preview_edit(alarms: Alarms, id: str, asked: EditRequest, *, version: 
     key = (alarm.id, alarm.occurrence_at)
     fire = (await alarms.service.store.fires_at([key])).get(key)
     now = await alarms.service.store.now()
-    change = update(alarm, fire, wanted, now=now, version=version, by=alarms.caller.name)
+    by = alarms.caller.name
+    change = await in_thread(lambda: update(alarm, fire, wanted, now=now, version=version, by=by))
     return EditPreview(alarm, change.after, await alarms.notes(change.after, asked))

@@ -5,11 +5,13 @@ A report may name only the alarm, as reports of the Alarm system do.
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime, timedelta
 from typing import Final
 
 from wakeful.alarm import Alarm, Change, Fire, Report, is_fire_id, report, retry, retry_at
 from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import ReportRequest, span
 from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
@@ -17,6 +19,7 @@ from wakeful.service.resolving import is_id
 from wakeful.service.signalling import SignalVerbs
 from wakeful.store import FireQuery, Store
 
+log = logging.getLogger("wakeful.client")
 MOST: Final = 500
 NAMED: Final = 10  # in an error
 _OPEN: Final = ("delivered", "waiting", "retrying")
@@ -42,9 +45,14 @@ class ReportVerbs(SignalVerbs):
         >>> (await clock.completed(wake.fire.id, "3 new grants")).result
         '3 new grants'
 
-        `renew`: its series was set with the token of a wake, and goes on for as long again from now.
+        `renew`: its series was set with the token of a wake, and goes on for as long again from now. The first result
+        stays: where another one was reported before, the answer has that, and a warning is logged.
         """
-        return await self.report(fire_id, ReportRequest(outcome="completed", result=result, cost=cost, renew=renew))
+        asked = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
+        fire = await self.report(fire_id, asked)
+        if note_on_repeat(fire, report_of(asked)):  # its texts are not for logs
+            log.warning("%s was completed before with another result, which stays", fire.id)
+        return fire
 
     async def delivery_failed(
         self, fire_id: str, reason: str = "", *, cost: float | None = None, renew: bool = False

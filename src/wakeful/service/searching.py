@@ -10,6 +10,7 @@ from typing import Any, Final
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, Fire
 from wakeful.alarm.arguments import accepted
 from wakeful.service.history import History, HistoryEntry
+from wakeful.service.manual_fires import without_copies
 from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
 
@@ -22,7 +23,7 @@ async def alarms_like(alarms: Alarms, *, limit: int, most: int, **filters: Any) 
     filters["statuses"] = accepted("status", filters.pop("status", ()), ALARM_STATUSES)
     look_at = READ if filters.get("text") else LOOKED_AT
     query = AlarmQuery(owner=alarms.caller.owner, limit=limit, most=most, look_at=look_at, **filters)
-    return await alarms.service.store.find(query)
+    return without_copies(await alarms.service.store.find(query))
 
 
 async def fires_like(alarms: Alarms, *, limit: int, most: int, **filters: Any) -> Matches[Fire]:

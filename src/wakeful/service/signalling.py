@@ -1,7 +1,9 @@
-"""Signals: something happened, and the alarms that wait for it are cancelled or fire at once."""
+"""Signals: something happened, and the alarms that wait for it are cancelled, skip a fire, move, or fire at once."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,40 +13,87 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Change, Fire
 from wakeful.alarm.create import check_payload, check_text
 from wakeful.alarm.json_text import json_of, raw_text
-from wakeful.alarm.signalling import signalled
+from wakeful.alarm.signalling import Effect, effect_of, signalled
 from wakeful.alarm.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_name
 from wakeful.errors import NotFound
+from wakeful.schedule import zone
+from wakeful.schedule.interval import span_words
 from wakeful.service.cancelling import CancelVerbs
-from wakeful.service.changes import PAGE, PATIENCE, Changed
+from wakeful.service.changes import PAGE, PATIENCE
 from wakeful.store import FireQuery
 
+NOTED: Final = 10  # alarms that a signal did not change and that are named
+_UNCHANGED: Final[Mapping[str, str]] = {
+    "already_skipped": "Alarm {id}: its fire of {at} had been skipped already; what comes after it is not.",
+    "too_early": "Alarm {id}: the fire of {at} is more than {since} away (unless_since), so this signal is ignored.",
+    "too_late": "Alarm {id}: its wake of {at} has arrived already.",
+}
 _AHEAD: Final = timedelta(seconds=10)  # longer than the change of one alarm takes
 
 
-class Signalled(Struct, frozen=True, kw_only=True):
-    """What a signal did: the alarms it cancelled (`unless`) and those it fires at once (`or_when`).
+class SignalledAlarm(Struct, frozen=True, kw_only=True):
+    """An alarm after a signal, and what that did. `at`: the fire that is skipped or is not, or where it is moved to."""
 
-    `in_flight`: of how many of them an attempt was under way already. A cancelled one may still arrive once; one that
+    alarm: Alarm
+    effect: Effect
+    at: datetime | None = None
+
+
+class Signalled(Struct, frozen=True, kw_only=True):
+    """What a signal did to the alarms that wait for it.
+
+    `in_flight`: of how many of those it changed an attempt was under way already, which may still arrive once; one that
     was to fire is on its way as it was, without the signal's payload.
     """
 
-    cancelled: list[Alarm]
-    fired: list[Alarm]
+    alarms: list[SignalledAlarm]
     in_flight: int = 0
 
     @property
+    def cancelled(self) -> list[Alarm]:
+        return self._all("cancelled")
+
+    @property
+    def fired(self) -> list[Alarm]:
+        return self._all("fired")
+
+    @property
+    def skipped(self) -> list[Alarm]:
+        return self._all("skipped")
+
+    @property
+    def moved(self) -> list[Alarm]:
+        return self._all("moved")
+
+    def _all(self, effect: Effect) -> list[Alarm]:
+        return [one.alarm for one in self.alarms if one.effect == effect]
+
+    @property
     def notes(self) -> list[str]:
-        """What its sender should know besides, in words."""
-        if self.cancelled or self.fired:
-            return []
-        return ["No active alarm of yours waits for this signal. A signal is not kept for alarms that are set later."]
+        """What its sender should know besides, in words: what it did not change, and why."""
+        if not self.alarms:
+            return [
+                "No active alarm of yours waits for this signal. A signal is not kept for alarms that are set later."
+            ]
+        unchanged = [one for one in self.alarms if one.effect in _UNCHANGED]
+        more = f"{len(unchanged) - NOTED} more were not changed."
+        return [_unchanged(one) for one in unchanged[:NOTED]] + [more] * (len(unchanged) > NOTED)
+
+
+def _unchanged(one: SignalledAlarm) -> str:
+    alarm, at = one.alarm, one.at or one.alarm.occurrence_at
+    local = at.astimezone(zone(alarm.timezone)).isoformat(timespec="seconds")
+    return _UNCHANGED[one.effect].format(id=alarm.id, at=local, since=span_words(alarm.policy.unless_since or 0))
 
 
 class SignalVerbs(CancelVerbs):
     """The verb with which one caller says that something happened."""
 
     async def signal(self, name: str, payload: Any = None, *, connection: Any = None) -> Signalled:
-        """Cancel the alarms that have this signal as `unless`, and fire at once those that have it as `or_when`.
+        """Say that something happened, to the alarms that wait for it.
+
+        Those that have it as `or_when` fire at once. Of those that have it as `unless` a one-shot is cancelled, or
+        moved where it has `rearm`, and a series skips the next fire after the signal.
 
         >>> policy = {"or_when": "build-done"}
         >>> waiting = await clock.set("today at 5pm", "Look at the build", target="inbox", policy=policy)
@@ -63,33 +112,38 @@ class SignalVerbs(CancelVerbs):
         return await self._signalled(Signal(name=name, payload_json=given))
 
     async def _signalled(self, signal: Signal) -> Signalled:
-        cancelled: list[Alarm] = []
-        fired: list[Alarm] = []
+        heard: list[SignalledAlarm] = []
         in_flight, after = 0, ""
         while page := await self.service.store.listening(self.caller.owner, signal.name, after=after, limit=PAGE):
             for id in dict.fromkeys(alarm.id for alarm in page):
-                if (done := await self._heard(id, signal)) is not None:
-                    (cancelled if done.status == "cancelled" else fired).append(done.alarm)
-                    in_flight += done.in_flight
+                one, is_in_flight = await self._heard(id, signal)
+                heard += filter(None, [one])
+                in_flight += is_in_flight
             after = page[-1].id
-        if cancelled:
+        if any(one.alarm.finished for one in heard):
             self.service.limits.ended(self.caller.owner)
-        self.service.metrics.signalled(cancelled=len(cancelled), fired=len(fired))
-        return Signalled(cancelled=cancelled, fired=fired, in_flight=in_flight)
+        counts: Counter[str] = Counter(one.effect for one in heard if one.effect not in _UNCHANGED)
+        self.service.metrics.signalled(**counts)
+        return Signalled(alarms=heard, in_flight=in_flight)
 
-    async def _heard(self, id: str, signal: Signal) -> Changed | None:
-        """The alarm after a signal; None where it waits for it no longer."""
-        waits, fired_at = False, await self._fired_at(id)
+    async def _heard(self, id: str, signal: Signal) -> tuple[SignalledAlarm | None, bool]:
+        """The alarm after a signal, None where it waits for it no longer; and whether an attempt was under way."""
+        found, is_claimed, fired_at = None, False, await self._fired_at(id)
 
         def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
-            nonlocal waits
-            waits = alarm.status == "active" and signal.name in (alarm.policy.unless, alarm.policy.or_when)
+            nonlocal found, is_claimed
+            found, is_claimed = effect_of(alarm, fire, signal, now=now), alarm.claimed_at is not None
             return signalled(alarm, fire, signal, now=now, by=self.caller.name, inbox=inbox, fired_at=fired_at)
 
         with suppress(NotFound):  # deleted meanwhile
             changed = await self._change(id, decide, tries=PATIENCE)
-            return changed if waits else None
-        return None
+            if found is None:
+                return None, False
+            one = SignalledAlarm(alarm=changed.alarm, effect=found.effect, at=found.at)
+            # What waits in the inbox is an earlier fire, which only a cancel takes away.
+            is_in_flight = changed.in_flight if found.effect == "cancelled" else is_claimed
+            return one, is_in_flight and found.effect not in _UNCHANGED
+        return None, False
 
     async def _fired_at(self, id: str) -> set[datetime]:
         """The moments of an alarm's fires from now on: there are none, unless a clock was set back."""

@@ -27,21 +27,24 @@ class TargetRegistry:
         self._configured = configured  # among them this process's own handlers
         self._users = users  # of each of these
         self._operator = settings.owner
-        self._usual = settings.default_target
+        self._usual = settings.usual_target
         self._handlers: frozenset[str] = frozenset()  # that other processes have told of
         self._elsewhere: frozenset[str] = frozenset()  # these, and what only others have configured
         self._served: tuple[float, frozenset[str]] = (-SERVED_GOOD_FOR, frozenset())  # when looked, and who was there
 
     async def admit(self, alarm: Alarm, *, via: str = "") -> None:
-        """Refuse an alarm whose owner may not use its target or chat: the only place that does.
+        """Refuse an alarm whose owner may not use its target or chat.
 
         `via`: of an alarm that stands for a task, how it came to be.
         """
-        owner, target = alarm.owner_did, alarm.target
+        await self.admit_use(alarm.owner_did, alarm.target, alarm.conversation_id, via=via)
+
+    async def admit_use(self, owner: str, target: str, conversation_id: str, *, via: str = "") -> None:
+        """Refuse a target or chat that an owner may not use: the only place that does."""
         if target != INBOX:
             is_operator = owner == self._operator
             await self._check(target, lambda name: self._users(name).may_use(owner, via=via), tell_all=is_operator)
-        self._users(target).check_chat(owner, alarm.conversation_id, via=via)
+        self._users(target).check_chat(owner, conversation_id, via=via)
 
     async def check(self, name: str) -> None:
         """Refuse a target that nothing is configured for and no process serves."""

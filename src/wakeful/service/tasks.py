@@ -280,7 +280,7 @@ class Tasks:
 
 
 def _status(task: Task) -> str:
-    return (task.status or "").strip().lower()
+    return task.status or ""
 
 
 def _minted(now: datetime) -> str:

@@ -11,14 +11,33 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.errors import InvalidRequest, NotFound
+from wakeful.errors import InvalidRequest, NotFound, Unauthorized
 from wakeful.moments import whole_ms
 from wakeful.store import Store, Token
 
 SCOPES: Final = ("read", "write", "admin")  # each implies the ones before it
 CALENDAR: Final = "calendar"  # a scope apart: only the calendar feed, and only as a part of its address
 PREFIX: Final = "wk_"
+FETCHED: Final = "fetched"  # the event of a wake that somebody took from an inbox with a token
+MOST_WAKES: Final = 1000  # that are listed of a revoked token
+
+
+class Revoked(Struct, frozen=True, kw_only=True):
+    """A token that is revoked, what ended with it, and what did not."""
+
+    id: str
+    links: tuple[str, ...] = ()  # ids of the calendar links that it made, which ended with it
+    tokens: tuple[str, ...] = ()  # ids of other tokens that it made, which are still good
+    wakes: tuple[str, ...] = ()  # ids of the fires that it fetched lately: each came with a token for its chain
+
+
+def recorded_name(owner: str, token_id: str) -> str:
+    """Return who is on record for what is done with a token."""
+    return f"{owner} (token {token_id})" if token_id else owner
 
 
 class TokenVerbs:
@@ -28,24 +47,69 @@ class TokenVerbs:
         self._store = store
 
     async def new(
-        self, owner: str, scopes: Iterable[str], *, lasts: timedelta | None = None, label: str = ""
+        self,
+        owner: str,
+        scopes: Iterable[str],
+        *,
+        lasts: timedelta | None = None,
+        label: str = "",
+        made_by: str = "",
     ) -> tuple[str, Token]:
-        """Make a token for an owner; the text is returned this once. From the first on, every request needs one."""
+        """Make a token for an owner; the text is returned this once. From the first on, every request needs one.
+
+        `made_by`: the id of the token with which that is asked. One that is revoked meanwhile makes none.
+        """
         text, token = mint(owner, scopes, now=await self._store.now(), lasts=lasts, label=label)
+        token = replace(token, made_by=made_by)
         await self._store.add_token(token)
+        maker = await self._store.token(made_by) if made_by else None
+        # Read behind the write: whoever revokes the maker lists what it made behind theirs, so one of the two sees it.
+        if maker is not None and maker.revoked_at is not None:
+            await self._store.revoke_token(token.id, await self._store.now())
+            raise Unauthorized("this token was revoked", field="Authorization")
         return text, token
 
     async def all(self) -> list[Token]:
         """Every token on record, the oldest first, also revoked and expired ones."""
         return await self._store.tokens()
 
-    async def revoke(self, id: str) -> str:
-        """Make a token useless, for good; return its id. The whole text of a token is understood too."""
+    async def revoke(self, id: str, *, wakes_within: timedelta = timedelta(days=1)) -> Revoked:
+        """Make a token and the calendar links that it made useless, for good. The whole text is understood too.
+
+        The answer names what outlives it: other tokens that it made, and the wakes that it fetched `wakes_within`.
+        """
         id = id.removeprefix(PREFIX).partition("_")[0]
+        now = await self._store.now()
         # Ids are letters and digits: what is not might be something a database does not even take.
-        if not (id.isascii() and id.isalnum() and await self._store.revoke_token(id, await self._store.now())):
+        if not (id.isascii() and id.isalnum() and await self._store.revoke_token(id, now)):
             raise NotFound(f"there is no token {id!r}", field="id", fix="`wakeful token ls` lists them.")
-        return id
+        tokens = await self._store.tokens()
+        made = [token for token in tokens if token.made_by == id and token.is_live(now)]
+        links = [token.id for token in made if token.scopes == (CALENDAR,)]
+        for link in links:
+            await self._store.revoke_token(link, now)
+        [owner] = (token.owner_did for token in tokens if token.id == id)
+        fetched = await self._store.events_by(
+            recorded_name(owner, id), FETCHED, since=now - wakes_within, limit=MOST_WAKES
+        )
+        return Revoked(
+            id=id,
+            links=tuple(links),
+            tokens=tuple(token.id for token in made if token.id not in links),
+            wakes=tuple(dict.fromkeys(event.fire_id for event in fetched)),
+        )
+
+
+def outlived(revoked: Revoked) -> list[str]:
+    """Tell what ended with a token and what is still good, each in a sentence; nothing if it did neither."""
+    count = f"{MOST_WAKES:,} or more" if len(revoked.wakes) == MOST_WAKES else str(len(revoked.wakes))
+    said = {
+        f"Calendar links ended with it: {', '.join(revoked.links)}.": revoked.links,
+        f"Tokens that it made are still good: {', '.join(revoked.tokens)}.": revoked.tokens,
+        f"Wakes that it fetched: {count}; the token of each sets alarms in its chain until it expires, its alarm is "
+        "cancelled, or `wakeful token rotate-reports` ends it.": revoked.wakes,
+    }
+    return [text for text, ids in said.items() if ids]
 
 
 def token_state(token: Token, now: datetime) -> str:

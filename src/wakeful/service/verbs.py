@@ -7,6 +7,7 @@ which limits apply, so no verb takes these as arguments and no interface has rul
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -20,16 +21,19 @@ from wakeful.alarm import (
     fire_now,
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields
+from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of
-from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
+from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, Unauthorized, WakefulError
 from wakeful.keywords import PolicyKeywords
 from wakeful.service.creating import Creation, DrawnAlarm, check_holder, check_key, check_on_conflict, check_taken
 from wakeful.service.fetching import FetchVerbs
-from wakeful.service.notes import due_notes, notes_on
+from wakeful.service.notes import due_notes, key_of_ended, notes_on
+from wakeful.service.wake_tokens import check_chain
 from wakeful.store import Added
 
+log = logging.getLogger("wakeful.client")
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
 
 
@@ -84,7 +88,8 @@ class Alarms(FetchVerbs):
         day: the next one in the alarm's `timezone`.
 
         With a `key`, repeating the same call returns the same alarm, and a different call raises Conflict. Change that
-        with `on_conflict`: "return" the existing alarm in any case, "replace" it, or always raise an "error".
+        with `on_conflict`: "return" the existing alarm in any case, "replace" it, or always raise an "error". Where the
+        existing alarm has ended, a warning is logged that nothing will fire.
         `created_by`, `created_via`: for whom your program acts, and through which of its own interfaces. `connection`:
         an asyncpg connection, to create the alarm inside your own transaction.
         """
@@ -109,9 +114,12 @@ class Alarms(FetchVerbs):
         }
         try:
             asked = CreateRequest(**request_fields(said, creates=True))
-            return (await self.create(asked, origin=(created_by, created_via), connection=connection)).alarm
+            created = await self.create(asked, origin=(created_by, created_via), connection=connection)
         except WakefulError as error:
             raise argument_named(error, said) from None
+        if created.deduped and created.alarm.finished and on_conflict is None:  # whoever says "return" knows
+            log.warning("%s", key_of_ended(created.alarm), extra={"alarm_id": created.alarm.id})
+        return created.alarm
 
     async def create(
         self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
@@ -131,16 +139,41 @@ class Alarms(FetchVerbs):
                 field="on_conflict",
                 fix="Give return or error.",
             )
+        if asked.on_conflict == "return" and connection is None and (known := await self._keyed(asked)):
+            return Created(known, deduped=True)
         creation = await Creation.begin(self.service, self.caller, origin)
         drawn = await creation.draw(asked)
         alarm = drawn.alarm
-        if self.caller.limited:
-            await self.service.limits.admit([alarm], now=alarm.created_at)
         [added] = await self.service.store.add([alarm], connection=connection)
         self.service.metrics.created(alarm.created_via, not added.deduped)
         created = await self._known(drawn, added.alarm) if added.deduped else Created(added.alarm)
+        await self._check_chain([created])
         self._just_created(created.alarm, asked)
         return created
+
+    async def _keyed(self, asked: CreateRequest) -> Alarm | None:
+        """The alarm that has the key already: whoever accepts it in any case is not refused for the rest of a request.
+
+        The moment of a request that is repeated may have passed meanwhile.
+        """
+        key = (asked.idempotency_key or "").strip()
+        check_text("idempotency_key", key, TEXT_LIMIT)
+        found = await self.service.store.keyed(self.caller.owner, [key]) if key else []
+        for known in found:
+            check_holder(self.caller, known, "return")
+        return found[0] if found else None
+
+    async def _check_chain(self, made: Sequence[Created | WakefulError]) -> None:
+        """Cancel what a wake has just set if its chain was cancelled meanwhile: that may not have found it."""
+        if self.caller.wake is None:
+            return
+        try:
+            await check_chain(self.service.store, self.caller.wake.fire_id)
+        except Unauthorized:
+            for one in made:
+                if isinstance(one, Created):
+                    await self.cancel(one.alarm.id, reason="chain cancelled")
+            raise
 
     async def _known(self, drawn: DrawnAlarm, known: Alarm) -> Created:
         """What becomes of an alarm whose key another one has."""
@@ -165,10 +198,12 @@ class Alarms(FetchVerbs):
 
         creation = await Creation.begin(self.service, self.caller)
         drawn = await creation.draw_all(asked)
-        await check_taken(self.service.store, self.caller, drawn)
+        try:
+            await check_taken(self.service.store, self.caller, drawn)
+        except WakefulError:
+            creation.release(asked)
+            raise
         alarms = [one.alarm for one in drawn]
-        if self.caller.limited:
-            await self.service.limits.admit(alarms, now=creation.now)
         answers = await self.service.store.add(alarms)
         self.service.metrics.created(self.caller.via, sum(not added.deduped for added in answers))
         made: list[Created] = []
@@ -177,6 +212,7 @@ class Alarms(FetchVerbs):
             created = await self._replaced(one, added.alarm) if is_replaced else Created(added.alarm, added.deduped)
             self._just_created(created.alarm, one.asked)
             made.append(created)
+        await self._check_chain(made)
         return made
 
     async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
@@ -188,22 +224,14 @@ class Alarms(FetchVerbs):
         """
         creation = await Creation.begin(self.service, self.caller)
         each = await creation.draw_each(asked)
-        if self.caller.limited:
-            each = [await self._admitted(one, creation.now) for one in each]
         drawn = [one for one in each if isinstance(one, DrawnAlarm)]
         answers = await self._added_each([one.alarm for one in drawn])
         new = sum(isinstance(answer, Added) and not answer.deduped for answer in answers)
         self.service.metrics.created(self.caller.via, new)
-        made = iter(await self._made_each(drawn, answers))
-        return [next(made) if isinstance(one, DrawnAlarm) else one for one in each]
-
-    async def _admitted(self, one: DrawnAlarm | WakefulError, now: datetime) -> DrawnAlarm | WakefulError:
-        try:
-            if isinstance(one, DrawnAlarm):
-                await self.service.limits.admit([one.alarm], now=now)
-        except WakefulError as error:
-            return error
-        return one
+        made = await self._made_each(drawn, answers)
+        await self._check_chain(made)
+        written = iter(made)
+        return [next(written) if isinstance(one, DrawnAlarm) else one for one in each]
 
     async def _added_each(self, alarms: Sequence[Alarm]) -> list[Added | WakefulError]:
         """Write them together; where the store refuses that, each on its own, to see which it does not take."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import parse_fire_id, reports_under
-from wakeful.alarm.wake_token import fire_named, is_wake_token_of, why_not_good
+from wakeful.alarm import Alarm, Fire, parse_fire_id, reports_under
+from wakeful.alarm.lineage import CHAIN_CANCELLED
+from wakeful.alarm.wake_token import begun_at, fire_named, is_wake_token_of, why_not_good
 from wakeful.errors import Unauthorized
 from wakeful.service.caller import WakeOrigin
 from wakeful.store import ReportKeys, Store
@@ -32,11 +33,33 @@ async def wake_behind(store: Store, token: str, *, lasts: timedelta) -> tuple[st
         raise _ended("the key it was made with was replaced")
     if why := why_not_good(alarm, fire, occurrence, lasts=lasts, now=now):
         raise _ended(why)
-    # Who cancels a chain also means the wakes of it that are in somebody's hands.
-    root = await store.get(alarm.root_id) if alarm.root_id else None
-    if root is not None and root.status == "cancelled":
-        raise _ended("the alarm that its chain began with was cancelled")
+    if why := await _why_chain_ended(store, alarm, fire):
+        raise _ended(why)
     return alarm.owner_did, WakeOrigin(fire_id, alarm.root_id or alarm.id)
+
+
+async def check_chain(store: Store, fire_id: str) -> None:
+    """Raise Unauthorized where the chain of a wake was cancelled, or the alarm of that wake."""
+    key = alarm_id, _ = parse_fire_id(fire_id)
+    alarm = await store.get(alarm_id)
+    if alarm is None or alarm.status == "cancelled":
+        raise _ended("the alarm of its wake was cancelled")
+    if why := await _why_chain_ended(store, alarm, (await store.fires_at([key])).get(key)):
+        raise _ended(why)
+
+
+async def _why_chain_ended(store: Store, alarm: Alarm, fire: Fire | None) -> str:
+    """Return why a wake sets no more alarms in its chain; nothing if it does.
+
+    Who cancels a chain also means the wakes of it that somebody is working on. Wakes that begin after that come from an
+    alarm that its owner has set, replaced or retried since: these are not meant.
+    """
+    root_id = alarm.root_id or alarm.id
+    root = await store.get(root_id) if alarm.root_id else None
+    if root is not None and root.status == "cancelled":
+        return "the alarm that its chain began with was cancelled"
+    cancelled_at = await store.last_event_at(root_id, CHAIN_CANCELLED)
+    return "its chain was cancelled" if cancelled_at is not None and begun_at(alarm, fire) <= cancelled_at else ""
 
 
 def _retired_at(keys: ReportKeys, token: str, fire_id: str) -> datetime | None:

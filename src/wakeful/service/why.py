@@ -15,7 +15,10 @@ from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_du
 from wakeful.alarm.budget import DEFERRED
 from wakeful.alarm.holidays import holiday_at
 from wakeful.alarm.lineage import is_ending
+from wakeful.alarm.model import SUSPECT
+from wakeful.alarm.settle import is_silent
 from wakeful.alarm.signals import by_signal
+from wakeful.schedule.interval import span_words
 from wakeful.store import TargetState, Worker
 
 LATELY: Final = timedelta(hours=2)  # how far back an owner's fires are looked at for what holds an alarm up
@@ -26,11 +29,12 @@ _SKIPPED: Final = {
     "expired": "it was later than the alarm's `expires` allows",
     "paused": "the alarm was paused",
     "superseded": "the alarm was given another time first",
-    "cancelled": "the alarm was cancelled while the wake waited in the inbox",
+    "cancelled": "the alarm was cancelled",
     "requested": "somebody asked for it",
     "budget": "a budget was used up",
     "unchanged": "the check that it waits for (`only_if`) found nothing new",
     "holiday": "it fell on a holiday",
+    "signalled": "the signal that it waits for (`unless`) came first",
 }
 _FAILED: Final = {
     "exhausted": "its retries were used up",
@@ -40,6 +44,7 @@ _FAILED: Final = {
     "cancelled": "the alarm was cancelled while it was being retried or waited in the inbox",
     "paused": "the alarm was paused while it was being retried",
     "requested": "its retries were skipped on request",
+    "signalled": "the signal that it waits for (`unless`) came while it was being retried",
     "reported": "the target reported that the work failed",
     "unreported": "it was handed out as often as the alarm's `max_failures` allows, and nobody said how it went",
     "broken": "the whole alarm was set aside for it",
@@ -80,28 +85,33 @@ def explain(
     now: datetime,
     operator: bool = False,
     lately: Sequence[Fire] = (),
+    manual: Sequence[tuple[Alarm, Fire | None]] = (),
 ) -> Why:
     """Explain an alarm. Only the operator sees answers to other owners' wakes and where workers run.
 
-    `lately`: the owner's own fires at the target, needed where the alarm was put back.
+    `lately`: the owner's own fires at the target, needed where the alarm was put back. `manual`: the copies by which
+    it was fired by hand, newest first, with what became of them.
     """
     if state is not None and not operator:
         state = replace(state, last_error=kind_of(state.last_error))
     waits = is_put_back(alarm, now)
     standing = _put_back(alarm, lately, now) if waits else _standing(alarm, workers, state, lease, now)
-    summary = [_held_back(alarm, events, now) or _cancelled_by_signal(alarm, events) or standing]
+    known = _held_back(alarm, events, now) or _cancelled_by_signal(alarm, events) or _sent_again(alarm, fires, now)
+    summary = [known or standing]
     if alarm.status == "active" and is_ending(alarm):
         summary.append(f"It ends at {_at(alarm.policy.ends_at)} unless a report with renew comes before.")
     if fires:
         summary.append(_fire(fires[0]))
         if (signal := alarm.signal_of(fires[0].scheduled_for)) is not None:
             summary.append(f"It came for the signal {signal.name!r}.")
+    summary += _manual(alarm, fires, manual)
     facts = [f"status {alarm.status}, target {alarm.target}, version {alarm.version}"]
     facts.append(f"created {_at(alarm.created_at)}" + (f" by {alarm.created_by}" if alarm.created_by else ""))
     facts += [f"{_at(event.at)} {event.what}{_by(event)}" for event in events]
     for fire in fires:
         facts.append(f"fire {fire.id}: {fire.status}" + (f" ({fire.reason})" if fire.reason else ""))
         facts += [f"  {_at(line.at)} attempt, {line.ms} ms: {line.said}" for line in fire.log]
+    facts += [_manual_fact(copy, fire) for copy, fire in manual]
     facts += [f"{_name(worker, operator)} last seen {_at(worker.seen_at)}" for worker in _serving(alarm, workers)]
     return Why(" ".join(summary), tuple(facts), now)
 
@@ -120,6 +130,17 @@ def _cancelled_by_signal(alarm: Alarm, events: Sequence[Event]) -> str:
     if alarm.status != "cancelled" or latest is None or latest.reason != by_signal(alarm.policy.unless):
         return ""
     return f"{latest.reason.capitalize()} came at {_at(alarm.cancelled_at)} and cancelled it: it will not fire."
+
+
+def _sent_again(alarm: Alarm, fires: Sequence[Fire], now: datetime) -> str:
+    """Where its receiver took the wake and said no more."""
+    fire = next((one for one in fires if one.scheduled_for == alarm.occurrence_at), None)
+    if fire is None or not is_silent(fire) or alarm.status != "active" or alarm.next_fire_at <= now:
+        return ""
+    return (
+        f"Its wake of {_at(alarm.occurrence_at)} arrived, but no report came ({alarm.last_error}); "
+        f"it is sent again at {_at(alarm.next_fire_at)}."
+    )
 
 
 def _standing(
@@ -160,9 +181,8 @@ def _active(alarm: Alarm, workers: Sequence[Worker], state: TargetState | None, 
             f"({state.last_error}), and is tried with one wake at a time until it recovers."
         )
     if alarm.unsettled:
-        return (
-            f"It has been due for {late}: {_silence(alarm, now)}; what was in its hands is tried again one at a time."
-        )
+        how = "in a group" if alarm.unsettled < SUSPECT else "one at a time, since a group of it took a worker with it"
+        return f"It has been due for {late}: {_silence(alarm, now)}; what was in its hands is tried again {how}."
     return f"It has been due for {late} and is about to be delivered: others of its target are ahead of it."
 
 
@@ -170,7 +190,12 @@ def _signals(alarm: Alarm) -> str:
     """Which signals it waits for."""
     unless, or_when = alarm.policy.unless, alarm.policy.or_when
     sooner = f", or as soon as the signal {or_when!r} comes" if or_when else ""
-    return sooner + (f", unless the signal {unless!r} comes first" if unless else "")
+    if not unless:
+        return sooner
+    since, rearm = alarm.policy.unless_since, alarm.policy.rearm
+    within = f", at most {span_words(since)} before it" if since is not None else ""
+    then = f", which moves it to {span_words(rearm)} after that" if rearm is not None else ""
+    return f"{sooner}, unless the signal {unless!r} comes first{within}{then}"
 
 
 def _ahead(alarm: Alarm, now: datetime) -> str:
@@ -218,28 +243,51 @@ def _silence(alarm: Alarm, now: datetime) -> str:
     return f"{taken} fell silent"
 
 
+def _manual(alarm: Alarm, fires: Sequence[Fire], manual: Sequence[tuple[Alarm, Fire | None]]) -> list[str]:
+    """The latest manual fire, where the alarm has not fired since; and of a copy, whose manual fire it is."""
+    told = [f"It is a manual fire of the alarm {alarm.policy.manual_of}."] if alarm.policy.manual_of else []
+    if not manual or (fires and fires[0].scheduled_for >= manual[0][0].created_at):
+        return told
+    copy, fire = manual[0]
+    by = f" by {copy.created_by}" if copy.created_by else ""
+    became = fire.status if fire is not None else "not delivered yet" if copy.status == "active" else copy.status
+    return [*told, f"It was fired by hand at {_at(copy.created_at)}{by}: {became}."]
+
+
+def _manual_fact(copy: Alarm, fire: Fire | None) -> str:
+    if fire is None:
+        return f"manual fire {copy.fire_id}: alarm {copy.status}"
+    return f"manual fire {fire.id}: {fire.status}" + (f" ({fire.reason})" if fire.reason else "")
+
+
 def _fire(fire: Fire) -> str:
     when = _at(fire.scheduled_for)
     match fire.status:
-        case "skipped" if fire.reason == "requested" and fire.result:
-            return f"The fire of {when} was {fire.result}."
         case "skipped":
-            run = f" and {fire.count - 1} more through {_at(fire.through)}" if fire.count > 1 else ""
-            why = f"{_SKIPPED.get(fire.reason, fire.reason)}{_because(_holiday(fire))}"
-            return f"The fire of {when}{run} was skipped: {why}."
+            return f"The fire of {when}{_skipped(fire)}."
         case "failed":
             return f"The fire of {when} failed: {fire.last_error}; {_FAILED.get(fire.reason, fire.reason)}."
         case "timed_out":
-            return f"The fire of {when} was delivered, but its report did not come in time."
+            times = f" {fire.attempts} times" if fire.attempts > 1 else ""
+            return f"The fire of {when} was delivered{times}, but its report did not come in time."
         case "waiting":
             told = f" It was {fire.last_error}." if fire.attempts and fire.last_error else ""
             return f"The wake of {when} waits in the inbox until its owner fetches it.{told}"
         case "retrying":
-            return f"The fire of {when} is being retried: {fire.last_error}."
+            how = "sent again, as no report came" if is_silent(fire) else "being retried"
+            return f"The fire of {when} is {how}: {fire.last_error}."
         case "snoozed":
             return f"The fire of {when} was {fire.result or 'snoozed'}."
         case _:
             return f"The fire of {when} was {fire.status}{_lateness(fire)}."
+
+
+def _skipped(fire: Fire) -> str:
+    if fire.reason == "requested" and fire.result:
+        return f" was {fire.result}"
+    run = f" and {fire.count - 1} more through {_at(fire.through)}" if fire.count > 1 else ""
+    why = fire.result if fire.reason == "signalled" else ""
+    return f"{run} was skipped: {why or _SKIPPED.get(fire.reason, fire.reason)}{_because(_holiday(fire))}"
 
 
 def _holiday(fire: Fire) -> str:

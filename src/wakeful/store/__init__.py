@@ -140,7 +140,13 @@ class DescribedFire(Struct, frozen=True, kw_only=True):
     max_failures: int = 0
     created_by: str = ""
     created_via: str = ""
+    manual_of: str = ""  # the alarm whose manual fire it is
     fire: Fire
+
+
+def written_events(change: Change) -> tuple[Event, ...]:
+    """The events of a change, and behind them what the alarm was before."""
+    return change.events if change.former is None else (*change.events, change.former)
 
 
 def door_of(kept: bytes) -> Door:
@@ -184,9 +190,13 @@ class Store(Protocol):
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, even if other processes do so too; return the names of the applied migrations.
 
-        InvalidConfig, and nothing written, where the schema was made by a newer wakeful or one of our table names is
-        taken by somebody else's table.
+        InvalidConfig, and nothing written, where the ledger says that only newer versions may open the tables, or one
+        of our table names is taken by somebody else's table.
         """
+        ...
+
+    async def use_default_target(self, name: str) -> str:
+        """Send the alarms that another program inserts without a target there; return where they went before."""
         ...
 
     async def close(self) -> None:
@@ -250,9 +260,10 @@ class Store(Protocol):
         and is not a lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
         and `updated_at` stay: a claim is not a change.
 
-        An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect. At most one of them is
-        claimed in a call, the one with the least against it, and none without `suspects`; the others wait. A claim
-        raises `unsettled` to 1, a suspect's to 2; what is above that only the dispatcher counts.
+        An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect (alarm/suspect.py). Those
+        at 1 were not retried yet: they count as any others. Where none of them is due, one of the others is claimed,
+        the one with the least against it; the rest waits. Without `suspects` none is claimed. A claim raises
+        `unsettled` by one up to 3; what is above that only the dispatcher counts.
 
         What is claimed is what was due first, whoever's it is. For a target in `turns`, `share` of its slots first go
         to its owners in turn: those with something active there, in the order of their names from behind `after` on,
@@ -275,7 +286,10 @@ class Store(Protocol):
         already in its table counts as written. What the database refuses of one change (a row for a missing table, a
         value it cannot hold) makes that change `refused` and leaves its neighbours alone. A change that `speaks` for a
         task (alarm/task.py) is `moved` unless the task's row, held in the same transaction, is the one that was
-        planned.
+        planned. `former` is written as an event behind the others, and takes the place of an earlier one of its alarm.
+        The settlement of an attempt (a change that leaves the version as it was) never replaces a fire's status that a
+        report has set: `completed` stays, and a failure by report only becomes `failed` or `retrying`. Such a change
+        is `edited`: whoever decided did not know of the report.
         One answer per change, in order. Sets `hints` as `add` does.
         """
         ...
@@ -351,7 +365,10 @@ class Store(Protocol):
         ...
 
     async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
-        """Fires with `report_by <= now`, oldest `report_by` first, with their alarms."""
+        """Fires with `report_by <= now`, oldest `report_by` first, with their alarms.
+
+        Not those that are `retrying`: their attempt is under way, and its settlement decides.
+        """
         ...
 
     async def waiting(
@@ -388,6 +405,21 @@ class Store(Protocol):
         """What happened, oldest first, with its sequence number; `after` is the last number seen.
 
         `most` as in a query: then there may be fewer than the limit although there are more.
+        """
+        ...
+
+    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
+        """When something last happened to an alarm; None where it is not on record."""
+        ...
+
+    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
+        """What somebody did of one kind, of all owners, oldest first."""
+        ...
+
+    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
+        """The events of an alarm, newest first, also what it was before its last change (`Change.former`).
+
+        `events` and `changes` leave that out: it holds words that may have been taken back since.
         """
         ...
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from wakeful.clock import stopwatch
-from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.errors import OneProcess, StoreBusy, StoreUnavailable
 
 BATCH: Final = 500
 _SLOW: Final = 0.003  # seconds that a batch of a crowd takes: then it is not halved
@@ -105,6 +105,7 @@ class GroupCommit(Generic[Item, Answer]):
         self._write = write
         self._apart = apart
         self._room = room
+        self._process = OneProcess()
         self._limit = limit
         self._waiting: deque[_Unit[Item, Answer]] = deque()
         self._crowd = crowd
@@ -116,6 +117,7 @@ class GroupCommit(Generic[Item, Answer]):
 
     async def put(self, items: Sequence[Item]) -> list[Answer]:
         """The answers, in order. If something fails its error is raised, once everything else is decided."""
+        self._process.check()  # else it would wait for a lane of the parent process
         if 0 < len(items) <= self._limit:
             return await self._turn(items)
         answers: list[Answer] = []

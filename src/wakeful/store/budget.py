@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from wakeful.alarm.budget import BudgetCount, Charge, Refusal
-from wakeful.store.columns import filled
 from wakeful.store.queries import Dialect, Naming, named
 
 KEPT: Final = timedelta(days=2)  # counts of a day that is over are not asked for again
@@ -35,5 +34,4 @@ class BudgetCounts(Protocol):
 
 
 def budget_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
-    statements = named((_SQL / f"budget.{dialect}.sql").read_text(), naming)
-    return {name: filled(sql) for name, sql in statements.items()}
+    return named((_SQL / f"budget.{dialect}.sql").read_text(), naming)

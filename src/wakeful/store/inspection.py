@@ -28,6 +28,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
     size: int  # bytes
     schema: int
     known: int  # the newest schema this wakeful knows
+    needed: int = 0  # the schema that a version must know to open the tables
     broken: tuple[str, ...] = ()
     impossible: dict[str, int] = {}
 

@@ -6,7 +6,7 @@ One file per dialect, the same names in the same order: the diff of the two is t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from wakeful.errors import InvalidConfig
 from wakeful.store.columns import filled
+from wakeful.store.transfer import CLOSED
 
 OURS: Final = (
     *("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets"),
@@ -24,6 +25,9 @@ Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _HEAD: Final = re.compile(r"^-- (name|part): (\w+)\n((?:--.*\n)*)", re.MULTILINE)
 _SQL: Final = Path(__file__).with_name("sql")
+# The schema of the first version that names its columns: it may open any later one, unless a step says otherwise.
+CONTRACT: Final = 13
+_BREAKS: Final = "-- breaks older versions"
 
 
 class Naming(Struct, frozen=True):
@@ -46,23 +50,110 @@ class Naming(Struct, frozen=True):
         """What stands before a table's name."""
         return f"{self.schema}.{self.prefix}" if self.schema else self.prefix
 
+    @property
+    def service(self) -> str:
+        """Whose lines are ours in a ledger of migrations that others may use too."""
+        return f"wakeful:{self.prefix}" if self.prefix else "wakeful"
+
+    @property
+    def oldest_service(self) -> str:
+        """Of the lines that say which schema a version must know."""
+        return f"wakeful-oldest:{self.prefix}" if self.prefix else "wakeful-oldest"
+
     def fill(self, sql: str) -> str:
         return sql.replace("{t}", self.qualifier).replace("{p}", self.prefix)
 
 
 class Migration(Struct, frozen=True):
+    """`oldest`: the newest schema that a version must know to use the tables after this step."""
+
     version: int
     name: str
     sql: str
+    oldest: int
+
+
+class Ledger(Struct, frozen=True):
+    """What the ledger of migrations says: the steps that were applied, and the oldest schema that may open the tables.
+
+    `oldest` is empty in a ledger that no step after `CONTRACT` was noted in: then the newest step is needed.
+    """
+
+    applied: frozenset[int] = frozenset()
+    oldest: frozenset[int] = frozenset()
+
+    @property
+    def version(self) -> int:
+        return max(self.applied, default=0)
+
+    @property
+    def needed(self) -> int:
+        return max(self.oldest, default=self.version)
+
+    def check_known(self, known: int) -> None:
+        """InvalidConfig where only newer versions may open these tables."""
+        if self.needed > known:
+            raise InvalidConfig(
+                f"the tables were made by a newer wakeful (schema {self.version}): a version must know schema "
+                f"{self.needed} to open them, and this one knows {known}",
+                field="database",
+                fix="Install that version or a later one.",
+            )
+
+    def to_note(self, step: Migration) -> int | None:
+        """The line about the oldest version that a step adds; None where there is nothing new to say."""
+        return step.oldest if step.version > CONTRACT and step.oldest not in self.oldest else None
+
+
+# What a row of the ledger is one of: a step, or a service with its newest step.
+LedgerKey = Literal["version", "service"]
+
+
+def ledger_key(keys: Iterable[frozenset[str]]) -> LedgerKey | None:
+    """How a table `migrations` is keyed, from the columns of its unique indexes; None where we cannot use it."""
+    found: LedgerKey = "version"
+    for key in keys:
+        if key == {"service"}:
+            found = "service"
+        elif not {"service", "version"} <= key:
+            return None  # two steps of ours would be in each other's way
+    return found
+
+
+def versions_of(found: Iterable[int], key: LedgerKey) -> frozenset[int]:
+    """Which steps the rows of a service say were applied, and `CLOSED` where they say that."""
+    versions = frozenset(found)
+    if key == "version" or not versions:
+        return versions
+    newest = max(versions)
+    closed = {CLOSED} if newest >= CLOSED else set()
+    return frozenset(range(1, newest % CLOSED + 1)) | closed
+
+
+def newest_step(ledger: Ledger) -> int:
+    return max(ledger.applied - {CLOSED}, default=0)
+
+
+def closing_version(ledger: Ledger, key: LedgerKey) -> int:
+    """The version that closes a database. In a service's only row the newest step can still be read from it."""
+    return CLOSED if key == "version" else CLOSED + newest_step(ledger)
+
+
+def line_refused(table: str, why: str) -> InvalidConfig:
+    return InvalidConfig(
+        f"the table {table} of this database does not take wakeful's lines: {why}",
+        field="database",
+        fix="Rename it, or let it take rows (service, version, applied_at) of the service 'wakeful'.",
+    )
 
 
 def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
     """Every named statement of a dialect, its tables named for this database, and their columns as they are."""
-    return {name: filled(sql) for name, sql in named((_SQL / f"{dialect}.sql").read_text(), naming).items()}
+    return named((_SQL / f"{dialect}.sql").read_text(), naming)
 
 
 def named(text: str, naming: Naming, *, parts_of: str = "") -> dict[str, str]:
-    """The statements of a file, by the names that stand above them, with the parts that several have in common.
+    """The statements of a file, by the names that stand above them, with the columns and the parts that they ask for.
 
     `parts_of`: another file, whose parts it uses.
     """
@@ -74,7 +165,7 @@ def named(text: str, naming: Naming, *, parts_of: str = "") -> dict[str, str]:
         if what == "part":
             parts["{" + name + "}"] = sql
         else:
-            statements[name] = comment + naming.fill(sql)
+            statements[name] = comment + filled(naming.fill(sql))
     return statements
 
 
@@ -86,13 +177,14 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def migrations(dialect: Dialect, naming: Naming) -> list[Migration]:
-    """The numbered schema steps of a dialect, in order and without a gap."""
+    """The numbered schema steps of a dialect, in order."""
     found = sorted(entry.name for entry in (_SQL / "migrations").iterdir() if entry.name.endswith(f".{dialect}.sql"))
-    steps = [
-        Migration(
-            int(name[:4]), name.removesuffix(f".{dialect}.sql"), naming.fill((_SQL / "migrations" / name).read_text())
-        )
-        for name in found
-    ]
-    assert [step.version for step in steps] == list(range(1, len(steps) + 1)), f"migration gap in {found}"
+    steps: list[Migration] = []
+    oldest = 0
+    for name in found:
+        version, sql = int(name[:4]), (_SQL / "migrations" / name).read_text()
+        if version <= CONTRACT or sql.startswith(_BREAKS):
+            oldest = version
+        steps.append(Migration(version, name.removesuffix(f".{dialect}.sql"), naming.fill(sql), oldest))
+    assert len({step.version for step in steps}) == len(steps), f"two migrations of one number in {found}"
     return steps

@@ -45,6 +45,7 @@ class Token(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
+    made_by: str = ""  # the id of the token with which it was made; empty where that was done at the database
 
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

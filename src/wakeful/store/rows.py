@@ -1,6 +1,7 @@
 """Between a SQLite row and the value it stands for: moments as whole unix milliseconds, policy and log as JSON.
 
-A row and a struct have the same fields in the same order, so only the positions that differ in kind are touched.
+Every statement asks for a struct's columns in the order of its fields (store/columns.py), whatever else the table has.
+So only the positions that differ in kind are touched.
 This is on the path of every wake: a few microseconds a row.
 """
 
@@ -17,7 +18,7 @@ from msgspec.structs import astuple, replace
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.moments import EPOCH, MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
-from wakeful.store.columns import DISPATCH, places
+from wakeful.store.columns import ALARM_FIELDS, DISPATCH, kept_schedule, places, with_schedule
 
 Row = tuple[Any, ...]
 
@@ -33,10 +34,14 @@ def first_id(ms: int) -> str:
     return f"{text[:8]}-{text[8:]}"
 
 
-_ALARM: Final = Alarm.__struct_fields__
+_ALARM: Final = ALARM_FIELDS
+_kept: Final = attrgetter(*_ALARM)
+ID, OWNER, KEY = (_ALARM.index(name) for name in ("id", "owner_did", "idempotency_key"))
 _ALARM_MOMENTS: Final = places(Alarm, "moment")
 _ALARM_FLAGS: Final = places(Alarm, "flag")
 _POLICY: Final = _ALARM.index("policy")
+_SCHEDULE: Final = _ALARM.index("cron_expr")
+WORDS: Final = tuple(_ALARM.index(name) for name in ("label", "wake_message", "idempotency_key"))
 _dispatched: Final = attrgetter(*DISPATCH)
 _CHANGE_MOMENTS: Final = places(Alarm, "moment", ("id", "held_claim", "held_version", *DISPATCH))
 
@@ -72,7 +77,7 @@ def to_alarm(row: Row) -> Alarm:
     values[_POLICY] = DEFAULT_POLICY if policy is None else policy_of(policy)
     for at in _ALARM_FLAGS:
         values[at] = values[at] == 1
-    return Alarm(**dict(zip(_ALARM, values, strict=True)))
+    return Alarm(**with_schedule(dict(zip(_ALARM, values, strict=True))))
 
 
 def to_alarms(text: str) -> list[Alarm]:
@@ -92,8 +97,9 @@ def _to_alarm_leniently(given: dict[str, Any]) -> Alarm:
 
 
 def from_alarm(alarm: Alarm) -> list[Any]:
-    values = _with_ms(astuple(alarm), _ALARM_MOMENTS)
+    values = _with_ms(_kept(alarm), _ALARM_MOMENTS)
     values[_POLICY] = policy_text(alarm.policy)
+    values[_SCHEDULE] = kept_schedule(alarm)
     return values
 
 

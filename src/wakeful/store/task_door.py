@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from wakeful.alarm import Alarm, Change, Task, TaskNews, TaskPlan, task_state
-from wakeful.errors import InvalidRequest
+from wakeful.alarm.model import is_for_numbers
+from wakeful.alarm.task import as_number
+from wakeful.clock import stopwatch
+from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.store.queries import Dialect, Naming
 from wakeful.store.tasks import (
     MOVED,
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from wakeful.store import Settled
 
 T = TypeVar("T")
+SHARE: Final = 0.010  # seconds that planning takes of a transaction
 Sql = Mapping[str, str]
 Work = Callable[["C"], Coroutine[Any, Any, T]]
 
@@ -59,12 +64,16 @@ class TaskConnection(Protocol):
         """Without columns where there is no such table."""
         ...
 
+    async def edition(self, table: TaskTable) -> Any:
+        """What changes whenever the table's columns do."""
+        ...
+
     async def check(self, table: str) -> bool:
         """Whether there is such a table. InvalidConfig where it is something else."""
         ...
 
-    def check_id(self, table: TaskTable) -> None:
-        """InvalidConfig where its ids cannot be those of tasks."""
+    def check_types(self, table: TaskTable) -> None:
+        """InvalidConfig where its ids or its moments cannot be those of tasks."""
         ...
 
     def task(self, row: Any) -> Task | None: ...
@@ -108,6 +117,8 @@ class TasksOver(ABC, Generic[C]):
     def __init__(self, dialect: Dialect, naming: Naming) -> None:
         self._sql = task_sql(dialect, naming)
         self._door: tuple[TaskTable, dict[str, str]] | None = None  # as last seen
+        self._edition: Any = None  # of the schema, when that was seen
+        self._mended: TaskTable | None = None  # as all of its rows were last queued for
 
     @abstractmethod
     async def _read(self, work: Work[C, T]) -> T: ...
@@ -140,20 +151,26 @@ class TasksOver(ABC, Generic[C]):
 
         async def work(connection: C) -> bool:
             async with connection.transaction():
-                before = await self._fit(connection, table)
-                if before is None:
-                    made = self._sql["create_table"].replace("{tasks}", TaskTable(table, {}).quoted)
-                    await connection.run(made)
-                found = before or await connection.shape(table)
-                sql = self._filled(found)
-                for (other,) in await connection.fetch(sql["disconnect"], name=table):
-                    await connection.run(self._filled(TaskTable(other, found.columns))["unwatch"])
-                await connection.fetch(sql["connect"], name=table, now=self._moment())
-                await connection.run(sql["watch"])
-                await connection.run(sql["queue_all"])
-                return before is None
+                return await self._connect(connection, table)
 
         return await self._write(work)
+
+    async def _connect(self, connection: C, table: str) -> bool:
+        before = await self._fit(connection, table)
+        if before is None:
+            made = self._sql["create_table"].replace("{tasks}", TaskTable(table, {}).quoted)
+            await connection.run(made)
+        found = before or await connection.shape(table)
+        sql = self._filled(found)
+        for (other,) in await connection.fetch(sql["disconnect"], name=table):
+            await connection.run(self._filled(TaskTable(other, found.columns))["unwatch"])
+        await connection.fetch(sql["connect"], name=table, now=self._moment())
+        await connection.run(sql["watch"])
+        await connection.run(sql["queue_all"])
+        return before is None
+
+    @abstractmethod
+    async def rehearse(self, table: str) -> None: ...
 
     @abstractmethod
     def _moment(self) -> Any:
@@ -166,7 +183,7 @@ class TasksOver(ABC, Generic[C]):
             return None
         found = await connection.shape(table)
         check_columns(found)
-        connection.check_id(found)
+        connection.check_types(found)
         return found
 
     async def disconnect(self) -> str:
@@ -184,7 +201,16 @@ class TasksOver(ABC, Generic[C]):
         return dict(map(tuple, await self._read(lambda its: its.fetch(self._sql["links"], limit=limit))))
 
     async def notes(self, *, limit: int = 100) -> dict[str, str]:
-        return dict(map(tuple, await self._read(lambda its: its.fetch(self._sql["notes"], limit=limit))))
+        noted = dict(map(tuple, await self._read(lambda its: its.fetch(self._sql["notes"], limit=limit))))
+        return await self.nameless() | noted
+
+    async def nameless(self) -> dict[str, str]:
+        async def work(connection: C) -> dict[str, str]:
+            if (known := await self._known_door(connection)) is None:
+                return {}
+            return dict(map(tuple, await connection.fetch(known[1]["nameless"])))
+
+        return await self._read(work)
 
     async def unlink(self, task_ids: Sequence[str]) -> None:
         async def work(connection: C) -> None:
@@ -207,13 +233,15 @@ class TasksOver(ABC, Generic[C]):
         return await self._read(self._connected)
 
     async def mend(self) -> bool:
-        before, self._door = self._door, None  # columns may have been added since
+        before = self._mended
 
         async def look(connection: C) -> dict[str, str] | None:
+            self._door = None
             if (door := await self._known_door(connection)) is None:
                 return None
             table, sql = door
-            is_other = before is not None and before[0] != table
+            self._mended = table
+            is_other = before is not None and before != table
             [(is_watched,)] = await connection.fetch(sql["watching"], name=table.name, quoted=table.quoted)
             return None if is_watched and not is_other else sql
 
@@ -232,11 +260,19 @@ class TasksOver(ABC, Generic[C]):
         return await self._read(lambda connection: self._standing(connection, alarm_ids)) if alarm_ids else {}
 
     async def plan(self, plans: Sequence[TaskPlan]) -> list[Planned]:
-        async def work(connection: C) -> list[Planned]:
-            door = await self._known_door(connection)
-            return [MOVED if door is None else await self._plan(connection, door[1], plan) for plan in plans]
+        answers: list[Planned] = []
+        while rest := plans[len(answers) :]:
+            answers += await self._write(partial(self._plan_some, plans=rest))
+        return answers
 
-        return await self._write(work) if plans else []
+    async def _plan_some(self, connection: C, *, plans: Sequence[TaskPlan]) -> list[Planned]:
+        """Of these the first: as many as take no longer than other programs can wait."""
+        door, began = await self._known_door(connection), stopwatch()
+        answers: list[Planned] = []
+        while len(answers) < len(plans) and (not answers or stopwatch() - began < SHARE):
+            plan = plans[len(answers)]
+            answers.append(MOVED if door is None else await self._plan(connection, door[1], plan))
+        return answers
 
     async def _plan(self, connection: C, sql: Sql, plan: TaskPlan) -> Planned:
         try:
@@ -274,16 +310,19 @@ class TasksOver(ABC, Generic[C]):
         before = plan.news.task
         if before is None or (task == before and not plan.note):
             return task, ""
-        values = {"id": task.id, "status": task.status, "next_run": task.next_run, "note": plan.note or None}
+        values = {"id": task.id, "status": task.status, "next_run": self._fitted(task), "note": plan.note or None}
         return await self._write_row(connection, sql, "write", values, before)
 
     async def _follow(self, connection: C, sql: Sql, alarm: Alarm) -> None:
         """Bring a task's row up to date with its alarm, which has just been settled."""
         link = await _link(connection, sql["link_of"], alarm_id=alarm.id)
-        status, next_run = task_state(alarm)
-        if link is None or (status, next_run) == (link.seen.status, link.seen.next_run):
+        if link is None:
             return
         id, seen = link.task_id, link.seen
+        status, next_run = task_state(alarm, seen)
+        next_run = self._fitted(replace(seen, next_run=next_run))
+        if (status, next_run) == (seen.status, seen.next_run):
+            return
         before = {"seen_status": seen.status, "seen_next_run": seen.next_run, "seen_cron": seen.cron}
         values = {"id": id, "status": status, "next_run": next_run, **before}
         now, trouble = await self._write_row(connection, sql, "write_back", values, seen)
@@ -317,6 +356,13 @@ class TasksOver(ABC, Generic[C]):
     async def insert(self, task: Task) -> bool:
         return await self._changed("insert", task, asdict(task))
 
+    def _fitted(self, task: Task) -> str | None:
+        """Its next_run, as a number where the column is for numbers."""
+        is_number = self._door is not None and is_for_numbers(self._door[0].columns["next_run"])
+        with suppress(InvalidSchedule):  # what is not a moment stays as it is
+            return as_number(task.next_run) if is_number and task.next_run else task.next_run
+        return task.next_run
+
     async def update(self, task: Task, *, was: Task) -> bool:
         before = {f"was_{name}": value for name, value in asdict(was).items()}
         return await self._changed("update", task, asdict(task) | before)
@@ -328,7 +374,7 @@ class TasksOver(ABC, Generic[C]):
         async def work(connection: C) -> bool:
             table, sql = await self._must_door(connection)
             check_mode(task, table)
-            return bool(await connection.fetch(sql[name], **values))
+            return bool(await connection.fetch(sql[name], **{**values, "next_run": self._fitted(task)}))
 
         return await self._change(work)
 
@@ -337,8 +383,12 @@ class TasksOver(ABC, Generic[C]):
         return str(rows[0][0]) if rows else ""
 
     async def _known_door(self, connection: C) -> tuple[TaskTable, dict[str, str]] | None:
+        # Columns may have been added since: they count for the next fire.
+        if self._door is not None and self._edition != await connection.edition(self._door[0]):
+            self._door = None
         if self._door is None and (name := await self._connected(connection)):
             found = await connection.shape(name)
+            self._edition = await connection.edition(found)
             if found.columns:  # a table that was dropped may come back
                 self._door = found, self._filled(found)
         return self._door

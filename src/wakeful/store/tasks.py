@@ -35,6 +35,13 @@ class TaskDoor(Protocol):
         """
         ...
 
+    async def rehearse(self, table: str) -> None:
+        """Make wakeful's tables and connect this one, all in one transaction, and take it back.
+
+        What would stop `migrate` or `connect` is raised here, where nothing is left behind.
+        """
+        ...
+
     async def disconnect(self) -> str:
         """Watch no table any more, and forget what was queued; the name of the one that was watched. Its rows stay.
 
@@ -100,6 +107,10 @@ class TaskDoor(Protocol):
         """Why tasks do not run, or their rows could not be written."""
         ...
 
+    async def nameless(self) -> dict[str, str]:
+        """Rows that no alarm can stand for, since their id is not text, as SQL writes it; and what is wrong with it."""
+        ...
+
 
 class Planned(Struct, frozen=True):
     """What became of a plan.
@@ -162,6 +173,15 @@ def check_columns(table: TaskTable) -> None:
             )
 
 
+def check_next_run(table: TaskTable, fits: bool) -> None:
+    if not fits:
+        raise InvalidConfig(
+            f"the column next_run of {table.name} is of type {table.columns['next_run']}, which holds no moment",
+            field="table",
+            fix="Make it text, a timestamp, or a number of seconds since 1970 (bigint, double precision).",
+        )
+
+
 def unfit_id(table: str, type: str) -> InvalidConfig:
     return InvalidConfig(
         f"the column id of {table} is of type {type}, which cannot hold the ids of tasks",
@@ -183,6 +203,7 @@ def filled(sql: Mapping[str, str], table: TaskTable, parts: Mapping[str, str]) -
         "set_mode": ", context_mode = :context_mode" if has_mode else "",
         "give_mode": ", :context_mode" if has_mode else "",
         "error": ", error = :note" if "error" in table.columns else "",
+        "error_given": ", error = given.note" if "error" in table.columns else "",
     }
     return {name: _fill(text, {**common, **parts}) for name, text in sql.items()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -19,6 +20,8 @@ from wakeful.schedule import duration
 from wakeful.targets.deadlines import Deadlines
 from wakeful.targets.text import described, one_line, storable
 from wakeful.targets.threads import Threads
+
+log = logging.getLogger("wakeful.handler")
 
 HandlerFunction = Callable[[Wake], Awaitable[object] | object]  # async or plain
 _DONE: Final = Completed()
@@ -60,6 +63,7 @@ class Handler:
         self._late = f"no answer within {timeout:g} s"
         self._most = None if _is_async(function) else 2 * threads
         self._threads = Threads(threads, f"wakeful-{getattr(function, '__name__', 'handler')}")
+        self._name = getattr(function, "__qualname__", type(function).__qualname__)
         self._lock = threading.Lock()
         self._in_threads: set[object] = set()
         self._abandoned: set[object] = set()
@@ -87,12 +91,29 @@ class Handler:
                 return Failed(self._late)
             if running.task.cancelling() > running.cancelling:
                 raise  # the delivery itself is cancelled
-            return Failed(described(error, ERROR_LIMIT))  # something the handler waited for was
+            self._log_failure(wake)  # something the handler waited for was
+            return Failed(described(error, ERROR_LIMIT))
         except (Exception, SystemExit) as error:
+            self._log_failure(wake)
             return Failed(described(error, ERROR_LIMIT))
         finally:
             self._deadlines.end(running)
         return self._nothing_said if result is None else Completed(storable(_text(result), RESULT_LIMIT))
+
+    def _log_failure(self, wake: Wake) -> None:
+        """Log the exception that is being handled. The ids are in the text too: a plain formatter shows no fields."""
+        alarm = wake.alarm
+        hide = tuple(text for text in (alarm.wake_message, alarm.payload_json) if len(text) > 2)
+        log.error(
+            "the handler %r (%s) failed: alarm %s, fire %s, attempt %d",
+            alarm.target,
+            self._name,
+            alarm.id,
+            wake.fire_id,
+            wake.attempt,
+            exc_info=True,
+            extra={"alarm_id": alarm.id, "fire_id": wake.fire_id, "target": alarm.target, "hide": hide},
+        )
 
     async def close(self) -> None:
         self._deadlines.close()

@@ -107,6 +107,18 @@ class Sender:
             reply.refused, reply.trouble = True, f"the target's address is {refusals[0].partition(' is ')[2]}"
         return reply
 
+    async def reach(self) -> str:
+        """Connect, send nothing, and return what is in the way; empty where nothing is."""
+        way = self._way or self._opened()
+        try:
+            async with asyncio.timeout(self._timeout):
+                (await way.connector.connect(way.to, [], _NO_TIMEOUT)).close()
+        except TimeoutError:
+            return f"no connection within {self._timeout:g} s"
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return self._shown(_said(error), ())
+        return ""
+
     async def close(self) -> None:
         way, self._way = self._way, None
         if way is not None:

@@ -40,6 +40,10 @@ class Router:
             reply, now=self._clock.now(), hide=(wake.report_token, wake.token), who="router returned "
         )
 
+    async def reach(self) -> str:
+        """Return what keeps a connection from being made; empty where nothing does."""
+        return await self._sender.reach()
+
     async def close(self) -> None:
         await self._sender.close()
 

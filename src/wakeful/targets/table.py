@@ -6,10 +6,12 @@ transaction. In another database it is inserted here; the unique key makes a rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from wakeful.alarm import TASKS, Delivered, Failed, Outcome, Row, Wake
+from wakeful.alarm.model import is_for_numbers
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 from wakeful.moments import stamp
@@ -43,12 +45,31 @@ _FIELDS: Final[Mapping[str, Callable[[Wake], Any]]] = {
 }
 FIELDS: Final = (*_FIELDS, "sender", "delivered_at")
 NOT_INSERTED: Final = "could not insert"
+KEY: Final = "fire_id"  # the column that is suggested where `id` takes no text
+
+
+class Unfit(Exception):
+    """The table could not take a row, whatever it said.
+
+    `needed`: the columns that need a value and get none, and what could be written there. `unfit`: the column whose
+    type does not fit. `key`: that is the key.
+    """
+
+    def __init__(
+        self, why: str, *, needed: Mapping[str, str] | None = None, unfit: str = "", key: bool = False
+    ) -> None:
+        super().__init__(why)
+        self.why, self.needed, self.unfit, self.key = why, needed or {}, unfit, key
 
 
 class TableWriter(Protocol):
-    """Puts rows into a database that is not wakeful's own."""
+    """Puts rows into a database that is not wakeful's own. `Unfit` where the table could not take one."""
 
     async def check(self) -> None: ...
+
+    async def try_out(self, row: Row) -> None:
+        """Insert a row and take it back. What its values alone are refused for (a check, a reference) passes."""
+        ...
 
     async def insert(self, row: Row) -> Outcome: ...
 
@@ -96,10 +117,12 @@ class TableTarget:
         self._clock = clock
         self._sender = sender
         self._isolated_sender = isolated_sender
+        self._named = columns
         columns = {**columns, **{column: SIGNATURE[column] for column in self._optional}}
         self._columns = {column: self._field(column, field) for column, field in columns.items()}
         self._stamped = tuple(column for column, field in columns.items() if field == "delivered_at")
         self._timeout = timeout
+        self._database = database
         self._writer = self._writer_for(database) if database else None
 
     async def check(self, database: str = "") -> None:
@@ -107,17 +130,29 @@ class TableTarget:
 
         `database` says where wakeful's own tables are; it is not needed for a table elsewhere.
         """
-        if self._writer is not None:
-            return await self._writer.check()
-        writer = self._writer_for(database)
-        try:
+        await self._with_writer(database, lambda writer: writer.check())
+
+    async def try_out(self, database: str, wake: Wake) -> None:
+        """Refuse a table that could take no row at all: one is written in a transaction, and taken back."""
+
+        async def tried(writer: TableWriter) -> None:
             await writer.check()
+            await writer.try_out(self._row(wake))
+
+        await self._with_writer(database, tried)
+
+    async def _with_writer(self, database: str, work: Callable[[TableWriter], Awaitable[None]]) -> None:
+        writer = self._writer or self._writer_for(database)
+        try:
+            await work(writer)
+        except Unfit as unfit:
+            raise InvalidConfig(unfit.why, field="columns", fix=self._fix(unfit)) from None
         finally:
-            await writer.close()
+            if writer is not self._writer:
+                await writer.close()
 
     async def deliver(self, wake: Wake) -> Outcome:
-        values = {column: value(wake) for column, value in self._columns.items()}
-        row = Row(self._table, values, self._key, self._stamped, self._optional)
+        row = self._row(wake)
         if self._writer is None:
             return Delivered(f"a row in {self._table}", row=row)
         return await self._writer.insert(row)
@@ -125,6 +160,31 @@ class TableTarget:
     async def close(self) -> None:
         if self._writer is not None:
             await self._writer.close()
+
+    def _row(self, wake: Wake) -> Row:
+        values = {column: value(wake) for column, value in self._columns.items()}
+        return Row(self._table, values, self._key, self._stamped, self._optional)
+
+    def _fix(self, unfit: Unfit) -> str:
+        """Settings with which the same table can take a row."""
+        name = self._table.rpartition(".")[2]
+        columns = {column: field for column, field in self._named.items() if column != unfit.unfit}
+        given = {"kind": "table", "table": self._table, **({"database": self._database} if self._database else {})}
+        line = f"as the first line of wakeful.toml: targets.{name} = "
+        if unfit.key:
+            add = f"alter table {self._table} add column {KEY} text"
+            index = f"create unique index {name}_{KEY} on {self._table} ({KEY})"
+            columns.pop(self._key, None)
+            settings = _toml(given | {"key": KEY, "columns": {KEY: "fire_id", **columns}})
+            return f"Give it a column for the wake's id: `{add}; {index}`. Then name that column, {line}{settings}"
+        if self._key != "id":
+            given["key"] = self._key
+        settings = _toml(given | {"columns": {**columns, **unfit.needed}})
+        if unfit.needed:
+            what = f"Give {', '.join(unfit.needed)} a default, or name what is written there,"
+        else:
+            what = "Make it text, or leave it out,"
+        return f"{what} {line}{settings}"
 
     def _field(self, column: str, field: str) -> Callable[[Wake], Any]:
         if len(field) >= 2 and field[0] == field[-1] == "'":
@@ -160,6 +220,17 @@ class TableTarget:
         return SqliteWriter(database, self._table, columns, self._key, timeout=self._timeout, clock=self._clock)
 
 
+def _toml(value: Mapping[str, Any] | str) -> str:
+    """On one line, as an inline table."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return "{" + ", ".join(f"{_bare(name)} = {_toml(inner)}" for name, inner in value.items()) + "}"
+
+
+def _bare(name: str) -> str:
+    return name if name.replace("_", "").isalnum() and name.isascii() else json.dumps(name, ensure_ascii=False)
+
+
 def quoted(name: str) -> str:
     """An identifier, or several with dots between, as SQL takes them."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
@@ -178,6 +249,44 @@ def verify_columns(table: str, wanted: tuple[str, ...], found: Mapping[str, Any]
 def no_unique_key(table: str, key: str) -> InvalidConfig:
     fix = f"For example: create unique index on {table} ({key})."
     return InvalidConfig(f"table {table!r} has no unique index on {key!r} alone", field="key", fix=fix)
+
+
+def no_text_key(table: str, key: str, type: str) -> Unfit:
+    return Unfit(f"the column {key} of {table} is of type {type}, and takes no text such as a wake's id", key=True)
+
+
+def check_texts(table: str, types: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Unfit where a column for numbers would get text: SQLite would keep it there, and its reader stumble."""
+    for column, value in values.items():
+        if is_for_numbers(type := types.get(column, "")) and not _is_number(value):
+            why = f"the column {column} of {table} is of type {type}, and text would be written there"
+            raise Unfit(why, unfit=column)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return value is None
+    return True
+
+
+def no_value(table: str, types: Mapping[str, str]) -> Unfit:
+    names = ", ".join(types)
+    these = f"columns {names} of {table} are" if len(types) > 1 else f"column {names} of {table} is"
+    why = f"the {these} NOT NULL without a default, and nothing is written there"
+    return Unfit(why, needed={column: _filling(type.lower()) for column, type in types.items()})
+
+
+def _filling(type: str) -> str:
+    """What could stand in a column of such a type, as `columns` has it."""
+    fillings = {
+        ("date", "time"): "delivered_at",
+        ("bool", "int", "real", "floa", "doub", "num", "dec", "serial"): "'0'",
+        ("json",): "'{}'",
+        ("uuid",): "alarm_id",
+    }
+    return next((filling for parts, filling in fillings.items() if any(part in type for part in parts)), "''")
 
 
 def inserted(table: str, rows: int) -> Outcome:

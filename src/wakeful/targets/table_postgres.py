@@ -10,7 +10,17 @@ import asyncpg
 from wakeful.alarm import Outcome, Row
 from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.errors import InvalidConfig
-from wakeful.targets.table import inserted, no_unique_key, not_inserted, quoted, verify_columns
+from wakeful.targets.table import (
+    Unfit,
+    check_texts,
+    inserted,
+    no_text_key,
+    no_unique_key,
+    no_value,
+    not_inserted,
+    quoted,
+    verify_columns,
+)
 from wakeful.targets.text import one_line
 
 _CONNECTIONS: Final = 4
@@ -28,6 +38,13 @@ select 1
  where indrelid = to_regclass($1) and indisunique and indimmediate and indisvalid and indpred is null
    and indnkeyatts = 1 and attname = $2
 """
+_NEEDED: Final = """
+select attname, format_type(atttypid, atttypmod)
+  from pg_attribute
+ where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+   and attnotnull and not atthasdef and attidentity = '' and not attname = any($2::text[])
+"""
+_NO_TEXT: Final = ("smallint", "integer", "bigint", "numeric", "uuid")
 # The statement is wrong, or this row is: another try finds the same. Everything else may pass.
 _OUR_FAULT: Final = ("22", "23", "42")
 
@@ -51,6 +68,28 @@ class PostgresWriter:
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
             raise InvalidConfig(_said(error), field="database") from None
 
+    async def try_out(self, row: Row) -> None:
+        async with asyncio.timeout(self._timeout), (await self._opened()).acquire() as connection:
+            await self._prepare(connection)
+            check_texts(self._table, self._types, {k: v for k, v in row.values.items() if k not in row.optional})
+            trial = connection.transaction()
+            await trial.start()
+            try:
+                await self._execute(connection, row)
+            except asyncpg.NotNullViolationError as error:
+                needed = await self._needed(row)
+                raise no_value(self._table, needed) if needed else Unfit(_said(error)) from None
+            except (asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError):
+                pass
+            except asyncpg.PostgresError as error:
+                raise Unfit(f"{self._table}: {_said(error)}") from None
+            finally:
+                await trial.rollback()
+
+    async def _needed(self, row: Row) -> dict[str, str]:
+        async with (await self._opened()).acquire() as connection:
+            return dict(map(tuple, await connection.fetch(_NEEDED, quoted(self._table), list(row.values))))
+
     async def insert(self, row: Row) -> Outcome:
         try:
             async with asyncio.timeout(self._timeout):
@@ -60,7 +99,7 @@ class PostgresWriter:
                     done = await self._execute(connection, row)
         except TimeoutError:
             return not_inserted(f"not done within {self._timeout:g} s", unhealthy=True)
-        except InvalidConfig as error:
+        except (InvalidConfig, Unfit) as error:
             return not_inserted(str(error), unhealthy=True)
         except asyncpg.PostgresError as error:
             self._types = {}  # it may have been altered: ask again
@@ -92,6 +131,8 @@ class PostgresWriter:
         name = quoted(self._table)
         types = {row["attname"]: row["type"] for row in await connection.fetch(_COLUMNS, name)}
         verify_columns(self._table, self._columns, types)
+        if (type := types[self._key]).startswith(_NO_TEXT):
+            raise no_text_key(self._table, self._key, type)
         if not await connection.fetch(_UNIQUE_ON, name, self._key):
             raise no_unique_key(self._table, self._key)
         self._types = types

@@ -7,11 +7,21 @@ import asyncio
 import apsw
 
 from wakeful.alarm import Outcome, Row
-from wakeful.alarm.model import ERROR_LIMIT
+from wakeful.alarm.model import ERROR_LIMIT, is_for_numbers
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 from wakeful.moments import stamp
-from wakeful.targets.table import inserted, no_unique_key, not_inserted, quoted, verify_columns
+from wakeful.targets.table import (
+    Unfit,
+    check_texts,
+    inserted,
+    no_text_key,
+    no_unique_key,
+    no_value,
+    not_inserted,
+    quoted,
+    verify_columns,
+)
 from wakeful.targets.text import described
 from wakeful.targets.threads import Threads
 
@@ -28,6 +38,17 @@ select lower(name)
   from pragma_table_info(?)
  where type = '' or lower(type) like '%char%' or lower(type) like '%text%'
 """
+
+
+_TYPES = "select lower(name), type from pragma_table_info(?)"
+# Not a rowid's: SQLite finds its number itself.
+_NEEDED = """
+select name, type
+  from pragma_table_info(?1)
+ where "notnull" and dflt_value is null and not (pk > 0 and lower(type) = 'integer')
+"""
+# What the table's columns are against, whatever the row says.
+_UNFIT = (apsw.SQLITE_CONSTRAINT_NOTNULL, apsw.SQLITE_CONSTRAINT_DATATYPE)
 
 
 class SqliteWriter:
@@ -48,6 +69,12 @@ class SqliteWriter:
     async def check(self) -> None:
         try:
             await self._threads.run(self._check)
+        except apsw.Error as error:
+            raise InvalidConfig(described(error, ERROR_LIMIT), field="database") from None
+
+    async def try_out(self, row: Row) -> None:
+        try:
+            await self._threads.run(self._try_out, row)
         except apsw.Error as error:
             raise InvalidConfig(described(error, ERROR_LIMIT), field="database") from None
 
@@ -77,13 +104,7 @@ class SqliteWriter:
             database = self._open()
             database.execute("begin immediate")
             try:
-                # Stamped while nobody else can write: a reader that follows the stamps then misses none.
-                row = row.fitted({name for (name,) in database.execute(_TEXTS, (self._table,))})
-                values = row.values | dict.fromkeys(row.stamped, stamp(self._clock.now()))
-                names, marks = ", ".join(map(quoted, values)), ", ".join("?" * len(values))
-                into = f"insert into {quoted(self._table)} ({names}) values ({marks})"
-                database.execute(f"{into} on conflict ({quoted(self._key)}) do nothing", tuple(values.values()))
-                changed = database.changes()
+                changed = self._insert(database, row)
                 database.execute("commit")
                 return changed
             finally:
@@ -93,13 +114,39 @@ class SqliteWriter:
             self._forget()  # perhaps the file was replaced: the next call opens it again
             raise
 
+    def _insert(self, database: apsw.Connection, row: Row) -> int:
+        # Stamped while nobody else can write: a reader that follows the stamps then misses none.
+        row = row.fitted({name for (name,) in database.execute(_TEXTS, (self._table,))})
+        values = row.values | dict.fromkeys(row.stamped, stamp(self._clock.now()))
+        names, marks = ", ".join(map(quoted, values)), ", ".join("?" * len(values))
+        into = f"insert into {quoted(self._table)} ({names}) values ({marks})"
+        database.execute(f"{into} on conflict ({quoted(self._key)}) do nothing", tuple(values.values()))
+        return database.changes()
+
+    def _try_out(self, row: Row) -> None:
+        database = self._open()
+        values = {name.lower(): value for name, value in row.values.items() if name not in row.optional}
+        types = {str(name): str(type) for name, type in database.execute(_TYPES, (self._table,))}
+        check_texts(self._table, types, values)
+        database.execute("begin immediate")
+        try:
+            self._insert(database, row)
+        except apsw.ConstraintError as error:
+            if error.extendedresult in _UNFIT:  # type: ignore[attr-defined]  # its stub lacks it
+                found = dict(map(tuple, database.execute(_NEEDED, (self._table,))))
+                needed = {name: type for name, type in found.items() if name.lower() not in values}
+                raise no_value(self._table, needed) if needed else Unfit(f"{self._table}: {error}") from None
+        except (apsw.SQLError, apsw.MismatchError) as error:
+            raise Unfit(f"{self._table}: {error}") from None
+        finally:
+            database.execute("rollback")
+
     def _check(self) -> None:
         database = self._open()
-        found = {
-            str(name).lower(): name
-            for (name,) in database.execute("select name from pragma_table_info(?)", (self._table,))
-        }
+        found = {str(name): str(type) for name, type in database.execute(_TYPES, (self._table,))}
         verify_columns(self._table, tuple(column.lower() for column in self._columns), found)
+        if is_for_numbers(type := found[self._key.lower()]):
+            raise no_text_key(self._table, self._key, type)
         if not list(database.execute(_UNIQUE_ON, (self._table, self._key))):
             raise no_unique_key(self._table, self._key)
 

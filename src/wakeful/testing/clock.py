@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,8 +18,9 @@ _TURNS: Final = 25  # of the loop, after each sleeper that woke: enough for a ch
 
 
 OWN: Final = 2  # sleepers of a dispatcher that is idle: its loop and its upkeep
-PATIENCE: Final = 0.5  # real seconds for deliveries, which may themselves wait for this clock or for the test
-LONGEST: Final = 10.0  # real seconds for any other
+PATIENCE: Final = 0.5  # real seconds without any change: then deliveries wait for this clock or for the test
+TURNS_PATIENT: Final = 250  # milliseconds of them in which this process was really given a turn
+LONGEST: Final = 10.0  # real seconds for anything
 
 
 class ManualClock:
@@ -35,6 +37,7 @@ class ManualClock:
         self._order = itertools.count()
         self._working: list[Callable[[], object]] = []
         self._left_alone: object = None  # deliveries that were waited for in vain
+        self._left_busy: object = None  # the same of what else was under way, with how many slept meanwhile
 
     def now(self) -> datetime:
         return self._now
@@ -63,13 +66,25 @@ class ManualClock:
     async def _all_idle(self) -> None:
         """Until nobody has anything left to do. Deliveries that wait for something else are waited for once."""
         await _let_run(_TURNS)
-        began = stopwatch()
+        began = since = stopwatch()
+        before: object = None
+        turns = 0
         while under_way := [found for work in self._working if (found := work()) not in (None, self._left_alone)]:
-            others_sleep = self.sleepers > OWN * len(self._working)
-            if stopwatch() - began > (LONGEST if BUSY in under_way and not others_sleep else PATIENCE):
+            now, state = stopwatch(), (under_way, self.sleepers)
+            if state != before:
+                before, since, turns = state, now, 0
+            is_waiting = BUSY not in under_way or self.sleepers > OWN * len(self._working)
+            if is_waiting and state == self._left_busy:
+                return
+            self._left_busy = None
+            is_still = turns > TURNS_PATIENT and now - since > PATIENCE * _slowness()
+            if now - began > LONGEST or (is_waiting and is_still):
                 self._left_alone = next((found for found in under_way if found != BUSY), self._left_alone)
+                self._left_busy = state if BUSY in under_way else None
                 return
             await _let_threads_run()
+            turns += 1
+        self._left_busy = None
 
     async def advance(self, by: timedelta | float) -> None:
         """Let time pass: each sleeper finds the clock at its own moment."""
@@ -102,12 +117,23 @@ class ManualClock:
         self._passed = until
 
 
+def _slowness() -> float:
+    """How many times longer work takes than on an idle machine: how many processes share a processor."""
+    try:
+        return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    except (AttributeError, OSError):  # not on Windows
+        return 1.0
+
+
 async def _let_threads_run() -> None:
     """A millisecond of real time: the database works in threads, or in a process of its own."""
     loop = asyncio.get_running_loop()
     rested: asyncio.Future[None] = loop.create_future()
-    loop.call_later(0.001, rested.set_result, None)
-    await rested
+    timer = loop.call_later(0.001, rested.set_result, None)
+    try:
+        await rested
+    finally:
+        timer.cancel()
 
 
 async def _let_run(turns: int) -> None:

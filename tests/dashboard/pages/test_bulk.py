@@ -42,7 +42,7 @@ async def test_more_than_ten_marked_ones_need_their_number(desk: Desk) -> None:
     assert "Type 11" in refused.text
     assert await statuses(desk) == {"active"}
     done = await desk.post("/bulk/alarms", [*chosen, ("count", "11")])
-    assert "cannot be brought back" in done.text
+    assert "brings a cancelled alarm back" in done.text
     assert await statuses(desk) == {"cancelled"}
 
 
@@ -143,3 +143,13 @@ async def test_the_number_is_of_those_that_the_verb_can_be_done_to(desk: Desk) -
             filters["status"] = tuple(filters["status"].split(","))
         assert await bulk.count_that_fit(desk.alarms, "alarms", verb, filters) == number, (verb, query)
     assert await bulk.count_that_fit(desk.alarms, "fires", "retry", {}) == 0
+
+
+@pytest.mark.parametrize("said", ["javascript:xss()", "//evil.example", "https://evil.example", "/\\evil.example"])
+async def test_the_way_back_leads_to_a_page_of_ours(desk: Desk, said: str) -> None:
+    ids = await set_many(desk, 1)
+    done = await desk.post("/bulk/alarms", [("verb", "pause"), ("back", said), ("id", ids[0])])
+    assert done.status == 200
+    assert 'href="/">Back to the list' in done.text
+    assert "evil" not in done.text
+    assert "javascript:" not in done.text

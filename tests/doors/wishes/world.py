@@ -51,11 +51,8 @@ class World:
         return refused.value.text
 
     async def not_set(self, tool: str, **arguments: Any) -> str:
-        """What a door says where the key is taken by an alarm that has ended: agents are refused, others are told."""
-        try:
-            told = await self.door(tool, **arguments)
-        except Refused as refused:
-            return refused.text
+        """The note where the key is taken by an alarm that has ended."""
+        told = await self.door(tool, **arguments)
         assert told["deduped"]
         return str(told["notes"][0])
 

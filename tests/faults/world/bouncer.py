@@ -9,9 +9,11 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from . import guard
+from tests import leftovers
+from tests.ports import free_port
+
 from .postgres import Cluster
-from .server import free_port, home, leave, until, whose
+from .server import home, leave, until, whose
 from .session import Session
 
 _CONFIG = """\
@@ -82,7 +84,7 @@ class Bouncer:
                 stderr=log,
                 start_new_session=True,
             )
-        guard.watch("process", self._child.pid)
+        leftovers.watch("process", self._child.pid)
         until(self._answers, "pgbouncer answers")
 
     def follow(self) -> None:
@@ -96,7 +98,7 @@ class Bouncer:
             return
         self._child.kill()
         self._child.wait()
-        guard.forget("process", self._child.pid)
+        leftovers.forget("process", self._child.pid)
         self._child = None
 
     def freeze(self) -> None:

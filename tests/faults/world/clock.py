@@ -7,6 +7,7 @@ timeouts) goes on as before.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +18,13 @@ _PLACES = ("usr/lib/*/faketime/libfaketimeMT.so.1", "usr/lib64/faketime/libfaket
 
 # libfaketime 0.9.10 hands a negative time to the kernel for a sleep to a moment of the monotonic clock, which is how
 # Python sleeps since 3.11. Waiting for nothing comes to the same.
-_SLEEP = """\
-import select, time
+# And a wait for the interpreter asks it for the time, which with many threads and the short interval of a server leaves
+# no time for anything else: so they ask for it more rarely.
+_SITE = """\
+import select, sys, time
 time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+sys.setswitchinterval(0.05)
+sys.setswitchinterval = lambda interval: None
 """
 
 
@@ -39,7 +44,7 @@ class FakeTime:
         assert library is not None, "libfaketime is missing: apt-get install faketime"
         base = os.environ if environ is None else environ
         self._home = home("wkft")  # where also a server of another user can read it
-        (self._home / "sitecustomize.py").write_text(_SLEEP)
+        (self._home / "sitecustomize.py").write_text(_SITE)
         self._seconds = 0.0
         self._write()
         self.environ: dict[str, str] = {
@@ -47,7 +52,7 @@ class FakeTime:
             "PYTHONPATH": os.pathsep.join(filter(None, [str(self._home), base.get("PYTHONPATH", "")])),
             "LD_PRELOAD": str(library),
             "FAKETIME_TIMESTAMP_FILE": str(self._home / "offset"),
-            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_CACHE_DURATION": "0",  # it looks at the file again with each second, not at each call
             # It has had both names.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",
@@ -59,9 +64,13 @@ class FakeTime:
         return cls(environ)
 
     def jump(self, seconds: float) -> None:
-        """Forward, or back if negative; at once for every process that was started with `environ`."""
+        """Forward, or back if negative, for every process that was started with `environ`: when the second is over.
+
+        So two jumps, one after the other, are a second apart.
+        """
         self._seconds += seconds
         self._write()
+        time.sleep(1.02 - time.time() % 1)
 
     def close(self) -> None:
         leave(self._home)

@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from . import guard
+from tests import leftovers
 
 
 @cache
@@ -20,7 +20,7 @@ def available() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         if _mount(Path(folder), 1).returncode:
             return False
-        guard.end_mount(folder)
+        leftovers.end_mount(folder)
     return True
 
 
@@ -36,10 +36,10 @@ class SmallDisk:
     def start(cls, folder: Path, mb: int) -> SmallDisk:
         path = folder / "disk"
         path.mkdir(parents=True)
-        guard.watch("mount", str(path))
+        leftovers.watch("mount", str(path))
         done = _mount(path, mb)
         if done.returncode:
-            guard.forget("mount", str(path))
+            leftovers.forget("mount", str(path))
             raise RuntimeError(f"cannot mount: {done.stderr}")
         return cls(path, mb)
 
@@ -55,8 +55,8 @@ class SmallDisk:
         self._filler.unlink(missing_ok=True)
 
     def close(self) -> None:
-        guard.end_mount(str(self.path))
-        guard.forget("mount", str(self.path))
+        leftovers.end_mount(str(self.path))
+        leftovers.forget("mount", str(self.path))
 
 
 def _write_until_full(file: int, piece: bytes) -> None:

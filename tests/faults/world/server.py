@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,7 +16,9 @@ from typing import Any
 
 import psutil
 
-from . import guard
+from tests import leftovers
+from tests.ports import free_port
+
 from .session import Session
 
 PATIENCE = 60.0
@@ -40,15 +40,6 @@ def until(true: Callable[[], object], what: str, *, within: float = PATIENCE) ->
         if time.monotonic() > end:
             raise TimeoutError(f"not within {within:.0f} s: {what}")
         time.sleep(0.01)
-
-
-def free_port() -> int:
-    """Below those that the kernel gives to outgoing connections: free also when a server comes back to it."""
-    while True:
-        port = random.SystemRandom().randint(15_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def server_user() -> str | None:
@@ -85,13 +76,13 @@ def home(prefix: str) -> Path:
     """
     path = Path(tempfile.mkdtemp(prefix=prefix))
     path.chmod(0o711)
-    guard.watch("folder", str(path))
+    leftovers.watch("folder", str(path))
     return path
 
 
 def leave(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
-    guard.forget("folder", str(home))
+    leftovers.forget("folder", str(home))
 
 
 def binaries(version: int) -> Path:
@@ -183,7 +174,7 @@ class Server:
                 stderr=log,
                 start_new_session=True,  # a Ctrl-C at the terminal is not for it
             )
-        guard.watch("process", self._child.pid)
+        leftovers.watch("process", self._child.pid)
         until(self._ready, f"PostgreSQL answers; its log ends with: {self.log[-2000:]}")
 
     def stop(self, number: signal.Signals) -> None:
@@ -199,7 +190,7 @@ class Server:
             return
         if self.running:
             everyone = self._processes()
-            guard.end_process(self._child.pid)
+            leftovers.end_process(self._child.pid)
             self._child.wait(PATIENCE)
             # Until the last one is gone the memory they share is in use, and no successor starts.
             until(lambda: not any(map(_lives, everyone)), "all its processes are gone")
@@ -221,7 +212,7 @@ class Server:
 
     def wipe(self) -> None:
         assert not self.running
-        guard.end_shared_memory(self.data)
+        leftovers.end_shared_memory(self.data)
         shutil.rmtree(self.data, ignore_errors=True)
 
     def _processes(self) -> list[psutil.Process]:
@@ -242,7 +233,7 @@ class Server:
         return False
 
     def _gone(self, child: subprocess.Popen[bytes]) -> None:
-        guard.forget("process", child.pid)
+        leftovers.forget("process", child.pid)
         self._child, self.frozen = None, False
 
     def _tool(self, name: str, *args: str) -> None:

@@ -10,11 +10,11 @@ from typing import Final
 from .alarm import IN_DECISIONS
 from .delivery import IN_DELIVERY
 from .doors import IN_DOORS
-from .fault import Fault, Source, Sql
+from .fault import Fault, Several, Source, Sql
 from .service import IN_VERBS
 from .store import IN_STORES
 
-__all__ = ["FAULTS", "Fault", "Source", "Sql"]
+__all__ = ["FAULTS", "Fault", "Several", "Source", "Sql"]
 
 _PARTS: Final = (IN_DECISIONS, IN_DELIVERY, IN_DOORS, IN_VERBS, IN_STORES)
 FAULTS: Final[dict[str, Fault]] = {name: fault for part in _PARTS for name, fault in part.items()}

@@ -7,6 +7,7 @@ from typing import Final
 from .fault import Fault, Source
 
 IN_DECISIONS: Final[dict[str, Fault]] = {
+    "an exact ladder is spread": Source("wakeful.alarm.settle", "wait if policy.exact_backoff else spread", "spread"),
     "an edit changes the kind unasked": Source(
         "wakeful.alarm.edit", "if timing.kind == alarm.kind or said.kind or not said.when:", "if True:"
     ),
@@ -33,6 +34,15 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     "a task's row is not asked when it is said": Source(
         "wakeful.alarm.task", "    if change.after.created_via != TASKS or change.edited:", "    if True:"
     ),
+    "a task's status is read in any letters": Source(
+        "wakeful.alarm.task", 'news.alarm, task.status or ""', 'news.alarm, (task.status or "").strip().lower()'
+    ),
+    "a group that is released counts as dead": Source(
+        "wakeful.alarm.suspect", "max(0, alarm.unsettled - 1)", "alarm.unsettled if alarm.is_suspect else 0"
+    ),
+    "a death in a group counts against its members": Source(
+        "wakeful.alarm.suspect", "alarm.unsettled - ALONE)", "alarm.unsettled - SUSPECT)"
+    ),
     "a suspect's delivery is not counted": Source(
         "wakeful.alarm.suspect", "unsettled=alarm.unsettled + 1", "unsettled=alarm.unsettled"
     ),
@@ -40,6 +50,9 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.plan", "        at = min(at, upcoming - _MS)\n", "        pass\n"
     ),
     "a task may name any chat": Source("wakeful.alarm.task", "self.users.check_chat(owner, chat, via=TASKS)", "pass"),
+    "a late answer replaces a failure that was reported": Source(
+        "wakeful.alarm.settle", "if is_open and _is_news(known, attempt):", "if is_open:"
+    ),
     "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
@@ -61,8 +74,43 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     "a signal that cancels is fired": Source(
         "wakeful.alarm.signalling", "if alarm.policy.unless == signal.name:", "if False:"
     ),
+    "a signal ends a series": Source(
+        "wakeful.alarm.signalling", 'alarm.kind == "once" and not _is_too_early', "not _is_too_early"
+    ),
+    "a signal that comes twice skips two fires": Source(
+        "wakeful.alarm.signalling", "if (skipped := _skipped_before(alarm, now)) is not None:", "if skipped := None:"
+    ),
+    "a snoozed fire is not the next one": Source(
+        "wakeful.alarm.signalling", "return upcoming if is_of_its_schedule else None", "return upcoming"
+    ),
+    "a signal counts however early it comes": Source(
+        "wakeful.alarm.signalling", "return since is not None and", "return False and"
+    ),
+    "a signal skips what has arrived": Source(
+        "wakeful.alarm.signalling",
+        'if fire is not None and fire.status not in ("retrying", *STEPPED_OVER):',
+        "if False:",
+    ),
+    "a heartbeat leaves what is under way to its worker": Source(
+        "wakeful.alarm.signalling",
+        "after = at_occurrence(taken_back(alarm, now), done.at)",
+        "after = at_occurrence(alarm, done.at)",
+    ),
+    "what a heartbeat overtook is not on record": Source(
+        "wakeful.alarm.signalling", ", *left_behind(alarm, fire, SIGNALLED, now))", ")"
+    ),
+    "what arrived in spite of a signal is not on record": Source(
+        "wakeful.alarm.settle", '"requested", "signalled"})', '"requested"})'
+    ),
+    "a series may have rearm": Source("wakeful.alarm.create", "    check_rearm(alarm)\n", ""),
+    "an edit may give a series rearm": Source("wakeful.alarm.edit", "    check_rearm(after)\n", ""),
+    "an edit may make a heartbeat a series": Source(
+        "wakeful.alarm.edit", "        check_rearm(change.after)  # it may have become a series\n", ""
+    ),
     "a paused alarm hears": Source("wakeful.alarm.signalling", 'if alarm.status != "active":', "if False:"),
-    "what is on its way is fired again": Source("wakeful.alarm.signalling", " or alarm.claimed_at is not None:", ":"),
+    "what is on its way is fired again": Source(
+        "wakeful.alarm.signalling", 'case "fired" if alarm.claimed_at is None:', 'case "fired":'
+    ),
     "a signal starts the retries anew": Source(
         "wakeful.alarm.signalling", "        unsettled=0,\n", "        unsettled=0,\n        failure_count=0,\n"
     ),
@@ -185,5 +233,127 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.settle",
         "        return max(self.now, self.alarm.next_fire_at)",
         "        return self.now",
+    ),
+    "setting an alarm aside replaces what a report has said": Source(
+        "wakeful.alarm.quarantine", "fires=() if is_reported else (kept,)", "fires=(kept,)"
+    ),
+    "a window over midnight ends in the afternoon": Source(
+        "wakeful.schedule.recurring_windows",
+        "        return [(begin, end)] if _fits_24_hours(sure, unsure) else",
+        "        return [(begin, begin + _ahead(begin, end))] if _fits_24_hours(sure, unsure) else",
+    ),
+    "one of two windows is guessed": Source(
+        "wakeful.schedule.recurring_windows",
+        "begins = (begin + _NOON,) if begin < end < _NOON else (begin, begin + _NOON)",
+        "begins = (begin + _NOON,)",
+    ),
+    "what programs write is an afternoon": Source(
+        "wakeful.schedule.clocks",
+        "says_half = clock.half or clock.certain or clock.exact or part is not None",
+        "says_half = clock.half or clock.certain or part is not None",
+    ),
+    "a date in numbers says nothing of its clock": Source(
+        "wakeful.schedule.clocks",
+        'if ":" not in clock or not _NUMERIC_DATE.fullmatch(day):',
+        "if True:",
+    ),
+    "1800 hours is a length of time": Source(
+        "wakeful.schedule.clocks",
+        "_BEFORE_OFFSETS = ((_PAST, _past), (_FOUR_DIGITS, _four_digits))",
+        "_BEFORE_OFFSETS = ((_PAST, _past),)",
+    ),
+    "an afternoon is assumed without a word": Source(
+        "wakeful.service.notes",
+        "[*(read.assumed if read else ()), *told]",
+        "[*told]",
+    ),
+    "the day beside an end of day is lost": Source(
+        "wakeful.schedule.suggestions",
+        'return "" if _NAMES_DAY.search(rest) else "today"',
+        'return "today"',
+    ),
+    "a suggestion loses what stands around it": Source(
+        "wakeful.schedule.suggestions",
+        "before, after = said[: self.start], said[self.end :]",
+        'before, after = "", said[self.end :]',
+    ),
+    "a suggestion fires once for several times": Source(
+        "wakeful.schedule.recurring", "if parts.times_per_unit > 1:", "if False:"
+    ),
+    "a suggestion loses its zone": Source(
+        "wakeful.schedule.phrases",
+        "    if not named:\n        return suggestion",
+        "    if True:\n        return suggestion",
+    ),
+    "a suggestion loses its end": Source(
+        "wakeful.schedule.recurring",
+        "if parts.bounds != WallBounds():",
+        "if False:",
+    ),
+    "one of two readings is suggested": Source(
+        "wakeful.schedule.suggestions",
+        "if working == found or not swap.all_or_none:",
+        "if True:",
+    ),
+    "a suggestion fires on holidays": Source(
+        "wakeful.schedule.phrases", '{f"{one} {EXCEPT_HOLIDAYS}": understood for', "{one: understood for"
+    ),
+    "one of two rhythms is suggested": Source(
+        "wakeful.schedule.phrases", "if refused.all_or_none and len(meant) < len(refused.instead):", "if False:"
+    ),
+    "one of several moments is suggested": Source(
+        "wakeful.schedule.suggestions", "elif _SEVERAL.search(said):", "elif False:"
+    ),
+    "hours in other words are one night": Source(
+        "wakeful.schedule.recurring", "if hours is None or hours.end is None:", "if True:"
+    ),
+    "a bound in UTC is an afternoon": Source(
+        "wakeful.schedule.recurring_bounds", "read[0]._replace(exact=True) if exact else read[0]", "read[0]"
+    ),
+    "a window in UTC is an afternoon": Source(
+        "wakeful.schedule.recurring_windows", "if exact and _is_open(first) and _is_open(last):", "if False:"
+    ),
+    "half an hour is a time of day": Source(
+        "wakeful.schedule.clocks", "(not is_padded and", "(not _is_24h(found[2]) and"
+    ),
+    "a silent receiver is not woken again": Source(
+        "wakeful.alarm.report", 'if alarm.policy.on_silence != "again":', "if True:"
+    ),
+    "alarms stored before on_silence are woken again": Source(
+        "wakeful.alarm.report", 'if alarm.policy.on_silence != "again":', 'if alarm.policy.on_silence == "give_up":'
+    ),
+    "alarms that come from Alarm are woken again": Source(
+        "wakeful.contrib.alarm_file", 'on_silence="give_up",', 'on_silence="again",'
+    ),
+    "silence goes back to an older fire": Source(
+        "wakeful.alarm.report", "    return after is None or now < after\n", "    return True\n"
+    ),
+    "a further try after silence is charged again": Source("wakeful.alarm.budget", " or fire.reason == UNREPORTED", ""),
+    "silence ends as a failed delivery": Source(
+        "wakeful.alarm.settle",
+        "    return _timed_out(change) if end.fire.reason == UNREPORTED else change\n",
+        "    return change\n",
+    ),
+    "a word of a silent receiver does not end the wait": Source(
+        "wakeful.alarm.report", "    if not is_silent(fire) or not is_planned:\n", "    if True:\n"
+    ),
+    "a fast series seems to end on a holiday": Source(
+        "wakeful.alarm.plan", "max(moment, end_of_day(alarm, occurrence))", "moment"
+    ),
+    "a change is taken back over a later one": Source(
+        "wakeful.alarm.undo", "    if since:\n        raise", "    if False:\n        raise"
+    ),
+    "a change is taken back days later": Source("wakeful.alarm.undo", "if now - event.at > UNDO_WITHIN:", "if False:"),
+    "a one-shot comes back in the past": Source(
+        "wakeful.alarm.undo",
+        "is_ahead = alarm.next_fire_at > now and",
+        "is_ahead = alarm.next_fire_at != now and",
+    ),
+    "a skipped fire comes back when it is over": Source(
+        "wakeful.alarm.undo", "former.was_tried or former.next_fire_at <= now or fire is None", "fire is None"
+    ),
+    "former values of any length are kept": Source("wakeful.alarm.undo", "if len(text) > FORMER_LIMIT:", "if False:"),
+    "a cancelled alarm comes back beyond the limit": Source(
+        "wakeful.service.limits", "        await self._check_quota(owner, 1, 0, now)", "        pass"
     ),
 }

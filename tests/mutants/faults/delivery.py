@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from .fault import Fault, Source
+from .fault import Fault, Several, Source
 
 IN_DELIVERY: Final[dict[str, Fault]] = {
     "what is claimed early is delivered early": Source(
-        "wakeful.dispatcher", "if alarm.next_fire_at > now:", "if False:"
+        "wakeful.dispatcher", "if flight.alarm.next_fire_at > now or takes_long", "if takes_long"
     ),
     "a worker's own clock makes it early": Source(
         "wakeful.dispatcher",
-        "            while (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:\n",
-        "            if (rest := self._store_clock.until(flight.alarm.next_fire_at)) > 0:\n",
+        "            while (rest := self._store_clock.surely_until(flight.alarm.next_fire_at)) > 0:\n",
+        "            if (rest := self._store_clock.surely_until(flight.alarm.next_fire_at)) > 0:\n",
     ),
     "while a target is full the others wait for a tick": Source(
         "wakeful.dispatcher", "            moments.append(now + self._lead)\n", "            pass\n"
@@ -39,11 +39,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "        await self._after_a_stall()",
     ),
     "what is in flight is sent again": Source(
-        "wakeful.dispatcher",
-        "        if (held := self._flights.holding(alarm)) is not None:\n"
-        "            self._adopt(held, alarm)\n            return\n"
-        "        self._flights.take_off(flight)\n        if alarm",
-        "        self._flights.take_off(flight)\n        if alarm",
+        "wakeful.dispatcher", "if (held := self._flights.holding(alarm)) is not None:", "if (held := None) is not None:"
     ),
     "a call is aborted when its alarm is changed": Source(
         "wakeful.dispatcher.upkeep",
@@ -96,5 +92,118 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.dispatcher.zone_planning",
         "round.begun >= round.edition.since + self._spreads_within",
         "True",
+    ),
+    "an alarm claimed again keeps the fire of before": Source(
+        "wakeful.dispatcher.flights", "        self.fire = again.fire\n", ""
+    ),
+    "after a clock step a wake is early by what a claim takes": Source(
+        "wakeful.dispatcher.store_clock",
+        "return offset if least <= offset <= most else least",
+        "return min(max(offset, least), most)",
+    ),
+    "a report is overwritten by the flight of before": Several(
+        (
+            Source("wakeful.dispatcher.flights", "        self.fire = again.fire\n", ""),
+            Source("wakeful.store.memory.settling", "if is_settlement and any(", "if False and any("),
+        )
+    ),
+    "waits go by the wall clock and have no bound": Several(
+        (
+            Source("wakeful.dispatcher", "if rest > LONGEST_EARLY:", "if False:"),
+            Source(
+                "wakeful.dispatcher.store_clock",
+                "return (moment - self._passed() - self._offset).total_seconds()",
+                "return (moment - self._clock.now() - self._of_ours).total_seconds()",
+            ),
+        )
+    ),
+    "suspects are tried one a tick": Several(
+        (
+            Source(
+                "wakeful.dispatcher",
+                "        if flight.alarm.is_suspect and self._suspects.survived():\n",
+                "        if False:\n",
+            ),
+            Source(
+                "wakeful.store.memory.claiming",
+                "in_group = suspect is not None and suspect.unsettled == 1",
+                "in_group = False",
+            ),
+        )
+    ),
+    "a claim ends with the settlement before it": Source(
+        "wakeful.dispatcher", "        if held.back:", "        if False:"
+    ),
+    "a handler's exception is not logged": Source(
+        "wakeful.targets.handler", "            self._log_failure(wake)\n            return", "            return"
+    ),
+    "a program's SIGTERM is not handled": Source(
+        "wakeful.client", "with ending_run() if signals", "with ending_run() if False"
+    ),
+    "run takes the place of a program's own signal handler": Source(
+        "wakeful.stop_signals", "if in_main and signal.getsignal(one) is usual]", "if in_main]"
+    ),
+    "a run that stays when its clock is closed": Source(
+        "wakeful.client", "            run.cancel()  #", "            return  #"
+    ),
+    "an inbox that is served later is forgotten": Source(
+        "wakeful.remote.serving", "        if self._group is not None:\n", "        if False:\n"
+    ),
+    "a plain script registers beside its loop": Source(
+        "wakeful.sync", "            return self._result(on_its_loop())", "            return decorate(function)"
+    ),
+    "a forked child registers handlers with what its parent opened": Source(
+        "wakeful.sync", "            if self._process.is_forked:\n                self._process.check()\n", ""
+    ),
+    "a wait for what was claimed early has no bound": Source(
+        "wakeful.dispatcher", "if rest > LONGEST_EARLY:", "if False:"
+    ),
+    "the loop sleeps by the wall clock": Source(
+        "wakeful.dispatcher.store_clock",
+        "return (moment - self._passed() - self._offset).total_seconds()",
+        "return (moment - self._clock.now() - self._of_ours).total_seconds()",
+    ),
+    "a loop that has stopped running is healthy": Source("wakeful.http.health", "and pulse.stuck:", "and False:"),
+    "a watchdog hears of a process whose loop has stopped": Source(
+        "wakeful.server", "return pulse is None or not pulse.stuck", "return True"
+    ),
+    "a step of the worker's own clock is not told": Source(
+        "wakeful.dispatcher.store_clock", "elif abs(ours) > JUMP:", "elif False:"
+    ),
+    "fires of a rule that is due are counted in the event loop": Source(
+        "wakeful.dispatcher", "                await self._work_out(flight.alarm)\n", "                pass\n"
+    ),
+    "a rule of several parts is worked out in the event loop": Source(
+        "wakeful.schedule.expression", ' or said.count("FREQ=") > 1', ""
+    ),
+    "fires of a rule without a report are counted in the event loop": Source(
+        "wakeful.dispatcher.upkeep", "await in_thread(decided) if is_costly else decided()", "decided()"
+    ),
+    "fires of a rule in another zone are counted in the event loop": Source(
+        "wakeful.dispatcher.zone_planning", "await in_thread(decided) if is_costly else decided()", "decided()"
+    ),
+    "the next suspect waits for a tick": Source(
+        "wakeful.dispatcher",
+        "        if flight.alarm.is_suspect and self._suspects.survived():\n",
+        "        if False:\n",
+    ),
+    "a wake whose worker died is charged again": Source(
+        "wakeful.alarm.budget",
+        "    if any(mark in known and known[mark].wakes for mark in charge.marks):",
+        "    if False:",
+    ),
+    "what was counted is forgotten at midnight": Source(
+        "wakeful.alarm.budget", '(self.at, self.at - _LENGTHS["day"]) if self.again', "(self.at,) if self.again"
+    ),
+    "the next group does not wait for the last one": Source(
+        "wakeful.dispatcher.suspects", "        return not self._on_trial\n", "        return True\n"
+    ),
+    "the slow one is blamed for the next": Source(
+        "wakeful.dispatcher",
+        "self._store.settle([put_on_trial(flight.alarm), *cleared])",
+        "self._store.settle([put_on_trial(flight.alarm)])",
+    ),
+    "a suspect beside a group counts as alone": Source(
+        "wakeful.dispatcher", "if not self._suspects.may_be_blamed(others):", "if False:"
     ),
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 
 class Sql(Struct, frozen=True):
     """A fragment of one dialect's statements, in each of the named ones that have it."""
 
-    dialect: str
+    dialect: Literal["sqlite", "postgres"]
     statements: tuple[str, ...]
     old: str
     new: str = ""
@@ -22,4 +24,10 @@ class Source(Struct, frozen=True):
     new: str
 
 
-Fault = Sql | Source
+class Several(Struct, frozen=True):
+    """Guards that stand behind each other: nothing happens unless all of them are gone."""
+
+    sources: tuple[Source, ...]
+
+
+Fault = Sql | Source | Several

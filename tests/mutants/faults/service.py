@@ -7,6 +7,23 @@ from typing import Final
 from .fault import Fault, Source
 
 IN_VERBS: Final[dict[str, Fault]] = {
+    "with a router new alarms go to an inbox": Source(
+        "wakeful.config", 'ROUTER if self.wake_url else "inbox"', '"inbox"'
+    ),
+    "rows in SQL stay with the inbox": Source("wakeful.server", "    if not name:\n        return\n", "    return\n"),
+    "calendar links outlive the token that made them": Source(
+        "wakeful.service.tokens", "            await self._store.revoke_token(link, now)\n", "            pass\n"
+    ),
+    "a revoked token makes calendar links": Source(
+        "wakeful.service.tokens", "maker is not None and maker.revoked_at is not None", "False"
+    ),
+    "a bare day is at nine whatever is set": Source(
+        "wakeful.alarm.defaults", "            bare_day=settings.bare_day,\n", ""
+    ),
+    "a second result is dropped without a word": Source(
+        "wakeful.alarm.report", "or not result or result == fire.result", "or True"
+    ),
+    "nobody knows who fetched a wake": Source("wakeful.service.fetching", "if not self.caller.token_id:", "if True:"),
     "a limit leaves somebody out": Source(
         "wakeful.service.bulk",
         "place(rows[acted.reached - 1]) if acted.reached",
@@ -53,6 +70,20 @@ IN_VERBS: Final[dict[str, Fault]] = {
     ),
     "a key whose alarm has ended is a silent success": Source(
         "wakeful.service.notes", "return _ended(alarm, asked)", "return []"
+    ),
+    "a forecast makes the checks of alarms": Source(
+        "wakeful.forecast", "replace(alarm.policy, only_if=None)", "alarm.policy"
+    ),
+    "a forecast wakes targets that are paused": Source("wakeful.forecast", "served.keys() - closed", "served.keys()"),
+    "a forecast's workers are never down": Source(
+        "wakeful.forecast", "            moment = back\n", "            break\n"
+    ),
+    "an audit believes reports that are gone": Source(
+        "wakeful.service.audit", "fire.status not in _REPORTED:", "fire.status == 'skipped':"
+    ),
+    "an audit misses an instant": Source("wakeful.service.audit", "        yield instant\n", "        pass\n"),
+    "an audit goes by an older schedule": Source(
+        "wakeful.service.audit", "window.since, window.changed_at or window.since, alarm.created_at", "alarm.created_at"
     ),
     "the token of a wake names any parent": Source(
         "wakeful.service.creating", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
@@ -105,5 +136,60 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.creating",
         "        if self._caller.wake is not None:\n            alarm = with_end",
         "        if False:\n            alarm = with_end",
+    ),
+    "a manual fire is an alarm of its own": Source(
+        "wakeful.service.looking", "return page if is_chain else without_copies(page)", "return page"
+    ),
+    "a manual fire is not among its alarm's": Source(
+        "wakeful.service.looking", "if id else page", "if False else page"
+    ),
+    "a page of fires repeats manual ones": Source(
+        "wakeful.service.manual_fires", "if page.further is not None:", "if False:"
+    ),
+    "nobody is told that a fire was manual": Source(
+        "wakeful.service.history", "manual=bool(found.manual_of),", "manual=False,"
+    ),
+    "a cancelled chain goes on": Source(
+        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled_at", "False"
+    ),
+    "a chain is cancelled for all time": Source(
+        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled_at", "True"
+    ),
+    "an alarm is set behind a cancelled chain": Source(
+        "wakeful.service.verbs",
+        "        except Unauthorized:\n            for one in made:",
+        "        except Unauthorized:\n            for one in ():",
+    ),
+    "a wake stays with a reader who has gone": Source(
+        "wakeful.service.fetching", "for one in await leasing}", "for one in ()}"
+    ),
+    "a wake stays with a reader who has gone where its alarm was claimed meanwhile": Source(
+        "wakeful.service.fetching", "alarms = [alarm for id in moved if", "alarms = [alarm for id in () if"
+    ),
+    "the key of an ended alarm is answered without a word": Source(
+        "wakeful.service.verbs", "        if created.deduped and created.alarm.finished and", "        if False and"
+    ),
+    "the rate is counted after the work": Source(
+        "wakeful.service.creating",
+        "        await self._reserve(asked)\n        try:\n            for one",
+        "        try:\n            for one",
+    ),
+    "each of a batch is worked out before it is counted": Source(
+        "wakeful.service.creating",
+        "        await self._reserve([asked])\n        try:\n            return await self._draw(asked, id)\n",
+        "        try:\n            drawn = await self._draw(asked, id)\n            await self._reserve([asked])\n"
+        "            return drawn\n",
+    ),
+    "a target is looked up after the time is read": Source(
+        "wakeful.service.creating",
+        '        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))\n',
+        "        create(wanted, self._origin, id='x', now=now)\n"
+        '        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))\n',
+    ),
+    "what is refused uses up the rate": Source(
+        "wakeful.service.limits", "        self._uncount(owner, number)\n        if (count", "        if (count"
+    ),
+    "a rule is searched for thousands of years": Source(
+        "wakeful.schedule.phrases", "            if fire.year > last:\n                return\n", ""
     ),
 }

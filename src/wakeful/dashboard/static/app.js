@@ -34,7 +34,7 @@ function tellTime(time) {
 }
 const tellTimes = () => $$("time").forEach(tellTime);
 setInterval(tellTimes, 1000);
-document.body.addEventListener("htmx:after:swap", () => { tellTimes(); place(); count(); showFresh(); });
+document.body.addEventListener("htmx:after:swap", () => { tellTimes(); place(); count(); showFresh(); showCopied(); });
 
 // A part that is asked for again is changed where it differs: what a reader has opened or marked stays so.
 
@@ -131,17 +131,30 @@ document.addEventListener("input", (event) => {
   event.target.setAttribute("aria-invalid", wrong ? "true" : "false");
 });
 
-function copy(from, button) {
+let copied = null; // the id of what was copied and what its button says, for 2 s, also where the part is asked for again meanwhile
+function showCopied() {
+  const button = copied && $(`[data-copy="${copied.id}"]`);
+  if (button) button.textContent = copied.said;
+}
+function copy(id) {
+  const from = $(`#${id}`), sayThat = (said) => {
+    const now = copied = { id, said };
+    showCopied();
+    setTimeout(() => {
+      if (copied === now) copied = null;
+      const button = $(`[data-copy="${id}"]`);
+      if (button && !(copied && copied.id === id)) button.textContent = "Copy";
+    }, 2000);
+  };
   getSelection().selectAllChildren(from);
   // Over plain http from another machine browsers have no clipboard: what is selected can be copied by hand.
-  if (!navigator.clipboard) { button.textContent = "Selected"; return; }
-  navigator.clipboard.writeText(from.textContent).then(() => { button.textContent = "Copied"; }, () => { button.textContent = "Selected"; });
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  if (!navigator.clipboard) { sayThat("Selected"); return; }
+  navigator.clipboard.writeText(from.textContent).then(() => sayThat("Copied"), () => sayThat("Selected"));
 }
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-fill], [data-copy]");
   if (!button) return;
-  if (button.dataset.copy) { copy($(`#${button.dataset.copy}`), button); return; }
+  if (button.dataset.copy) { copy(button.dataset.copy); return; }
   const field = $(`[name="${button.dataset.fill}"]`, button.closest("form"));
   field.value = button.dataset.value;
   field.dispatchEvent(new Event("input", { bubbles: true }));

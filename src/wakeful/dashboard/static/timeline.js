@@ -92,7 +92,6 @@ place.addEventListener("keydown", (event) => {
 
 function prepare() {
   place.querySelectorAll("table.heat").forEach((one) => one.classList.add("zooms"));
-  hours().forEach((one) => { if (!one.querySelector("a")) one.tabIndex = -1; });
 }
 document.body.addEventListener("htmx:after:swap", () => { prepare(); show(); });
 prepare();

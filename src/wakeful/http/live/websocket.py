@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from wakeful import views
+from wakeful.cpu_time import charged
 from wakeful.errors import WakefulError
 from wakeful.http.endpoint import routed
 from wakeful.http.live.open_connections import End
@@ -133,7 +134,7 @@ class Session:
                 if len(said) > MESSAGE_LIMIT or (isinstance(said, str) and len(said.encode()) > MESSAGE_LIMIT):
                     self._end(TOO_LONG, f"a message has at most {MESSAGE_LIMIT} bytes")
                     return
-                answer = await self._dispatcher.answer(said)
+                answer = await charged(self._dispatcher.answer(said))
                 if answer is not None:
                     await self._websocket.send_text(answer.decode())
                 self._start_telling()

@@ -32,6 +32,8 @@ MATCH: Final = Header(
 
 async def create(context: Context, call: OperationRequest) -> Response:
     given = _keyed(await body(call.request, CreateRequest), call)
+    if context.settings.chronos_envelope and given.on_conflict is None:
+        given = replace(given, on_conflict="return")  # to Chronos's clients a taken key is never a conflict
     alarms = context.of(call)
     added = await alarms.create(given)
     alarm = added.alarm
@@ -176,17 +178,7 @@ async def signal(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.SignalRequest, optional=True)
     payload = None if given.payload is UNSET else given.payload
     done = await context.of(call).signal(call.request.path_params["name"], payload)
-    heard = [*done.cancelled, *done.fired]
-    return answer(
-        shape.SignalledAnswer(
-            cancelled=len(done.cancelled),
-            fired=len(done.fired),
-            in_flight=done.in_flight,
-            alarms=[AlarmView.of(alarm) for alarm in heard[: operations.LIMIT]],
-            notes=done.notes or UNSET,
-            now=await context.now(),
-        )
-    )
+    return answer(shape.SignalledAnswer.of(done, now=await context.now(), limit=operations.LIMIT))
 
 
 async def get(context: Context, call: OperationRequest) -> Response:
@@ -243,6 +235,12 @@ async def skip(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.SkipBody, optional=True)
     alarms = context.of(call)
     return await context.changed(alarms, await alarms.skip(call.id, at=given.at))
+
+
+async def undo(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.UndoBody, optional=True)
+    alarms = context.of(call)
+    return await context.changed(alarms, await alarms.undo(call.id, when=given.when))
 
 
 async def fire(context: Context, call: OperationRequest) -> Response:
@@ -350,7 +348,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/signals/{name}",
         run=signal,
-        says="Say that something happened: cancels the alarms with it as unless, fires those with it as or_when",
+        says="Say that something happened, to the alarms with it as unless or or_when",
         scope="write",
         body=shape.SignalRequest,
         body_optional=True,
@@ -417,6 +415,17 @@ OPERATIONS: Final = (
         says="Skip the next fire of a series, which continues with the one after it",
         scope="write",
         body=shape.SkipBody,
+        body_optional=True,
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/undo",
+        run=undo,
+        says="Take back the last change of an alarm: a cancel, skip, pause or edit of the last 24 hours",
+        scope="write",
+        body=shape.UndoBody,
         body_optional=True,
         answers=_CHANGED,
         refuses=(409,),

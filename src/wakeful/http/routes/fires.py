@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from wakeful import views
 from wakeful.alarm import FIRE_STATUSES, INBOX, Fire, Wake, parse_fire_id, report_token, reports_under
 from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import ReportRequest
+from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http import operations
 from wakeful.http.context import Context, further
+from wakeful.http.endpoint import disconnected, unless_gone
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
@@ -35,7 +36,7 @@ CLIENT: Final = "X-Wakeful-Client"
 
 async def fires(context: Context, call: OperationRequest, alarm_id: str = "") -> Response:
     found = await _found(context, call, alarm_id)
-    shown = [FireView.of(fire) for fire in found]
+    shown = [FireView.of(fire, alarm_id) for fire in found]
     return answer(shape.FiresAnswer(fires=shown, next_cursor=further(found.further), now=await context.now()))
 
 
@@ -72,9 +73,11 @@ async def why(context: Context, call: OperationRequest) -> Response:
 
 async def report(context: Context, call: OperationRequest) -> Response:
     alarms = context.service.of(await _reporter(context, call))
-    fire = await alarms.report(call.fire_id, await body(call.request, ReportRequest))
-    again = await alarms.retry_at(fire)
-    return answer(shape.ReportedAnswer.of(fire, retry_at=again or UNSET, now=await context.now()))
+    asked = await body(call.request, ReportRequest)
+    fire = await alarms.report(call.fire_id, asked)
+    again, note = await alarms.retry_at(fire), note_on_repeat(fire, report_of(asked))
+    notes = [note] if note else UNSET
+    return answer(shape.ReportedAnswer.of(fire, retry_at=again or UNSET, notes=notes, now=await context.now()))
 
 
 async def _reporter(context: Context, call: OperationRequest) -> Caller:
@@ -151,8 +154,7 @@ async def inbox(context: Context, call: OperationRequest) -> Response:
 
 async def take(context: Context, call: OperationRequest) -> Response:
     done = {} if call.request.method == "GET" else (await body(call.request, shape.InboxBody, optional=True)).done
-    handed = await _unless_they_leave(
-        call.request,
+    handed = await unless_gone(
         context.of(call).inbox(
             limit=call["limit"],
             wait=call["wait"],
@@ -160,6 +162,7 @@ async def take(context: Context, call: OperationRequest) -> Response:
             conversation_id=call["conversation_id"],
             done=done,
         ),
+        disconnected(call.request),
     )
     secret = (await context.store.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
@@ -167,24 +170,6 @@ async def take(context: Context, call: OperationRequest) -> Response:
     wakes = [_wake(taken, url, secret) for taken in handed]
     notes = UNSET if wakes else await context.of(call).due_notes(call["target"] or INBOX) or UNSET
     return answer(shape.InboxAnswer(wakes=wakes, notes=notes, now=await context.now()))
-
-
-async def _unless_they_leave(request: Request, taking: Coroutine[Any, Any, list[TakenWake]]) -> list[TakenWake]:
-    """Nothing is handed out to a caller who has gone: it would be leased to nobody."""
-    waiting, leaving = asyncio.ensure_future(taking), asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            raise ClientDisconnect
-        return waiting.result()
-    finally:
-        leaving.cancel()
-        waiting.cancel()
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _wake(taken: TakenWake, url: str, secret: bytes) -> shape.InboxWake:

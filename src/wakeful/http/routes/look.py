@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 from starlette.responses import Response
 
+from wakeful.cpu_time import in_thread
 from wakeful.http import answers as shape
 from wakeful.http import operations
 from wakeful.http.context import Context
 from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body
-from wakeful.schedule import zone
+from wakeful.schedule import Understood, zone
 from wakeful.service.history import STATUSES
 from wakeful.service.live import WHATS
 from wakeful.service.taken_wake import missed
@@ -76,27 +78,31 @@ async def recent_events(context: Context, call: OperationRequest) -> Response:
 async def preview(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.PreviewBody)
     understood = await context.of(call).parse(given.when, timezone=given.timezone or "")
+    now = await context.now()
+    return answer(await in_thread(lambda: _previewed(understood, given.n, now)))
+
+
+def _previewed(understood: Understood, n: int, now: datetime) -> shape.PreviewAnswer:
+    """Work out the answer in a thread: how long that takes depends on the rule."""
     local = zone(understood.timezone)
-    return answer(
-        shape.PreviewAnswer(
-            kind=understood.kind,
-            fire_at=understood.fire_at or UNSET,
-            cron_expr=understood.cron_expr or UNSET,
-            starts_at=understood.starts_at or UNSET,
-            ends_at=understood.ends_at or UNSET,
-            max_fires=understood.max_fires or UNSET,
-            timezone=understood.timezone,
-            description=understood.description,
-            next=[shape.Occurrence(utc=at, local=at.astimezone(local)) for at in understood.next(given.n)],
-            skipped=[
-                shape.SkippedOccurrence(utc=at, local=at.astimezone(local), holiday=holiday)
-                for at, holiday in understood.skipped(given.n)
-            ]
-            or UNSET,
-            calendar=understood.calendar or UNSET,
-            remarks=understood.remarks,
-            now=await context.now(),
-        )
+    return shape.PreviewAnswer(
+        kind=understood.kind,
+        fire_at=understood.fire_at or UNSET,
+        cron_expr=understood.cron_expr or UNSET,
+        starts_at=understood.starts_at or UNSET,
+        ends_at=understood.ends_at or UNSET,
+        max_fires=understood.max_fires or UNSET,
+        timezone=understood.timezone,
+        description=understood.description,
+        next=[shape.Occurrence(utc=at, local=at.astimezone(local)) for at in understood.next(n)],
+        skipped=[
+            shape.SkippedOccurrence(utc=at, local=at.astimezone(local), holiday=holiday)
+            for at, holiday in understood.skipped(n)
+        ]
+        or UNSET,
+        calendar=understood.calendar or UNSET,
+        remarks=understood.remarks,
+        now=now,
     )
 
 

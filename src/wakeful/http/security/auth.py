@@ -24,13 +24,14 @@ from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.wake_token import WAKE_PREFIX
 from wakeful.clock import Clock
 from wakeful.config import Settings
+from wakeful.cpu_time import Account, charged
 from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.http.security.connection_limiter import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
-from wakeful.http.security.limits import Outgoing, Rate
+from wakeful.http.security.limits import CpuShares, Outgoing, Rate
 from wakeful.service.calendar_link import FEED, FEED_TOKEN
 from wakeful.service.caller import Caller, WakeOrigin
-from wakeful.service.tokens import CALENDAR, secret_hash
+from wakeful.service.tokens import CALENDAR, recorded_name, secret_hash
 from wakeful.service.tokens import PREFIX as PREFIX
 from wakeful.service.tokens import SCOPES as SCOPES
 from wakeful.service.tokens import mint as mint
@@ -65,11 +66,12 @@ class Principal(Struct, frozen=True):
         """The name to record, with the token: one owner may have several, and one of them may have leaked."""
         if self.wake is not None:
             return f"{self.owner} (wake {self.wake.fire_id})"
-        return f"{self.owner} (token {self.token_id})" if self.token_id else self.owner
+        return recorded_name(self.owner, self.token_id)
 
     def caller(self, via: str) -> Caller:
         """Return the caller for the service."""
-        return Caller(owner=self.owner, via=via, by=self.by, limited=not self.local, wake=self.wake)
+        token = self.token_id
+        return Caller(owner=self.owner, via=via, by=self.by, token_id=token, limited=not self.local, wake=self.wake)
 
     def need(self, scope: str, *, for_wakes: bool = False) -> None:
         """Raise Forbidden unless a scope of the token is this one or implies it.
@@ -104,6 +106,7 @@ class Auth:
         self._seen: OrderedDict[str, tuple[datetime, Token | None]] = OrderedDict()
         self._touched: dict[str, datetime] = {}
         self._rate = Rate(settings.requests_per_minute)
+        self._cpu = CpuShares(settings.cpu_per_minute, clock)
         self.outgoing = Outgoing(settings.unread_per_owner)
         self._here = Principal(settings.owner, frozenset(SCOPES), local=True)  # whoever asks, where no token is needed
         self._open = False
@@ -161,7 +164,12 @@ class Auth:
         """Count one request of this owner, or raise TooMany."""
         if not principal.local:
             self._rate.admit(principal.owner, self._clock.now())
+            self._cpu.admit(principal.owner)
             self.outgoing.check(principal.owner)
+
+    def account(self, principal: Principal | None) -> Account | None:
+        """Return what a request's CPU time is charged to; None if no limits apply."""
+        return None if principal is None or principal.local else self._cpu.account(principal.owner)
 
     async def is_alive(self, principal: Principal) -> bool:
         """Return whether a principal is still valid, for connections that stay open."""
@@ -251,7 +259,9 @@ class AuthMiddleware:
             except WakefulError as error:
                 await _refuse(error, scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        account = self._auth.account(scope.get(PRINCIPAL))
+        answering = self._app(scope, receive, send)
+        await (answering if account is None else charged(answering, account))
 
     async def _principal(self, scope: Scope) -> Principal | None:
         path, authorization = route_path(scope), _authorization(scope)

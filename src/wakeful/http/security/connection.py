@@ -175,7 +175,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else it stands behind a body, where nobody checked it
-            super().on_header(name, value)
+            super().on_header(name, value.strip(b" \t"))  # blanks around a value are not part of it (RFC 9110, 5.5)
 
     def on_headers_complete(self) -> None:
         if not self._is_declining:  # else this is the head that was accepted before

@@ -1,4 +1,4 @@
-"""Limits of one owner at one process: requests per minute, and answers that are not read yet.
+"""Limits of one owner at one process: requests and CPU time per minute, and answers that are not read yet.
 
 Connections that stay open: service/connection_limit.py.
 
@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Final
 
+from wakeful.clock import Clock
 from wakeful.errors import TooMany
+from wakeful.store.pages import ReadTurns
 
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)
+LONGEST_WAIT: Final = 60.0  # seconds until an owner may ask again, however much was used before it was measured
 OWNERS: Final = 4096  # remembered at once; one that is forgotten starts again
 
 
@@ -49,6 +54,59 @@ class Rate:
         self._spent.move_to_end(owner)
         if len(self._spent) > OWNERS:
             self._spent.popitem(last=False)
+
+
+class CpuShares:
+    """CPU time of each owner's requests. A minute's worth may be used at once; after that, at a steady rate.
+
+    One moment is kept per owner, on the monotonic clock: when what was used would be over if it came evenly spread.
+    """
+
+    def __init__(self, per_minute: timedelta, clock: Clock) -> None:
+        self._seconds = per_minute.total_seconds()
+        self._each = MINUTE.total_seconds() / self._seconds
+        self._clock = clock
+        self._spent: OrderedDict[str, float] = OrderedDict()
+        self._threads = ReadTurns(1)
+
+    def account(self, owner: str) -> OwnerAccount:
+        return OwnerAccount(self, owner)
+
+    def admit(self, owner: str) -> None:
+        """Raise TooMany if this owner has used more than its share, with when the next request may come."""
+        early = self._spent.get(owner, -math.inf) - self._clock.monotonic() - MINUTE.total_seconds()
+        if early > 0:
+            raise TooMany(
+                f"your requests used more than {self._seconds:g} s of CPU time within a minute",
+                field="cpu_per_minute",
+                fix="Send fewer or smaller requests: searches, large batches and rare rules cost most.",
+                retry_after=early,
+            )
+
+    def spend(self, owner: str, seconds: float) -> None:
+        now = self._clock.monotonic()
+        spent = max(self._spent.get(owner, now), now) + seconds * self._each
+        self._spent[owner] = min(spent, now + MINUTE.total_seconds() + LONGEST_WAIT)
+        self._spent.move_to_end(owner)
+        if len(self._spent) > OWNERS:
+            self._spent.popitem(last=False)
+
+    def thread(self, owner: str) -> AbstractAsyncContextManager[None]:
+        return self._threads.turn(owner)
+
+
+class OwnerAccount:
+    """What one owner's requests are charged to."""
+
+    def __init__(self, shares: CpuShares, owner: str) -> None:
+        self._shares = shares
+        self._owner = owner
+
+    def spend(self, seconds: float) -> None:
+        self._shares.spend(self._owner, seconds)
+
+    def thread(self) -> AbstractAsyncContextManager[None]:
+        return self._shares.thread(self._owner)
 
 
 class Outgoing:

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from wakeful.errors import StoreUnavailable
-from wakeful.store.queries import Dialect, Naming, named
+from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.store.queries import Dialect, Ledger, Naming, named
 from wakeful.store.transfer import Transfer
 
 Row = tuple[Any, ...]
@@ -120,7 +120,19 @@ class Tables(Protocol):
         """After rows that brought their numbers along, the next number is a new one."""
         ...
 
+    async def ledger(self) -> Ledger: ...
+
     async def close(self) -> None: ...
+
+
+async def check_copied_whole(source: Tables, known: int, name: str) -> None:
+    """InvalidConfig where a newer version has added what this one would leave out of a copy."""
+    if (schema := (await source.ledger()).version) > known:
+        raise InvalidConfig(
+            f"{name} has the tables of a newer wakeful (schema {schema}, this one knows {known}): it would lose some",
+            field="database",
+            fix="Copy it with that version or a later one.",
+        )
 
 
 def copying_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:

@@ -17,7 +17,17 @@ from msgspec import Struct
 
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable
 from wakeful.moments import unix_ms
-from wakeful.store.copying import TABLES, Seen, Tables, Watch, copy_table, copying_sql, total, verified
+from wakeful.store.copying import (
+    TABLES,
+    Seen,
+    Tables,
+    Watch,
+    check_copied_whole,
+    copy_table,
+    copying_sql,
+    total,
+    verified,
+)
 from wakeful.store.copying.sqlite import SqliteTables
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.sqlite.file import describe, make, open_reader
@@ -72,8 +82,10 @@ def _copy_pages(source: apsw.Connection, copy: apsw.Connection, seen: Seen) -> N
 async def back_up_postgres(source: Tables, file: str, what: BackupFrom, watch: Watch) -> BackupMade:
     with _new_file(file) as part, _telling(part):
         with closing(apsw.Connection(part)) as copy:
-            bring_up_to_date(copy, _PLAIN, migrations("sqlite", _PLAIN), what.at)
+            steps = migrations("sqlite", _PLAIN)
+            bring_up_to_date(copy, _PLAIN, steps, what.at)
             tables = SqliteTables(part, _PLAIN, now=what.at, db=copy)
+            await check_copied_whole(source, steps[-1].version, "the database")
             async with source.snapshot(), tables.transaction():
                 seen = watch(2 * await total(source))
                 for table in TABLES:

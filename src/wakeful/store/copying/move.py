@@ -12,9 +12,11 @@ from datetime import datetime
 from msgspec import Struct
 
 from wakeful.errors import Conflict, InvalidRequest
-from wakeful.store.copying import TABLES, TableSum, Watch, copy_table, total, verified
+from wakeful.store.copying import TABLES, TableSum, Watch, check_copied_whole, copy_table, total, verified
 from wakeful.store.copying.ends import CopyEnd, table
+from wakeful.store.queries import Naming, migrations
 from wakeful.store.transfer import Transfer, refused
+from wakeful.store.zones import keep_first_edition
 
 
 class Moved(Struct, frozen=True, kw_only=True):
@@ -57,6 +59,7 @@ async def _source_state(source: CopyEnd, target: CopyEnd) -> Transfer | None:
     closed = await source.closed()
     if closed is None:
         await source.store.migrate()  # both have the same tables then
+        await check_copied_whole(source.tables, migrations("sqlite", Naming())[-1].version, source.name)
         return None
     if closed.state not in ("leaving", "left"):
         raise refused(closed)
@@ -115,6 +118,7 @@ async def _hand_over(source: CopyEnd, target: CopyEnd, leaving: Transfer, moved:
         await target.take_up("moved", f"from {source.name}", by=by, now=now)
         await tables.run("end_transfer")
         await tables.lift_fence()
+    await keep_first_edition(target.store.zones)
     missing = await target.missing_task_table()
     return Moved(sums=moved.sums, resumed=moved.resumed, task_table=missing)
 

@@ -13,7 +13,7 @@ from wakeful.store.copying import BATCH, CopiedTable, Row, copying_sql, filled
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.rows import uuid_of
-from wakeful.store.queries import Naming
+from wakeful.store.queries import Ledger, Naming
 from wakeful.store.transfer import Transfer, why_closed
 
 if TYPE_CHECKING:
@@ -141,6 +141,10 @@ class PostgresTables:
                 return None
         [(value,)] = await self.run("transfer") or [(None,)]
         return why_closed(value)
+
+    async def ledger(self) -> Ledger:
+        with self._database.told():
+            return await Migrator(self._naming).ledger(await self._opened())
 
     async def go_on_numbering(self) -> None:
         await self.run("go_on_numbering")

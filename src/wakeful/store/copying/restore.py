@@ -20,7 +20,17 @@ from wakeful.alarm import pass_over
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.moments import from_unix_ms
 from wakeful.store import Store
-from wakeful.store.copying import TABLES, Seen, Tables, Watch, copy_table, copying_sql, total, verified
+from wakeful.store.copying import (
+    TABLES,
+    Seen,
+    Tables,
+    Watch,
+    check_copied_whole,
+    copy_table,
+    copying_sql,
+    total,
+    verified,
+)
 from wakeful.store.copying.backup import check_whole, put_in_place
 from wakeful.store.copying.ends import CopyEnd
 from wakeful.store.copying.sqlite import SqliteTables
@@ -30,6 +40,7 @@ from wakeful.store.sqlite.file import describe, make
 from wakeful.store.sqlite.original import begin_anew
 from wakeful.store.sqlite.schema import bring_up_to_date, is_closed, prefixes
 from wakeful.store.transfer import Transfer, refused
+from wakeful.store.zones import keep_first_edition
 
 Missed = Literal["fire", "skip"]
 _AT_A_TIME: Final = 500
@@ -122,6 +133,7 @@ async def restore(
     with tempfile.TemporaryDirectory(prefix="wakeful-restore-") as folder:
         backup = Backup(file, os.path.join(folder, "backup"), naming, now)
         try:
+            await check_copied_whole(backup.tables, migrations("sqlite", naming)[-1].version, file)
             await check_target(target, replace=replace)
             return await _restore_rows(backup, target, missed=missed, by=by, seen=watch(2 * await total(backup.tables)))
         finally:
@@ -155,6 +167,7 @@ async def _place_file(backup: Backup, file: str, *, missed: Missed, by: str, now
         async with work.tables.transaction():
             await work.take_up("restored", _reason(backup, since, missed), by=by, now=now, lost=True)
         skipped = await pass_over_due(store, now) if missed == "skip" else 0
+        await keep_first_edition(store.zones)
         missing = await work.missing_task_table()
     finally:
         await work.close()
@@ -189,6 +202,7 @@ async def _restore_rows(backup: Backup, target: CopyEnd, *, missed: Missed, by: 
     async with tables.transaction():
         await tables.run("end_transfer")
         await tables.lift_fence()
+    await keep_first_edition(target.store.zones)
     missing = await target.missing_task_table()
     rows = {name: one.rows for name, one in sums.items()}
     return Restored(at=backup.at, rows=rows, due=due, since=since, skipped=skipped, task_table=missing)

@@ -12,9 +12,9 @@ import apsw
 
 from wakeful.moments import unix_ms
 from wakeful.store.copying import BATCH, CopiedTable, Row, copying_sql, filled
-from wakeful.store.queries import Naming
+from wakeful.store.queries import Ledger, Naming
 from wakeful.store.sqlite.file import describe, open_writer
-from wakeful.store.sqlite.schema import is_closed, lift_refusal, refuse_to_open
+from wakeful.store.sqlite.schema import is_closed, ledger_of, lift_refusal, refuse_to_open
 from wakeful.store.transfer import Transfer, why_closed
 
 if TYPE_CHECKING:
@@ -110,6 +110,10 @@ class SqliteTables:
                 return None
         [(value,)] = await self.run("transfer") or [(None,)]
         return why_closed(value)
+
+    async def ledger(self) -> Ledger:
+        with self._told():
+            return ledger_of(self.db, self._naming)
 
     async def go_on_numbering(self) -> None:
         """SQLite does so by itself."""

@@ -81,6 +81,7 @@ from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.postgres.zones import PostgresZones
 from wakeful.store.queries import Naming, queries
 from wakeful.store.rows import policy_text
+from wakeful.store.zones import first_edition_kept, keep_first_edition
 
 T = TypeVar("T")
 
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
 
 _TICK: Final = timedelta(seconds=1)
+_LOCK_WAIT: Final = "2s"  # for the whole table of alarms: whoever comes meanwhile waits behind us
 _WORDS: Final = ("label", "wake_message", "idempotency_key")
 NO_ID: Final = UUID(int=0)  # before every id there is
 _CROWD: Final = 24  # creates that wait at once: from here on a second connection costs less than waiting for the first
@@ -152,12 +154,26 @@ class PostgresStore:
         async with self._database.connection() as connection:
             return await Migrator(self._naming).migrate(connection)
 
+    async def use_default_target(self, name: str) -> str:
+        async def work(connection: Connection, again: bool) -> str:
+            async with connection.transaction():
+                [(before, literal)] = await connection.fetch(self._sql["default_target"], name)
+                if before != name:
+                    await connection.execute(f"set local lock_timeout = '{_LOCK_WAIT}'")
+                    await connection.execute(f"{self._sql['set_default_target']} {literal}")
+                return str(before)
+
+        return await self._database.run(work)
+
     async def inspect(self, *, thorough: bool = False) -> Inspection:
         ahead = await self.now() + AHEAD
         async with self._database.connection() as connection:
             return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
 
     async def close(self) -> None:
+        if self._database.process.is_forked:
+            return
+        await first_edition_kept(self.zones)
         adding = (self._adding, self._adding_keyless, self._adding_beside)
         for lane in (*adding, self._settling, self._settling_at_once, self._settling_slowly):
             await lane.close()
@@ -194,6 +210,8 @@ class PostgresStore:
         return await self._database.run(work)
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
+        if alarms and not self.zones.has_edition:
+            await keep_first_edition(self.zones)
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
         if not alarms:
@@ -419,6 +437,18 @@ class PostgresStore:
     ) -> list[tuple[int, Event]]:
         page = await self._page("events", owner, alarm_id, after, limit=limit, most=most, owner=owner)
         return [event_of(row) for row in page.rows]
+
+    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
+        rows = await self._database.fetch(self._sql["last_event_at"], alarm_id, what)
+        return rows[0][0] if rows else None
+
+    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
+        rows = await self._database.fetch(self._sql["events_by"], by, what, since, limit)
+        return [event_of(row)[1] for row in rows]
+
+    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
+        rows = await self._database.fetch(self._sql["latest_events"], alarm_id, limit)
+        return [event_of(row)[1] for row in rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         last = await self._value("last_event")

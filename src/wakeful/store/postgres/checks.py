@@ -27,9 +27,14 @@ class PostgresChecks:
 
     async def rows(self, sql: str, *, within: float) -> list[tuple[Any, ...]]:
         async def work(connection: Connection, again: bool) -> list[tuple[Any, ...]]:
-            async with asyncio.timeout(within), connection.transaction(readonly=True):
-                rows = await connection.cursor(sql)
-                return [tuple(row) for row in await rows.fetch(MOST_ROWS + 1)]
+            transaction = connection.transaction(readonly=True)
+            async with asyncio.timeout(within):
+                await transaction.start()
+                try:
+                    rows = await connection.cursor(sql)
+                    return [tuple(row) for row in await rows.fetch(MOST_ROWS + 1)]
+                finally:
+                    await transaction.rollback()  # set_config() changes a session only if its transaction commits
 
         try:
             return await self._database.run_looking(work)

@@ -19,6 +19,7 @@ from wakeful.errors import StoreUnavailable
 from wakeful.store import OWNERS_A_CLAIM, Claimed, Turn
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.rows import alarm_of
+from wakeful.store.rows import ID
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection
@@ -37,15 +38,19 @@ class _Note(Struct, frozen=True):
 
 
 def _answer(rows: list[Any]) -> Claimed:
-    now, is_ahead, first = rows[0][:3]
-    # Nothing due: the moment stands alone in its row.
-    return Claimed([] if first is None else [alarm_of(row[2:]) for row in rows], now, is_ahead)
+    now, is_ahead = rows[0][:2]
+    return Claimed(_leased(rows, 2), now, is_ahead)
 
 
 def _answer_in_turn(rows: list[Any]) -> Claimed:
-    now, is_ahead, targets, owners, first = rows[0][:5]
+    now, is_ahead, targets, owners = rows[0][:4]
     stood = dict(zip(targets, owners, strict=True))
-    return Claimed([] if first is None else [alarm_of(row[4:]) for row in rows], now, is_ahead, stood)
+    return Claimed(_leased(rows, 4), now, is_ahead, stood)
+
+
+def _leased(rows: list[Any], before: int) -> list[Alarm]:
+    """The alarms of a claim. `before`: how many columns stand before theirs. Nothing due: these stand alone."""
+    return [] if rows[0][before + ID] is None else [alarm_of(row[before:]) for row in rows]
 
 
 class Claims:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from wakeful.clock import SystemClock, stopwatch
-from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
+from wakeful.errors import InvalidConfig, OneProcess, StoreBusy, StoreUnavailable
 from wakeful.store.batching import StoreRefused
 from wakeful.store.pages import Page, too_slow
 
@@ -124,6 +124,7 @@ class Database:
         self._pool: asyncpg.Pool[Record] | None = None
         self._opening = asyncio.Lock()
         self._closed = False
+        self.process = OneProcess()
         self._password = _password_in(dsn)
         self._hosts = Hosts(dsn, hide=self._password)
         self._begun: dict[object, float] = {}  # work under way: since when
@@ -134,6 +135,8 @@ class Database:
 
     async def close(self) -> None:
         self._closed = True
+        if self.process.is_forked:
+            return  # the connections are the parent's: a farewell on one would end it there
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -180,6 +183,7 @@ class Database:
             except TimeoutError:
                 raise too_slow(self._within) from None
 
+        self.process.check()
         async with self._lookers:
             return await self.run(limited)
 
@@ -240,6 +244,7 @@ class Database:
     async def _open(self) -> asyncpg.Pool[Record]:
         if self._closed:
             raise StoreUnavailable("the store is closed")
+        self.process.check()
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:

@@ -20,15 +20,16 @@ async def inspected(
     connection: Connection, naming: Naming, sql: Mapping[str, str], *, ahead: datetime, thorough: bool
 ) -> Inspection:
     [(engine, size)] = await connection.fetch(sql["engine"])
-    schema, known = await Migrator(naming).version(connection), migrations("postgres", naming)[-1].version
+    ledger, known = await Migrator(naming).ledger(connection), migrations("postgres", naming)[-1].version
     impossible: dict[str, int] = {}
-    if thorough and schema:
+    if thorough and ledger.applied:
         [counts] = await connection.fetch(sql["impossible"], ahead, timeout=_AT_LENGTH)
         impossible = dict(zip(IMPOSSIBLE, counts, strict=True))
     return Inspection(
         engine=engine,
         size=size,
-        schema=schema,
+        schema=ledger.version,
+        needed=ledger.needed,
         known=known,
         broken=tuple(row[0] for row in await connection.fetch(sql["broken"])),
         impossible=impossible,

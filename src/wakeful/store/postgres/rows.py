@@ -1,7 +1,7 @@
 """Between wakeful's values and PostgreSQL's rows.
 
-Values travel as one array per column, so a batch of any size is one statement with the same parameters. Columns that a
-newer schema has added at the end are not looked at: two versions of wakeful can share a database during an upgrade.
+Values travel as one array per column, so a batch of any size is one statement with the same parameters. Every statement
+asks for a struct's columns in the order of its fields (store/columns.py), whatever else the table has.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -18,14 +18,13 @@ from msgspec.structs import astuple, replace
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
 from wakeful.moments import MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
-from wakeful.store.columns import DISPATCH, INTENT, folded, places
+from wakeful.store.columns import ALARM_FIELDS, DISPATCH, INTENT, columns, folded, kept_schedule, places, with_schedule
 from wakeful.store.records import FirstTry
 from wakeful.store.rows import policy_of, policy_text
 
-if TYPE_CHECKING:
-    from wakeful.store.postgres.database import Record
-
-_ALARM: Final = Alarm.__struct_fields__
+_ALARM: Final = ALARM_FIELDS
+_kept: Final = attrgetter(*_ALARM)
+_COLUMNS: Final = tuple(column.name for column in columns(Alarm))
 _FIRE: Final = Fire.__struct_fields__
 _DESCRIPTION: Final = DescribedFire.__struct_fields__[:-1]
 _EVENT: Final = Event.__struct_fields__
@@ -38,9 +37,11 @@ _LOG: Final = _FIRE.index("log")
 _LISTS: Final = places(Worker, "json")
 _SEEN: Final = _WORKER.index("seen_at")
 _dispatched: Final = attrgetter(*DISPATCH)
-_FIELDS: Final = dict(zip(Alarm.__struct_encode_fields__, _ALARM, strict=True))  # by their columns
+_FIELDS: Final = dict(zip(_COLUMNS, _ALARM, strict=True))  # by their columns
 _intended: Final = attrgetter(*(_FIELDS[name] for name in INTENT))
 _INTENT_POLICY: Final = INTENT.index("policy")
+_INTENT_SCHEDULE: Final = INTENT.index("cron_expr")
+_SCHEDULE: Final = _ALARM.index("cron_expr")
 
 _json = msgspec.json.Encoder()
 _log = msgspec.json.Decoder(tuple[Attempt, ...])
@@ -64,15 +65,15 @@ def first_uuid(moment: datetime) -> UUID:
 
 
 def alarm_of(row: Iterable[Any]) -> Alarm:
-    values = dict(zip(_ALARM, row, strict=False))
+    values = dict(zip(_ALARM, row, strict=True))
     values["id"] = str(values["id"])
     policy = values["policy"]
     values["policy"] = DEFAULT_POLICY if policy is None else policy_of(policy)
-    return Alarm(**values)
+    return Alarm(**with_schedule(values))
 
 
 def fire_of(row: Iterable[Any]) -> Fire:
-    values = dict(zip(_FIRE, row, strict=False))
+    values = dict(zip(_FIRE, row, strict=True))
     values["alarm_id"] = str(values["alarm_id"])
     values["log"] = _log.decode(values["log"])
     return Fire(**values)
@@ -95,31 +96,30 @@ def described_fire_of(row: Iterable[Any]) -> DescribedFire:
     return DescribedFire(**said, fire=fire_of(values[len(_DESCRIPTION) :]))
 
 
-def alarm_and_fire_of(row: Record) -> tuple[Alarm, Fire]:
-    """Both from one row: the fire's columns first. A mark stands between, however many columns a fire has by now."""
-    between = list(row.keys()).index("and_its_alarm")
+def alarm_and_fire_of(row: Iterable[Any]) -> tuple[Alarm, Fire]:
+    """Both from one row: the fire's columns first."""
     values = tuple(row)
-    return alarm_of(values[between + 1 :]), fire_of(values[:between])
+    return alarm_of(values[len(_FIRE) :]), fire_of(values[: len(_FIRE)])
 
 
 def event_of(row: Iterable[Any]) -> tuple[int, Event]:
     seq, *values = row
-    return seq, Event(**dict(zip(_EVENT, values, strict=False)))
+    return seq, Event(**dict(zip(_EVENT, values, strict=True)))
 
 
 def worker_of(row: Iterable[Any]) -> Worker:
-    values = dict(zip(_WORKER, row, strict=False))
+    values = dict(zip(_WORKER, row, strict=True))
     for index in _LISTS:
         values[_WORKER[index]] = _names.decode(values[_WORKER[index]])
     return Worker(**values)
 
 
 def target_state_of(row: Iterable[Any]) -> TargetState:
-    return TargetState(**dict(zip(_TARGET, row, strict=False)))
+    return TargetState(**dict(zip(_TARGET, row, strict=True)))
 
 
 def token_of(row: Iterable[Any]) -> Token:
-    values = dict(zip(_TOKEN, row, strict=False))
+    values = dict(zip(_TOKEN, row, strict=True))
     values["scopes"] = tuple(values["scopes"].split(","))
     return Token(**values)
 
@@ -130,13 +130,27 @@ def token_values(token: Token) -> tuple[Any, ...]:
 
 def new_alarm_columns(alarms: Sequence[Alarm]) -> list[str | None]:
     """The columns of alarms to add, folded: most of a batch have most of them alike, and each value costs to send."""
-    columns: Columns = list(zip(*map(astuple, alarms), strict=True))
-    columns[_POLICY] = [policy_text(policy) for policy in columns[_POLICY]]
-    return folded(columns, Alarm.__struct_encode_fields__)
+    sent: Columns = list(zip(*map(_kept, alarms), strict=True))
+    sent[_POLICY] = [policy_text(policy) for policy in sent[_POLICY]]
+    sent[_SCHEDULE] = list(map(kept_schedule, alarms))
+    return folded(sent, _COLUMNS)
 
 
 def guard_columns(changes: Iterable[Change]) -> Columns:
     return _columns([(change.after.id, change.claim, change.version) for change in changes], 3)
+
+
+def settled_columns(changes: Iterable[Change]) -> Columns:
+    """Of the settlement of an attempt: the fire's moment and its new status. Reports and edits raise the version."""
+    return _columns(
+        [
+            (change.fires[0].scheduled_for, change.fires[0].status)
+            if change.fires and change.after.version == change.version
+            else (None, None)
+            for change in changes
+        ],
+        2,
+    )
 
 
 def dispatch_columns(changes: Iterable[Change]) -> Columns:
@@ -162,7 +176,7 @@ def _first_try_values(change: Change, after: Alarm, fire: Fire) -> tuple[Any, ..
 
 
 def intent_columns(changes: Iterable[Change]) -> Columns:
-    return _columns([_with_policy_text(_intended(change.after), _INTENT_POLICY) for change in changes], len(INTENT))
+    return _columns([_intent_values(change.after) for change in changes], len(INTENT))
 
 
 def fire_columns(changes: Iterable[Change]) -> Columns:
@@ -202,8 +216,11 @@ def _writable(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-def _with_policy_text(values: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    return (*values[:at], policy_text(values[at]), *values[at + 1 :])
+def _intent_values(alarm: Alarm) -> tuple[Any, ...]:
+    values = list(_intended(alarm))
+    values[_INTENT_POLICY] = policy_text(alarm.policy)
+    values[_INTENT_SCHEDULE] = kept_schedule(alarm)
+    return tuple(values)
 
 
 def _fire_values(fire: Fire) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Change, Row, speaks
 from wakeful.errors import StoreBusy
 from wakeful.moments import stamp
-from wakeful.store import Added, Settled
+from wakeful.store import Added, Settled, written_events
 from wakeful.store.batching import StoreRefused
 from wakeful.store.postgres.database import DRIVER_ERRORS, translated
 from wakeful.store.postgres.hosts import Lost
@@ -24,6 +24,7 @@ from wakeful.store.postgres.rows import (
     guard_columns,
     intent_columns,
     new_alarm_columns,
+    settled_columns,
     without_unwritable,
 )
 
@@ -138,12 +139,13 @@ class Writes:
             changes = [without_unwritable(change) for change in changes]
         # In one order everywhere: two batches that share rows then wait for each other instead of blocking each other.
         ordered = sorted(changes, key=lambda change: change.after.id)
-        events = [(change.after.id, event) for change in ordered for event in change.events]
+        events = [(change.after.id, event) for change in ordered for event in written_events(change)]
         rows = await connection.fetch(
             self._sql["settle"],
             *(now, lock_wait(alone), self._tick),
             *guard_columns(ordered),
             [id for id, _ in events],
+            *settled_columns(ordered),
             *dispatch_columns(ordered),
             *fire_columns(ordered),
             *event_columns(event for _, event in events),
@@ -201,6 +203,8 @@ class Writes:
         settled, soon, applied = await self._settled(connection, changes, now=now, alone=alone, again=again)
         if self.budget is not None:  # not for what an earlier try wrote, unheard: that counted it too
             await self.budget.add_costs(connection, [change for change in changes if change.after.id in applied])
+        if replaced := [change.after.id for change in changes if change.former and change.after.id in applied]:
+            await connection.execute(self._sql["forget_former"], replaced)
         if self.checks is not None:
             await self.checks.keep(connection, [change for change in changes if change.after.id in applied])
         for change, verdict in zip(changes, settled, strict=True):

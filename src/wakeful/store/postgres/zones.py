@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -23,16 +24,20 @@ class PostgresZones:
         self._database = database
         self._moment = moment
         self._sql = zone_sql("postgres", naming)
+        self.has_edition = False
+        self.keeping: asyncio.Task[None] | None = None
 
     async def editions(self) -> list[Edition]:
-        return [Edition(*row) for row in await self._database.fetch(self._sql["editions"])]
+        rows = await self._database.fetch(self._sql["editions"])
+        self.has_edition = bool(rows)
+        return [Edition(*row) for row in rows]
 
     async def rules(self, version: str) -> bytes | None:
         rows = await self._database.fetch(self._sql["rules"], version)
         return rows[0][0] if rows else None
 
-    async def keep(self, version: str, data: bytes, *, planned: bool) -> None:
-        await self._database.fetch(self._sql["keep"], self._moment(), version, planned, data)
+    async def keep(self, version: str, data: bytes) -> None:
+        await self._database.fetch(self._sql["keep"], self._moment(), version, data)
         await self._database.fetch(self._sql["forget"])
 
     async def planned(self, version: str) -> None:

@@ -34,14 +34,12 @@ update {t}budget_counts as known
    and known.starts_at = count.starts_at;
 
 -- name: add_costs
-insert into {t}budget_counts as known ({count columns})
+insert into {t}budget_counts as known (scope, id, period, starts_at, cost)
 select count.scope,
        count.id,
        count.period,
        count.starts_at,
-       0,
-       sum(count.cost),
-       false
+       sum(count.cost)
   from unnest({count arrays from $1}) as count ({count columns})
  group by count.scope, count.id, count.period, count.starts_at
  order by count.scope, count.id, count.period, count.starts_at

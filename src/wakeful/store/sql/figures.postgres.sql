@@ -37,7 +37,7 @@ select fire.target, fire.owner_did, fire.status, fire.scheduled_for, fire.starte
        fire.updated_at, left(coalesce(nullif(fire.last_error, ''), fire.reason), 300) as error
   from {step} as step (since, until, number)
  cross join lateral (
-    select *
+    select target, owner_did, status, scheduled_for, started_at, delivered_at, updated_at, last_error, reason
       from {t}fires
      where owner_did = $3
        and scheduled_for >= step.since
@@ -50,7 +50,7 @@ select fire.target, fire.owner_did, fire.status, fire.scheduled_for, fire.starte
        fire.updated_at, left(coalesce(nullif(fire.last_error, ''), fire.reason), 300) as error
   from {step} as step (since, until, number)
  cross join lateral (
-    select *
+    select target, owner_did, status, scheduled_for, started_at, delivered_at, updated_at, last_error, reason
       from {t}fires
      where updated_at >= step.since
        and updated_at < step.until

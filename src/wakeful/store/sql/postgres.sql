@@ -14,6 +14,10 @@
   or claimed_at <= (select now from moment) - $2::interval
   or claimed_at > (select now from moment) + $2::interval);
 
+-- part: in_group
+-- A suspect that is due and was not retried in a group yet, where such are claimed now.
+(unsettled = 1 and next_fire_at <= (select now from moment) and (select in_group from suspect));
+
 -- part: noted
 -- What a claim has leased, under the caller's token, for a caller who never hears the answer.
 noted as (
@@ -39,7 +43,7 @@ with moment as materialized (
            set_config('lock_timeout', $2, true),
            set_config('synchronous_commit', 'on', true)),
 added as (
-    insert into {t}alarms
+    insert into {t}alarms ({alarm columns})
     select {alarm unfolded of sent from $5}
       from moment
      cross join json_to_record($4::json) as alike ({alarm definitions})
@@ -52,14 +56,14 @@ select coalesce(bool_or(soon), false) as soon,
   from added;
 
 -- name: same_key
-select alarm.*
+select {alarm columns of alarm}
   from unnest($1::text[], $2::text[]) as wanted (owner_did, idempotency_key)
   join {t}alarms as alarm on alarm.owner_did = wanted.owner_did
    and alarm.idempotency_key = wanted.idempotency_key
    and alarm.idempotency_key <> ''; -- says so that the partial index can be used
 
 -- name: same_id
-select *
+select {alarm columns}
   from {t}alarms
  where id = any($1::uuid[]);
 
@@ -67,8 +71,9 @@ select *
 -- Rows another worker is claiming right now are skipped, not waited for. Each target is looked up on its own in the due
 -- index: a backlog on one is never read for another. The moment comes back even when nothing is due. A claim need not
 -- survive a crash of the server, so it does not wait for the disk: the alarm is then due still, and is claimed again.
--- `suspect`: at most one alarm that was claimed before and never settled, the one with the least against it. The others
--- are passed over; they are never many, and stand in front.
+-- `suspect`: the alarm that was claimed before and never settled with the least against it. If it was not retried in a
+-- group yet (`in_group`), all such count as any others. Other suspects are passed over; they are never many, and stand
+-- in front: of those only the first that are due are looked at.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('synchronous_commit', 'off', true)),
@@ -79,20 +84,34 @@ slot as materialized (
       from unnest($3::text[], $4::integer[], $8::interval[]) as slot (target, free, early)),
 suspect as materialized (
     select due.id,
+           due.unsettled = 1 as in_group,
            due.claimed_at > (select now from moment) as is_ahead
       from slot
      cross join lateral (
-        select id,
-               unsettled,
-               next_fire_at,
-               claimed_at
-          from {t}alarms
-         where status = 'active'
-           and target = slot.target
-           and next_fire_at <= (select now from moment)
-           and {unleased}
-         order by next_fire_at
-         limit slot.free) as due
+        (select id,
+                unsettled,
+                next_fire_at,
+                claimed_at
+           from {t}alarms
+          where status = 'active'
+            and target = slot.target
+            and next_fire_at <= (select now from moment)
+            and {unleased}
+            and unsettled <= 1
+          order by next_fire_at
+          limit slot.free)
+         union all
+        (select id,
+                unsettled,
+                next_fire_at,
+                claimed_at
+           from {t}alarms
+          where status = 'active'
+            and target = slot.target
+            and next_fire_at <= (select now from moment)
+            and {unleased}
+          order by next_fire_at
+          limit slot.free)) as due
      where $5::boolean
        and due.unsettled > 0
      order by due.unsettled, due.next_fire_at
@@ -101,7 +120,7 @@ leased as (
     update {t}alarms
        set claimed_at = (select now from moment),
            claim = claim + 1,
-           unsettled = least(unsettled + 1, greatest(unsettled, 2))
+           unsettled = least(unsettled + 1, greatest(unsettled, 3))
      where id = any(array( -- an array, not a join: always looked up by primary key, whatever the planner believes
         select due.id
           from slot
@@ -112,15 +131,15 @@ leased as (
                and target = slot.target
                and next_fire_at <= (select now from moment) + slot.early
                and {unleased}
-               and (unsettled = 0 or id = (select id from suspect))
+               and (unsettled = 0 or id = (select id from suspect) or {in_group})
              order by next_fire_at
              limit slot.free
                for update skip locked) as due))
-    returning *),
+    returning {alarm columns}),
 {noted}
 select moment.now,
        coalesce((select is_ahead from suspect), false),
-       leased.*
+       {alarm columns of leased}
   from moment
   left join leased on true
  order by leased.next_fire_at, leased.id;
@@ -134,26 +153,45 @@ with recursive moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
            set_config('synchronous_commit', 'off', true)),
 slot as materialized (
-    select *
+    select target,
+           free,
+           early,
+           share,
+           each,
+           after
       from unnest($3::text[], $4::integer[], $8::interval[], $9::integer[], $10::integer[], $11::text[])
         as slot (target, free, early, share, each, after)),
 suspect as materialized (
     select due.id,
            slot.target,
+           due.unsettled = 1 as in_group,
            due.claimed_at > (select now from moment) as is_ahead
       from slot
      cross join lateral (
-        select id,
-               unsettled,
-               next_fire_at,
-               claimed_at
-          from {t}alarms
-         where status = 'active'
-           and target = slot.target
-           and next_fire_at <= (select now from moment)
-           and {unleased}
-         order by next_fire_at
-         limit slot.free) as due
+        (select id,
+                unsettled,
+                next_fire_at,
+                claimed_at
+           from {t}alarms
+          where status = 'active'
+            and target = slot.target
+            and next_fire_at <= (select now from moment)
+            and {unleased}
+            and unsettled <= 1
+          order by next_fire_at
+          limit slot.free)
+         union all
+        (select id,
+                unsettled,
+                next_fire_at,
+                claimed_at
+           from {t}alarms
+          where status = 'active'
+            and target = slot.target
+            and next_fire_at <= (select now from moment)
+            and {unleased}
+          order by next_fire_at
+          limit slot.free)) as due
      where $5::boolean
        and due.unsettled > 0
      order by due.unsettled, due.next_fire_at
@@ -248,7 +286,7 @@ leased as (
     update {t}alarms
        set claimed_at = (select now from moment),
            claim = claim + 1,
-           unsettled = least(unsettled + 1, greatest(unsettled, 2))
+           unsettled = least(unsettled + 1, greatest(unsettled, 3))
      where id = any(array( -- an array, not a join: always looked up by primary key, whatever the planner believes
         select id
           from in_front
@@ -262,18 +300,18 @@ leased as (
                and target = slot.target
                and next_fire_at <= (select now from moment) + slot.early
                and {unleased}
-               and unsettled = 0
+               and (unsettled = 0 or {in_group})
                and id <> all(array(select id from in_front))
              order by next_fire_at
              limit slot.free - (select count(*) from in_front where in_front.target = slot.target)
                for update skip locked) as due))
-    returning *),
+    returning {alarm columns}),
 {noted}
 select moment.now,
        coalesce((select is_ahead from suspect), false),
        case row_number() over in_order when 1 then array(select target from stood order by target) end, -- said once
        case row_number() over in_order when 1 then array(select owner from stood order by target) end,
-       leased.*
+       {alarm columns of leased}
   from moment
   left join leased on true
 window in_order as (order by leased.next_fire_at, leased.id)
@@ -283,19 +321,21 @@ window in_order as (order by leased.next_fire_at, leased.id)
 -- What was leased under tokens whose answers never came, as far as nobody has taken it since.
 select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())),
        noted.token,
-       alarm.*
+       {alarm columns of alarm}
   from {t}claim_tokens as noted
  cross join lateral unnest(noted.alarm_ids, noted.numbers) as mine (id, claim)
   join {t}alarms as alarm on alarm.id = mine.id
    and alarm.claim = mine.claim
    and alarm.claimed_at is not null
    and alarm.status = 'active'
- where (noted.claimer, noted.token) in (select * from unnest($2::uuid[], $3::uuid[]))
+ where (noted.claimer, noted.token) in (
+    select asked.claimer, asked.token from unnest($2::uuid[], $3::uuid[]) as asked (claimer, token))
  order by alarm.next_fire_at, alarm.id;
 
 -- name: settle
 -- Dispatch columns only: what an owner edited meanwhile is not overwritten. Fires and events of a change are written only
--- where the change was. A reader follows events by seq, so whoever writes some takes turns until commit: otherwise a lower
+-- where the change was, and the settlement of an attempt (it has a `settled_for`) never replaces a status that a report has
+-- set. A reader follows events by seq, so whoever writes some takes turns until commit: otherwise a lower
 -- seq could appear after a higher one was read, and be missed.
 with moment as materialized (
     select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
@@ -305,16 +345,23 @@ applied as (
     update {t}alarms as alarm
        set {dispatch columns from change}
       from moment
-     cross join unnest($4::uuid[], $5::integer[], $6::integer[], {dispatch arrays from $8})
-        as change (id, held_claim, held_version, {dispatch columns})
+     cross join unnest(
+            $4::uuid[], $5::integer[], $6::integer[], $8::timestamptz[], $9::text[], {dispatch arrays from $10})
+        as change (id, held_claim, held_version, settled_for, fire_status, {dispatch columns})
      where alarm.id = change.id
        and alarm.claim = change.held_claim
        and alarm.version = change.held_version
+       and (
+        select (known.status = 'completed' and change.fire_status <> 'completed')
+            or (known.reason = 'reported' and change.fire_status not in ('failed', 'retrying'))
+          from {t}fires as known
+         where known.alarm_id = change.id
+           and known.scheduled_for = change.settled_for) is not true
     returning alarm.id,
               alarm.status = 'active' and alarm.next_fire_at <= moment.now + $3::interval as soon),
 put_fires as (
-    insert into {t}fires
-    select fire.*
+    insert into {t}fires ({fire columns})
+    select {fire columns of fire}
       from unnest({fire arrays}) as fire ({fire columns})
       join applied on applied.id = fire.alarm_id
         on conflict (alarm_id, scheduled_for) do update
@@ -365,6 +412,11 @@ applied as (
      where alarm.id = change.id
        and alarm.claim = change.held_claim
        and alarm.version = change.held_version
+       and (
+        select known.status = 'completed' or known.reason = 'reported'
+          from {t}fires as known
+         where known.alarm_id = change.id
+           and known.scheduled_for = coalesce(change.scheduled_for, alarm.occurrence_at)) is not true
     returning alarm.id,
               alarm.owner_did,
               alarm.target,
@@ -377,10 +429,11 @@ applied as (
               change.log,
               alarm.status = 'active' and alarm.next_fire_at <= moment.now + $3::interval as soon),
 put_fires as (
-    insert into {t}fires ({fire columns})
+    insert into {t}fires (alarm_id, scheduled_for, owner_did, target, status, attempts, started_at, delivered_at,
+                          completed_at, duration_ms, result, log, updated_at)
     select id, scheduled_for, owner_did, target, case when completed then 'completed' else 'delivered' end,
-           '', 1, 0, started_at, ended, null, case when completed then ended end,
-           case when completed then greatest(ms, 0) end, result, '', log, null, 1, ended
+           1, started_at, ended, case when completed then ended end,
+           case when completed then greatest(ms, 0) end, result, log, ended
       from applied
         on conflict (alarm_id, scheduled_for) do update
        set {fire columns but alarm_id, scheduled_for from excluded})
@@ -494,19 +547,19 @@ select served.target,
  group by served.target;
 
 -- name: get
-select *
+select {alarm columns}
   from {t}alarms
  where id = $1::uuid
    and ($2::text = '' or owner_did = $2);
 
 -- name: resolve
 -- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
-select *
+select {alarm columns}
   from {t}alarms
  where id between $1::uuid and $2::uuid
    and ($4::text = '' or owner_did = $4)
  union all
-select *
+select {alarm columns}
   from {t}alarms
  where owner_did = $4
    and idempotency_key = $3
@@ -515,9 +568,9 @@ select *
 
 -- name: listening
 -- Each half by its index.
-select *
+select {alarm columns}
   from (
-    select *
+    select {alarm columns}
       from {t}alarms
      where owner_did = $1
        and policy ->> 'unless' = $2
@@ -525,7 +578,7 @@ select *
        and status = 'active'
        and id > $3::uuid
      union all
-    select *
+    select {alarm columns}
       from {t}alarms
      where owner_did = $1
        and policy ->> 'or_when' = $2
@@ -556,7 +609,7 @@ select *
  limit $15;
 
 -- name: find
-select *
+select {alarm columns}
   from {t}alarms
 {asked_alarms};
 
@@ -580,8 +633,8 @@ select count(*)
 {asked_alarms}) as found;
 
 -- name: similar
-select *
-  from (select *
+select {alarm columns}
+  from (select {alarm columns}
           from {t}alarms
          where owner_did = $1
          order by created_at desc, id desc
@@ -614,7 +667,7 @@ select *
  limit $11;
 
 -- name: fires
-select fire.*
+select {fire columns of fire}
   from {t}fires as fire
 {asked_fires};
 
@@ -633,10 +686,11 @@ select scheduled_for, alarm_id
 
 -- name: described_fires
 -- `offset 0`: each alarm is looked up by its primary key, for the fires of the page only, whatever the planner believes.
-select alarm.*, fire.*
+select alarm.label, alarm.wake_message, alarm.max_failures, alarm.created_by, alarm.created_via, alarm.manual_of,
+       {fire columns of fire}
   from {t}fires as fire
   left join lateral (
-        select label, wake_message, max_failures, created_by, created_via
+        select label, wake_message, max_failures, created_by, created_via, policy ->> 'manual_of' as manual_of
           from {t}alarms
          where id = fire.alarm_id
         offset 0) as alarm on true
@@ -650,10 +704,10 @@ select count(*)
 
 -- name: fire_at
 -- One by one by primary key, whatever the planner believes.
-select fire.*
+select {fire columns of fire}
   from unnest($1::uuid[], $2::timestamptz[]) as wanted (alarm_id, scheduled_for)
  cross join lateral (
-    select *
+    select {fire columns}
       from {t}fires
      where alarm_id = wanted.alarm_id
        and scheduled_for = wanted.scheduled_for
@@ -662,20 +716,19 @@ select fire.*
 -- name: overdue
 -- A fire and its alarm in one statement: read one after the other, an old fire could meet a newer alarm, whose version
 -- then lets a change through that was decided on the old one.
-select fire.*,
-       true as and_its_alarm,
-       alarm.*
+select {fire columns of fire},
+       {alarm columns of alarm}
   from {t}fires as fire
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.report_by is not null
    and fire.report_by <= (select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())))
+   and fire.status <> 'retrying'
  order by fire.report_by, fire.alarm_id, fire.scheduled_for
  limit $2;
 
 -- name: waiting
-select fire.*,
-       true as and_its_alarm,
-       alarm.*
+select {fire columns of fire},
+       {alarm columns of alarm}
   from {t}fires as fire
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.status = 'waiting'
@@ -720,7 +773,7 @@ with recursive {served_targets},
          limit $3) as due
      order by due.next_fire_at
      limit $3)
-select alarm.*
+select {alarm columns of alarm}
   from soonest
   join {t}alarms as alarm on alarm.ctid = soonest.place
  order by alarm.next_fire_at, alarm.id;
@@ -786,9 +839,10 @@ select count(*) filter (where status in ('active', 'paused')) as alarms,
    and ($4::timestamptz is null or (created_at, id) >= ($4, $5::uuid));
 
 -- name: events
-select *
+select seq, {event columns}
   from {t}events
  where seq > $3
+   and what <> 'former'
    and ($1::text = '' or owner_did = $1)
    and ($2::text = '' or alarm_id = $2)
  order by seq
@@ -836,12 +890,12 @@ select moment.now, {worker values but seen_at from $3}
    set {worker columns but id from excluded};
 
 -- name: workers
-select *
+select {worker columns}
   from {t}workers
  order by started_at, id;
 
 -- name: target_states
-select *
+select {state columns}
   from {t}target_states
  order by target;
 
@@ -855,10 +909,10 @@ turn as materialized (
      where cardinality($2::timestamptz[]) > 0),
 add_events as (
     insert into {t}events ({event columns})
-    select event.*
+    select {event columns of event}
       from turn
-     cross join unnest({event arrays from $2}) as event)
-insert into {t}target_states
+     cross join unnest({event arrays from $2}) as event ({event columns}))
+insert into {t}target_states ({state columns})
 select {state values}
   from moment
     on conflict (target) do update
@@ -894,12 +948,12 @@ with turn as materialized (
     select pg_advisory_xact_lock(hashtextextended('{t}events', 0))),
 add_events as (
     insert into {t}events ({event columns})
-    select event.*
+    select {event columns of event}
       from turn
-     cross join unnest({event arrays from $3}) as event)
+     cross join unnest({event arrays from $3}) as event ({event columns}))
 insert into {t}secrets (name, value)
-select *
-  from unnest($1::text[], $2::bytea[])
+select key.name, key.value
+  from unnest($1::text[], $2::bytea[]) as key (name, value)
     on conflict (name) do update
    set value = excluded.value;
 
@@ -917,9 +971,9 @@ turn as materialized (
       from moment),
 add_events as (
     insert into {t}events ({event columns})
-    select event.*
+    select {event columns of event}
       from turn
-     cross join unnest({event arrays from $2}) as event)
+     cross join unnest({event arrays from $2}) as event ({event columns}))
 insert into {t}secrets (name, value)
 select 'door',
        'open'::bytea
@@ -931,18 +985,18 @@ select 'door',
 with moment as materialized (
     select set_config('lock_timeout', $1, true),
            set_config('synchronous_commit', 'on', true))
-insert into {t}tokens
+insert into {t}tokens ({token columns})
 select {token values from $2}
   from moment
     on conflict do nothing;
 
 -- name: tokens
-select *
+select {token columns}
   from {t}tokens
  order by created_at, id;
 
 -- name: token
-select *
+select {token columns}
   from {t}tokens
  where id = $1;
 
@@ -1136,3 +1190,59 @@ select relation.relname::text as name,
    and relation.relname = any($2::text[])
    and relation.relkind in ('r', 'p', 'v', 'm', 'f')
  group by relation.relname;
+
+-- name: default_target
+-- The default of the column `target`, and a name as a literal for the next statement, which takes no parameters.
+select replace(regexp_replace(pg_get_expr(kept.adbin, kept.adrelid), '^''(.+)''::text$', '\1'), '''''', ''''),
+       quote_literal($1::text)
+  from pg_attrdef as kept
+  join pg_attribute as attribute on attribute.attrelid = kept.adrelid
+   and attribute.attnum = kept.adnum
+ where kept.adrelid = '{t}alarms'::regclass
+   and attribute.attname = 'target';
+
+-- name: set_default_target
+alter table {t}alarms alter column target set default;
+
+-- name: last_event_at
+select at
+  from {t}events
+ where alarm_id = $1
+   and what = $2
+ order by seq desc
+ limit 1;
+
+-- name: events_by
+select seq, {event columns}
+  from {t}events
+ where at >= $3
+   and by = $1
+   and what = $2
+ order by at, seq
+ limit $4;
+
+-- name: latest_events
+-- Of one alarm, newest first, also what it was before a change.
+select seq, {event columns}
+  from {t}events
+ where alarm_id = $1
+ order by seq desc
+ limit $2;
+
+-- name: forget_former
+-- All but the newest. It was written with the last change, so an older one is among the alarm's latest events.
+delete
+  from {t}events
+ where seq in (
+    select old.seq
+      from unnest($1::text[]) as changed (id)
+     cross join lateral (
+        select latest.seq
+          from (select seq, what
+                  from {t}events
+                 where alarm_id = changed.id
+                 order by seq desc
+                 limit 50) as latest
+         where latest.what = 'former'
+         order by latest.seq desc
+        offset 1) as old);

@@ -12,24 +12,25 @@
 
 -- name: add
 -- Either unique index may be the one that says no: the id (a repeated call) or the owner's key.
-insert into {t}alarms
+insert into {t}alarms ({alarm columns})
 values {rows}
     on conflict do nothing;
 
 -- name: same_key
-select *
+select {alarm columns}
   from {t}alarms
  where owner_did = ?1
    and idempotency_key = ?2
    and idempotency_key <> '';
 
 -- name: same_id
-select *
+select {alarm columns}
   from {t}alarms
  where id = ?1;
 
 -- name: suspect
--- At most one alarm that was claimed before and never settled, the one with the least against it.
+-- Of the first that are due, the alarm that was claimed before and never settled with the least against it. With `:most`
+-- 1: one that was not retried in a group yet, wherever it stands behind others that were.
 select rowid,
        unsettled,
        next_fire_at,
@@ -44,6 +45,7 @@ select rowid,
        and target = :target
        and next_fire_at <= :now
        and {unleased}
+       and unsettled <= :most
      order by next_fire_at
      limit :slots)
  where unsettled > 0
@@ -52,8 +54,8 @@ select rowid,
 
 -- name: due
 -- One writer at a time, so nothing to skip: the whole database is our lock. The index is named, because statistics that
--- the file's other users gather could talk the planner out of it. Suspects are passed over, but for the one: they are
--- never many, and stand in front.
+-- the file's other users gather could talk the planner out of it. Suspects are passed over, but for the one, and where
+-- `:in_group` for those that were not retried in a group yet. They are never many, and stand in front.
 select json_group_array(rowid)
   from (
     select rowid
@@ -62,7 +64,7 @@ select json_group_array(rowid)
        and target = :target
        and next_fire_at <= :due
        and {unleased}
-       and (unsettled = 0 or rowid = :suspect)
+       and (unsettled = 0 or rowid = :suspect or (:in_group and unsettled = 1 and next_fire_at <= :now))
      order by next_fire_at
      limit :slots);
 
@@ -126,7 +128,7 @@ select (select json_group_array(rowid)
 update {t}alarms
    set claimed_at = :now,
        claim = claim + 1,
-       unsettled = min(unsettled + 1, max(unsettled, 2))
+       unsettled = min(unsettled + 1, max(unsettled, 3))
  where rowid in (select value from json_each(:rowids));
 
 -- name: claimed
@@ -184,22 +186,28 @@ select claim
  where id = ?1;
 
 -- name: put_fires
-insert into {t}fires
+insert into {t}fires ({fire columns})
 values {rows}
     on conflict (alarm_id, scheduled_for) do update
    set {fire columns but alarm_id, scheduled_for from excluded};
 
+-- part: not_reported_otherwise
+-- Whether a settlement may replace the fire: it never changes a status that a report has set.
+(known.status <> 'completed' or excluded.status = 'completed')
+   and (known.reason <> 'reported' or excluded.status in ('failed', 'retrying'));
+
 -- name: put_first_fires
--- The fires of first attempts that arrived: what `put_fires` would write of them, from a few columns.
+-- The fires of first attempts that arrived: what `put_settled_fires` would write of them, from a few columns.
 with first (alarm_id, scheduled_for, owner_did, target, status, started_at, ended, completed_at, ms, result, log)
   as (values {rows})
-insert into {t}fires ({fire columns})
-select alarm_id, scheduled_for, owner_did, target, status, '', 1, 0, started_at, ended, null, completed_at, ms, result, '',
-       log, null, 1, ended
+insert into {t}fires as known (alarm_id, scheduled_for, owner_did, target, status, attempts, started_at, delivered_at, completed_at,
+                      duration_ms, result, log, updated_at)
+select alarm_id, scheduled_for, owner_did, target, status, 1, started_at, ended, completed_at, ms, result, log, ended
   from first
  where true -- else `on` would be read as a join's
     on conflict (alarm_id, scheduled_for) do update
-   set {fire columns but alarm_id, scheduled_for from excluded};
+   set {fire columns but alarm_id, scheduled_for from excluded}
+ where {not_reported_otherwise};
 
 -- name: add_events
 insert into {t}events ({event columns})
@@ -263,7 +271,7 @@ select served.target,
  group by served.target;
 
 -- name: get
-select *
+select {alarm columns}
   from {t}alarms
  where id = :id
    and owner_did = :owner -- when owner
@@ -271,12 +279,12 @@ select *
 
 -- name: resolve
 -- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
-select *
+select {alarm columns}
   from {t}alarms
  where id between :low and :high
    and (:owner = '' or owner_did = :owner)
  union all
-select *
+select {alarm columns}
   from {t}alarms
  where owner_did = :owner
    and idempotency_key = :key
@@ -285,7 +293,7 @@ select *
 
 -- name: listening
 -- Each half by its index, which is named for the same reason as in `due`; its conditions stand here as they do there.
-select *
+select {alarm columns}
   from {t}alarms indexed by {p}alarms_unless_idx
  where owner_did = :owner
    and case when json_valid(policy) then json_extract(policy, '$.unless') end = :signal
@@ -293,7 +301,7 @@ select *
    and status = 'active'
    and id > :after
  union all
-select *
+select {alarm columns}
   from {t}alarms indexed by {p}alarms_or_when_idx
  where owner_did = :owner
    and case when json_valid(policy) then json_extract(policy, '$.or_when') end = :signal
@@ -337,7 +345,7 @@ indexed by {p}alarms_owner_idx -- when by_owner
 ;
 
 -- name: find
-select *
+select {alarm columns}
   from {t}alarms
        {alarms_by_index}
 {asked_alarms};
@@ -368,8 +376,8 @@ select count(*)
 {asked_alarms});
 
 -- name: similar
-select *
-  from (select *
+select {alarm columns}
+  from (select {alarm columns}
           from {t}alarms
          where owner_did = :owner
          order by created_at desc, id desc
@@ -420,7 +428,7 @@ and fire.count > -1 -- when by_scheduled
 ;
 
 -- name: fires
-select fire.*
+select {fire columns of fire}
   from {t}fires as fire
        {fires_by_index}
 {asked_fires};
@@ -440,7 +448,8 @@ select fire.scheduled_for, fire.alarm_id
  limit 2 offset :look_at - 1;
 
 -- name: described_fires
-select alarm.label, alarm.wake_message, alarm.max_failures, alarm.created_by, alarm.created_via, fire.*
+select alarm.label, alarm.wake_message, alarm.max_failures, alarm.created_by, alarm.created_via,
+       case when json_valid(alarm.policy) then json_extract(alarm.policy, '$.manual_of') end, {fire columns of fire}
   from {t}fires as fire
        {fires_by_index}
   left join {t}alarms as alarm on alarm.id = fire.alarm_id
@@ -455,22 +464,23 @@ select count(*)
 
 -- name: fire_at
 -- One by one by primary key, whatever the planner believes.
-select fire.*
+select {fire columns of fire}
   from json_each(:keys) as wanted
  cross join {t}fires as fire on fire.alarm_id = wanted.value ->> 0
    and fire.scheduled_for = wanted.value ->> 1;
 
 -- name: overdue
-select fire.*, alarm.*
+select {fire columns of fire}, {alarm columns of alarm}
   from {t}fires as fire indexed by {p}fires_report_idx
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.report_by is not null
    and fire.report_by <= :now
+   and fire.status <> 'retrying'
  order by fire.report_by, fire.alarm_id, fire.scheduled_for
  limit :limit;
 
 -- name: waiting
-select fire.*, alarm.*
+select {fire columns of fire}, {alarm columns of alarm}
   from {t}fires as fire indexed by {p}fires_waiting_idx
   join {t}alarms as alarm on alarm.id = fire.alarm_id
  where fire.status = 'waiting'
@@ -496,7 +506,7 @@ with recursive {served_targets},
        and alarm.next_fire_at < :until
      order by alarm.next_fire_at
      limit :limit)
-select alarm.*
+select {alarm columns of alarm}
   from soonest
  cross join {t}alarms as alarm on alarm.rowid = soonest.place
  order by alarm.next_fire_at, alarm.id;
@@ -563,9 +573,10 @@ select count(*) filter (where status in ('active', 'paused')),
 ;
 
 -- name: events
-select *
+select seq, {event columns}
   from {t}events
  where seq > :after
+   and what <> 'former'
    and owner_did = :owner -- when owner
    and alarm_id = :alarm_id -- when alarm_id
  order by seq
@@ -599,23 +610,23 @@ select alarm_id, scheduled_for, owner_did, target, status,
  limit :limit;
 
 -- name: beat
-insert into {t}workers
+insert into {t}workers ({worker columns})
 values {rows}
     on conflict (id) do update
    set {worker columns but id from excluded};
 
 -- name: workers
-select *
+select {worker columns}
   from {t}workers
  order by started_at, id;
 
 -- name: target_states
-select *
+select {state columns}
   from {t}target_states
  order by target;
 
 -- name: set_target_state
-insert into {t}target_states
+insert into {t}target_states ({state columns})
 values {rows}
     on conflict (target) do update
    set {state columns but target from excluded};
@@ -654,17 +665,17 @@ values ('door', cast('open' as blob))
    set value = excluded.value;
 
 -- name: add_token
-insert into {t}tokens
+insert into {t}tokens ({token columns})
 values {rows}
     on conflict do nothing;
 
 -- name: tokens
-select *
+select {token columns}
   from {t}tokens
  order by created_at, id;
 
 -- name: token
-select *
+select {token columns}
   from {t}tokens
  where id = :id;
 
@@ -826,3 +837,64 @@ select (select count(*)
           from {t}tokens
          where coalesce(revoked_at, expires_at) < :before
            and (:owner = '' or owner_did = :owner)) as tokens;
+
+-- name: put_settled_fires
+-- As `put_fires`, for the settlement of an attempt. A fire that is left as it is does not count as changed.
+insert into {t}fires as known ({fire columns})
+values {rows}
+    on conflict (alarm_id, scheduled_for) do update
+   set {fire columns but alarm_id, scheduled_for from excluded}
+ where {not_reported_otherwise};
+
+-- name: default_target
+-- The schema's own text, in which the default of the column `target` stands.
+select sql
+  from sqlite_master
+ where type = 'table'
+   and name = '{p}alarms';
+
+-- name: set_default_target
+update sqlite_master
+   set sql = ?
+ where type = 'table'
+   and name = '{p}alarms';
+
+-- name: last_event_at
+select at
+  from {t}events
+ where alarm_id = :alarm_id
+   and what = :what
+ order by seq desc
+ limit 1;
+
+-- name: events_by
+select seq, {event columns}
+  from {t}events indexed by {p}events_at_idx
+ where at >= :since
+   and by = :by
+   and what = :what
+ order by at, seq
+ limit :limit;
+
+-- name: latest_events
+-- Of one alarm, newest first, also what it was before a change.
+select seq, {event columns}
+  from {t}events
+ where alarm_id = :alarm_id
+ order by seq desc
+ limit :limit;
+
+-- name: forget_former
+-- All but the newest. It was written with the last change, so an older one is among the alarm's latest events.
+delete
+  from {t}events
+ where seq in (
+    select seq
+      from (select seq, what
+              from {t}events
+             where alarm_id = :alarm_id
+             order by seq desc
+             limit 50)
+     where what = 'former'
+     order by seq desc
+     limit -1 offset 1);

@@ -129,6 +129,43 @@ update {tasks} as task
    and task.cron::text is not distinct from :seen_cron
 returning {columns};
 
+-- name: read_all
+-- As `read`, of many: in one order everywhere.
+select {columns}
+  from {tasks} as task
+ where task.id = any(:ids::text[]::{id_type}[])
+ order by task.id
+   for no key update skip locked;
+
+-- name: linked_all
+select task_id, alarm_id, seen, note from {t}task_links where task_id = any(:ids);
+
+-- name: write_all
+with quiet as materialized (select set_config('wakeful.quiet', 'on', true))
+update {tasks} as task
+   set status = given.status, next_run = given.next_run::{next_run_type}{error_given}
+  from quiet,
+       unnest(:ids::text[], :statuses::text[], :next_runs::text[], :notes::text[]) as given (id, status, next_run, note)
+ where task.id = given.id::{id_type};
+
+-- name: link_all
+insert into {t}task_links (task_id, alarm_id, seen, note)
+select given.task_id, given.alarm_id, given.seen::json, given.note
+  from unnest(:ids::text[], :alarm_ids::text[], :seen::text[], :notes::text[])
+    as given (task_id, alarm_id, seen, note)
+    on conflict (task_id) do update
+   set alarm_id = excluded.alarm_id,
+       seen = excluded.seen,
+       note = excluded.note;
+
+-- name: unlink_all
+delete from {t}task_links where task_id = any(:ids);
+
+-- name: done_all
+delete from {t}task_changes as change
+ using unnest(:ids::text[], :uptos::bigint[]) as given (id, upto)
+ where change.task_id = given.id and change.seq <= given.upto;
+
 -- name: link
 insert into {t}task_links (task_id, alarm_id, seen, note)
 values (:id, :alarm_id, :seen, :note)
@@ -151,6 +188,14 @@ select task_id, alarm_id from {t}task_links order by task_id limit :limit;
 
 -- name: notes
 select task_id, note from {t}task_links where note <> '' order by task_id limit :limit;
+
+-- name: nameless
+-- Only where the id is not a primary key.
+select 'NULL', 'id: it is NULL, so the row never runs'
+  from {tasks}
+ where id is null
+   and status::text in ('active', 'paused')
+ limit 1;
 
 -- name: list
 select {columns}

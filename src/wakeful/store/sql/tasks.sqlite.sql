@@ -145,6 +145,18 @@ select task_id, alarm_id from {t}task_links order by task_id limit :limit;
 -- name: notes
 select task_id, note from {t}task_links where note <> '' order by task_id limit :limit;
 
+-- name: nameless
+-- SQLite's primary keys take NULL and BLOBs, which no text is equal to. Both are found in an index on the id.
+select 'NULL', 'id: it is NULL, so the row never runs'
+  from {tasks}
+ where id is null
+   and status in ('active', 'paused')
+ union
+select 'x''' || hex(id) || '''', 'id: it is not text'
+  from {tasks}
+ where id >= x''
+ limit 100;
+
 -- name: list
 select {columns}
   from {tasks} as task

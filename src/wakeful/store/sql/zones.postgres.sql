@@ -18,8 +18,8 @@ with now as (
 insert into {t}zone_rules (version, since, planned_at, data)
 select $2,
        moment,
-       case when $3::boolean then moment end,
-       $4::bytea
+       null,
+       $3::bytea
   from now
     on conflict do nothing;
 
@@ -48,7 +48,7 @@ select id
 
 -- name: alarms
 -- A zone can also be named in the expression itself.
-select *
+select {alarm columns}
   from {t}alarms
  where id > $1::uuid
    and id <= $2::uuid

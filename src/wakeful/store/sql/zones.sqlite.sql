@@ -14,7 +14,7 @@ select data
 
 -- name: keep
 insert into {t}zone_rules (version, since, planned_at, data)
-values (:version, :now, iif(:planned, :now, null), :data)
+values (:version, :now, null, :data)
     on conflict do nothing;
 
 -- name: forget
@@ -42,7 +42,7 @@ select id
 
 -- name: alarms
 -- A zone can also be named in the expression itself.
-select *
+select {alarm columns}
   from {t}alarms
  where id > :after
    and (:upto = '' or id <= :upto)

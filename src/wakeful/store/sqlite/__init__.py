@@ -48,6 +48,8 @@ from wakeful.store.looking import bounds, counted, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.rows import (
+    ID,
+    WORDS,
     Row,
     first_id,
     from_alarm,
@@ -78,19 +80,20 @@ from wakeful.store.sqlite.owner_settings import SqliteOwnerSettings
 from wakeful.store.sqlite.purging import SqlitePurging
 from wakeful.store.sqlite.queued_work import Work
 from wakeful.store.sqlite.readers import Readers
-from wakeful.store.sqlite.schema import bring_up_to_date
+from wakeful.store.sqlite.schema import bring_up_to_date, use_default_target
 from wakeful.store.sqlite.search import narrowed, search_end, search_values
-from wakeful.store.sqlite.tasks import SqliteTasks
+from wakeful.store.sqlite.tasks import AlarmsInFile, SqliteTasks
 from wakeful.store.sqlite.tokens import SqliteTokens
 from wakeful.store.sqlite.writer import Writer
 from wakeful.store.sqlite.zones import SqliteZones
+from wakeful.store.zones import first_edition_kept, keep_first_edition
 
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
 _NO_TIME: Final = timedelta(0)
 _LONGEST_WAIT: Final = timedelta(seconds=10)  # for a commit, others' locks included
-_WORDS: Final = tuple(Alarm.__struct_fields__.index(name) for name in ("label", "wake_message", "idempotency_key"))
 _CHUNK: Final = 500  # rows of one operation: about as much as a transaction should hold
+_TASKS: Final = 32  # the same of alarms whose tasks' rows are read, compared and written
 
 
 class SqliteStore(SqliteTokens, SqlitePurging):
@@ -119,7 +122,10 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         self._lookers = Readers(self._path, self._original, threads=4)
         self._within = read_within.total_seconds()
         self._turns = ReadTurns(reads_per_owner)
-        self.tasks = SqliteTasks(self._writer, self._read, self._look, self._sql, naming=naming, clock=clock)
+        alarms = AlarmsInFile(self._sql)
+        self.tasks = SqliteTasks(
+            self._writer, self._read, self._look, alarms, path=self._path, naming=naming, clock=clock
+        )
         self.figures = SqliteFigures(self._look, naming=naming, clock=clock)
         self.budget = SqliteBudget(self._writer, self._read, naming=naming)
         self.checks = SqliteChecks(self._writer, self._read, self._lookers, naming=naming)
@@ -132,6 +138,9 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         now = self._clock.now()
         return await self._write(lambda db: bring_up_to_date(db, self._naming, steps, now), alone=True)
 
+    async def use_default_target(self, name: str) -> str:
+        return await self._write(lambda db: use_default_target(db, self._sql, name))
+
     def _make(self) -> None:
         check_path(self._path)
         if self._original.known:
@@ -140,6 +149,7 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         make(self._path)
 
     async def close(self) -> None:
+        await first_edition_kept(self.zones)
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -158,6 +168,8 @@ class SqliteStore(SqliteTokens, SqlitePurging):
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
+        if alarms and not self.zones.has_edition:
+            await keep_first_edition(self.zones)
         hint = self._hint(alarms)
 
         def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
@@ -166,7 +178,7 @@ class SqliteStore(SqliteTokens, SqlitePurging):
 
         there_first = await (some(alarms) if len(alarms) <= _CHUNK else _in_chunks(some, alarms))
         return [
-            Added(alarm) if row is None else Added(to_alarm(row), deduped=row[0] != alarm.id)
+            Added(alarm) if row is None else Added(to_alarm(row), deduped=row[ID] != alarm.id)
             for alarm, row in zip(alarms, there_first, strict=True)
         ]
 
@@ -194,9 +206,10 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         def work(db: apsw.Connection) -> tuple[str, dict[str, str], bool, int]:
             now = unix_ms(self._clock.now())
             times = {"now": now, "lease": length_ms(lease)}
-            suspect, ahead = writes.suspect(db, self._sql, free, times) if suspects else (None, False)
+            suspect = writes.suspect(db, self._sql, free, times) if suspects else writes.Suspect()
+            chosen = {"suspect": suspect.rowid, "in_group": suspect.in_group}
             due = {target: now + length_ms(early.get(target, _NO_TIME)) for target in free}
-            return *writes.claim(db, self._sql, free, times | {"suspect": suspect}, turns, due), ahead, now
+            return *writes.claim(db, self._sql, free, times | chosen, turns, due), suspect.is_ahead, now
 
         # As in PostgreSQL: a claim that a power cut takes back leaves the alarm due, and it is claimed again.
         text, stood, ahead, now = await self._writer.submit(work, lax=True)
@@ -215,7 +228,8 @@ class SqliteStore(SqliteTokens, SqlitePurging):
                 answers.insert(at, Settled("refused", error))
             return answers
 
-        return await _in_chunks(some, changes)
+        has_tasks = any(change.after.created_via == TASKS for change in changes)
+        return await _in_chunks(some, changes, _TASKS if has_tasks else _CHUNK)
 
     def _settle(
         self,
@@ -328,7 +342,7 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         values = {**values, "limit": -1 if text else limit + 1}
 
         def work(db: apsw.Connection) -> Page[Row]:
-            page: Page[Row] = Page(limit, most=most, text=text, among=_WORDS)
+            page: Page[Row] = Page(limit, most=most, text=text, among=WORDS)
             page.end = search_end(db, ends, values) if ends else None
             return filled(db.execute(narrowed(self._sql[name], values), values), page)
 
@@ -382,6 +396,18 @@ class SqliteStore(SqliteTokens, SqlitePurging):
     ) -> list[tuple[int, Event]]:
         asked = {"owner": owner, "alarm_id": alarm_id, "after": after, "limit": limit}
         return [to_event(row) for row in (await self._page("events", asked, most=most)).rows]
+
+    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
+        rows = await self._rows("last_event_at", alarm_id=alarm_id, what=what)
+        return from_unix_ms(rows[0][0]) if rows else None
+
+    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
+        rows = await self._rows("events_by", by=by, what=what, since=unix_ms(since), limit=limit)
+        return [to_event(row)[1] for row in rows]
+
+    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
+        rows = await self._rows("latest_events", alarm_id=alarm_id, limit=limit)
+        return [to_event(row)[1] for row in rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         moment = unix_ms(since)
@@ -469,9 +495,11 @@ def _storable(*texts: str) -> bool:
     return True
 
 
-async def _in_chunks(work: Callable[[Sequence[Any]], Awaitable[list[Any]]], values: Sequence[Any]) -> list[Any]:
+async def _in_chunks(
+    work: Callable[[Sequence[Any]], Awaitable[list[Any]]], values: Sequence[Any], size: int = _CHUNK
+) -> list[Any]:
     """Do a long list in transactions of bounded length, one after the other: a lone caller gets in between."""
     answers: list[Any] = []
-    for at in range(0, len(values), _CHUNK):
-        answers += await work(values[at : at + _CHUNK])
+    for at in range(0, len(values), size):
+        answers += await work(values[at : at + size])
     return answers

@@ -14,6 +14,7 @@ import apsw
 from wakeful.errors import InvalidRequest
 from wakeful.store.sqlite import SqliteStore
 from wakeful.store.sqlite.file import describe
+from wakeful.store.sqlite.zones import SqliteZones
 
 if TYPE_CHECKING:
     from wakeful.store.sqlite.queued_work import Joint, Work
@@ -52,6 +53,10 @@ class CallersTransaction(SqliteStore):
         self.__dict__.update(ours.__dict__)
         connection: Any = CallersConnection(db, self._path)
         self._writer = self._readers = self._lookers = connection
+        # What it keeps is the caller's too, and may be rolled back: nothing else remembers it.
+        had_edition = ours.zones.has_edition
+        self.zones = SqliteZones(self._write, self._read, naming=self._naming, clock=self._clock)
+        self.zones.has_edition = had_edition
 
 
 def callers_connection(given: Any, path: str) -> apsw.Connection:

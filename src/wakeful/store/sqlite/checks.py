@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -17,6 +18,44 @@ from wakeful.store.sqlite.writer import Writer
 from wakeful.store.sqlite.writes import write_rows
 
 Read = Callable[[Callable[[apsw.Connection], list[Row]]], Awaitable[list[Row]]]
+
+
+_READS: Final = (
+    apsw.SQLITE_SELECT,
+    apsw.SQLITE_READ,
+    apsw.SQLITE_FUNCTION,
+    apsw.SQLITE_RECURSIVE,
+)
+
+
+def _only_reads(action: int, *_: str | None) -> int:
+    """Allow a check to read: `pragma query_only = 0` would make its connection writable for all later reads."""
+    return apsw.SQLITE_OK if action in _READS else apsw.SQLITE_DENY
+
+
+class _OneStatement:
+    """Refuses the second statement of a check."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+        self._count += 1
+        if self._count > 1:
+            raise apsw.AuthError("the SQL of a check is one statement")
+        return True
+
+
+def read_only_rows(sql: str, db: apsw.Connection) -> list[tuple[Any, ...]]:
+    """The rows of an operator's query, at most MOST_ROWS + 1."""
+    cursor = db.cursor()
+    cursor.exec_trace = _OneStatement()
+    db.authorizer = _only_reads
+    try:
+        return list(islice(cursor.execute(sql), MOST_ROWS + 1))
+    finally:
+        db.authorizer = None
+        cursor.close(force=True)
 
 
 class SqliteChecks:
@@ -32,10 +71,7 @@ class SqliteChecks:
         return str(rows[0][0]) if rows else None
 
     async def rows(self, sql: str, *, within: float) -> list[tuple[Any, ...]]:
-        def work(db: apsw.Connection) -> list[tuple[Any, ...]]:
-            return list(islice(db.execute(sql), MOST_ROWS + 1))
-
-        return await self._lookers.read(work, within=within)
+        return await self._lookers.read(partial(read_only_rows, sql), within=within)
 
     async def forget(self, *, limit: int) -> int:
         def work(db: apsw.Connection) -> int:

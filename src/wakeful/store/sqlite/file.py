@@ -25,9 +25,9 @@ _CACHE_KB: Final = 16_384
 def check_path(path: str) -> str:
     """The file's absolute path; InvalidConfig where there can be no database."""
     if not path or path == ":memory:":
-        raise InvalidConfig(
-            f"{path!r} is not a file", field="database", fix="Name a file, so that alarms survive the process."
-        )
+        fix = "Name a file, so that alarms survive the process."
+        fix += " In a test, use `wakeful.testing.open_in_memory()`." if path else ""
+        raise InvalidConfig(f"{path!r} is not a file", field="database", fix=fix)
     place = Path(os.path.abspath(path))  # absolute, so that no name is ever read as a URI
     if place.is_dir():
         raise InvalidConfig(f"{place} is a directory", field="database", fix="Name a file in it.")
@@ -50,6 +50,11 @@ def make(path: str) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def open_as_it_is(path: str) -> apsw.Connection:
+    """To write to a file that stays in whatever journal mode it has."""
+    return _open(path)
 
 
 def open_writer(path: str) -> apsw.Connection:

@@ -9,19 +9,27 @@ import apsw
 
 from wakeful.store.inspection import IMPOSSIBLE, Inspection
 from wakeful.store.queries import Naming, migrations
-from wakeful.store.sqlite.schema import version
+from wakeful.store.sqlite.schema import ledger_of
 
 
 def inspected(db: apsw.Connection, *, naming: Naming, sql: Mapping[str, str], ahead: int, thorough: bool) -> Inspection:
     about: list[Any] = db.execute(sql["engine"]).fetchall()
     [(engine, size)] = about
-    schema, known = version(db, naming), migrations("sqlite", naming)[-1].version
+    ledger, known = ledger_of(db, naming), migrations("sqlite", naming)[-1].version
     broken = _broken(db, sql["broken" if thorough else "broken_quickly"])
     impossible: dict[str, int] = {}
-    if thorough and schema and not broken:  # the counts of a damaged file prove nothing
+    if thorough and ledger.applied and not broken:  # the counts of a damaged file prove nothing
         counts: list[Any] = db.execute(sql["impossible"], {"ahead": ahead}).fetchall()
         impossible = dict(zip(IMPOSSIBLE, counts[0], strict=True))
-    return Inspection(engine=engine, size=size, schema=schema, known=known, broken=broken, impossible=impossible)
+    return Inspection(
+        engine=engine,
+        size=size,
+        schema=ledger.version,
+        needed=ledger.needed,
+        known=known,
+        broken=broken,
+        impossible=impossible,
+    )
 
 
 def _broken(db: apsw.Connection, sql: str) -> tuple[str, ...]:

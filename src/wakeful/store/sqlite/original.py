@@ -117,7 +117,8 @@ def expect(path: str) -> None:
     if os.path.exists(note):
         return
     try:
-        Path(note).write_text(_WORDS.format(name=os.path.basename(path)))
+        with open(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(_WORDS.format(name=os.path.basename(path)))
     except OSError as error:  # it is a safety net, and no reason not to run
         log.warning("%s cannot be written: %s", note, error.strerror)
 

@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 import apsw
 
 from wakeful.clock import stopwatch
-from wakeful.errors import StoreUnavailable
+from wakeful.cpu_time import charging
+from wakeful.errors import OneProcess, StoreUnavailable
 from wakeful.store.pages import too_slow
 from wakeful.store.sqlite.file import describe, open_reader
 from wakeful.store.sqlite.original import Original
@@ -34,12 +35,14 @@ class Readers:
         self._all: list[apsw.Connection] = []
         self._lock = Lock()
         self._closed = False
+        self._process = OneProcess()
 
     async def read(self, work: Work[T], *, within: float = math.inf) -> T:
         """Do it, but for no longer than so many seconds."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work, within)
+        self._process.check()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, charging(self._run), work, within)
 
     def _run(self, work: Work[T], within: float) -> T:
         try:
@@ -87,6 +90,8 @@ class Readers:
 
     def close(self) -> None:
         self._closed = True
+        if self._process.is_forked:
+            return  # threads and connections are the parent's
         self._threads.shutdown(wait=True)
         for db in self._all:
             db.close(force=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import apsw
 
@@ -15,14 +19,15 @@ from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.moments import unix_ms
 from wakeful.store import Settled
 from wakeful.store import task_door as door
-from wakeful.store.queries import Naming
+from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import Row, from_alarm
 from wakeful.store.sqlite import writes as sqlite_writes
+from wakeful.store.sqlite.file import describe, open_as_it_is
 from wakeful.store.sqlite.queued_work import Work
+from wakeful.store.sqlite.schema import apply_steps
 from wakeful.store.sqlite.texts import FoundTask, news_from, read_news, texts
-from wakeful.store.sqlite.writer import Writer
 from wakeful.store.task_door import TasksOver, at_once
-from wakeful.store.tasks import Planned, TaskTable, filled, task_of, unfit_id
+from wakeful.store.tasks import Planned, TaskTable, check_name, filled, task_of, unfit_id
 
 log = logging.getLogger("wakeful.store")
 
@@ -31,12 +36,45 @@ _COLUMNS: Final = """select name, type, "notnull" and dflt_value is null, pk fro
 _REFUSED: Final = (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError)
 
 
+class AlarmWrites(Protocol):
+    """How alarms are written together with a table of tasks: beside it in the same file, or in memory."""
+
+    def savepoint(self, db: apsw.Connection) -> AbstractContextManager[Any]:
+        """What is written inside is taken back if that fails, in the table of tasks too."""
+        ...
+
+    def settle(self, db: apsw.Connection, change: Change) -> Settled: ...
+
+    def add(self, db: apsw.Connection, alarm: Alarm) -> None: ...
+
+
+class AlarmsInFile:
+    def __init__(self, sql: Mapping[str, str]) -> None:
+        self._sql = sql
+
+    def savepoint(self, db: apsw.Connection) -> AbstractContextManager[Any]:
+        return db
+
+    def settle(self, db: apsw.Connection, change: Change) -> Settled:
+        [answer] = sqlite_writes.settle(db, self._sql, [sqlite_writes.written(change)])
+        return answer
+
+    def add(self, db: apsw.Connection, alarm: Alarm) -> None:
+        sqlite_writes.add(db, self._sql, [from_alarm(alarm)])
+
+
+class SubmitsWork(Protocol):
+    """A writer, as far as tasks need one."""
+
+    def submit(self, work: Work[T], *, alone: bool = False) -> Awaitable[T]: ...
+
+
 class SqliteTaskConnection:
     """Every call is done when it returns: nothing here waits."""
 
-    def __init__(self, db: apsw.Connection, store_sql: Mapping[str, str]) -> None:
+    def __init__(self, db: apsw.Connection, alarms: AlarmWrites) -> None:
         self.db = db
-        self._store_sql = store_sql
+        self._alarms = alarms
 
     async def fetch(self, sql: str, /, **values: Any) -> Sequence[Row]:
         return self.db.execute(sql, values).fetchall()
@@ -45,7 +83,7 @@ class SqliteTaskConnection:
         self.db.execute(sql)
 
     def transaction(self) -> Savepoint:
-        return Savepoint(self.db)
+        return Savepoint(self._alarms.savepoint(self.db))
 
     async def check(self, table: str) -> bool:
         if "." in table:
@@ -60,7 +98,10 @@ class SqliteTaskConnection:
         required = tuple(name for name, _, needed in rows if needed)
         return TaskTable(table, {name: type for name, type, _ in rows}, required)
 
-    def check_id(self, table: TaskTable) -> None:
+    async def edition(self, table: TaskTable) -> Any:
+        return self.db.execute("pragma schema_version").get
+
+    def check_types(self, table: TaskTable) -> None:
         # An integer that is the primary key alone is the row's number: no text fits. Elsewhere types are only a hint.
         keys = [(str(name).lower(), str(type).lower()) for name, type, _, pk in self._columns(table.name) if pk]
         if keys == [("id", "integer")] or "blob" in table.columns["id"].lower():
@@ -76,11 +117,10 @@ class SqliteTaskConnection:
         """The whole database is ours until the transaction ends."""
 
     async def settle(self, change: Change) -> Settled:
-        [answer] = sqlite_writes.settle(self.db, self._store_sql, [sqlite_writes.written(change)])
-        return answer
+        return self._alarms.settle(self.db, change)
 
     async def add(self, alarm: Alarm) -> None:
-        sqlite_writes.add(self.db, self._store_sql, [from_alarm(alarm)])
+        self._alarms.add(self.db, alarm)
 
     async def quietly(self, sql: Mapping[str, str], name: str, values: Mapping[str, Any]) -> Row | None:
         last = self.db.execute(sql["last_change"]).get
@@ -96,38 +136,41 @@ class SqliteTaskConnection:
 
 
 class Savepoint:
-    def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
+    def __init__(self, savepoint: AbstractContextManager[Any]) -> None:
+        self._savepoint = savepoint
 
     async def __aenter__(self) -> None:
-        self._db.__enter__()
+        self._savepoint.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._db.__exit__(kind, error, trace)
+        self._savepoint.__exit__(kind, error, trace)
 
 
 class SqliteTasks(TasksOver[SqliteTaskConnection]):
     def __init__(
         self,
-        writer: Writer,
+        writer: SubmitsWork,
         read: Callable[[Work[Any]], Awaitable[Any]],
         look: Callable[[Work[Any], str], Awaitable[Any]],
-        sql: Mapping[str, str],
+        alarms: AlarmWrites,
         *,
+        path: str,
         naming: Naming,
         clock: Clock,
     ) -> None:
         super().__init__("sqlite", naming)
+        self._path = path
+        self._naming = naming
         self._writer = writer
         self._reader = read
         self._looker = look
-        self._store_sql = sql
+        self._alarms = alarms
         self._clock = clock
 
     def _on(self, db: apsw.Connection) -> SqliteTaskConnection:
-        return SqliteTaskConnection(db, self._store_sql)
+        return SqliteTaskConnection(db, self._alarms)
 
     async def _read(self, work: door.Work[SqliteTaskConnection, T]) -> T:
         found: T = await self._reader(lambda db: at_once(work(self._on(db))))
@@ -156,6 +199,24 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
         # As bytes, and read here: what another program wrote need not be text at all.
         own = ", ".join(f"cast({name} as blob)" if name in table.columns else "null" for name in Task.__struct_fields__)
         return filled(self._sql, table, {"columns": own.replace("cast(", "cast(task."), "own_columns": own})
+
+    async def rehearse(self, table: str) -> None:
+        check_name(table)
+        await asyncio.to_thread(self._rehearse, table)
+
+    def _rehearse(self, table: str) -> None:
+        if not os.path.exists(self._path):
+            return  # a new file takes everything
+        try:
+            with contextlib.closing(open_as_it_is(self._path)) as db:
+                db.execute("begin immediate")
+                try:
+                    apply_steps(db, self._naming, migrations("sqlite", self._naming), self._clock.now())
+                    at_once(self._connect(self._on(db), table))
+                finally:
+                    db.execute("rollback")
+        except Exception as error:
+            raise describe(error, self._path) from error
 
     async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
         async def work(connection: SqliteTaskConnection) -> list[FoundTask]:

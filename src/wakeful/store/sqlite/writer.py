@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from wakeful.clock import stopwatch
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import OneProcess, StoreUnavailable
 from wakeful.store.sqlite.file import describe, open_writer, sync_commits
 from wakeful.store.sqlite.original import Original
 from wakeful.store.sqlite.queued_work import Answer, Joint, QueuedWork, Work, is_alike, resolve
@@ -45,6 +45,7 @@ class Writer:
         self._held_back: QueuedWork[Any] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._process = OneProcess()
         self._closing = threading.Event()
         self._crowd = 0  # how many callers wrote the same kind of thing just now, or were waiting to
         self._wanted = _NOBODY  # how many the writer waits for, while it does
@@ -80,6 +81,7 @@ class Writer:
         Where the items fail together, each is tried by itself: `joint` must not mind what it did of them already.
         `is_row`: it writes a row and no more, as many of them as `PIECES` says in one statement.
         """
+        self._process.check()  # before the lock: a thread of the parent may have held it
         operation: QueuedWork[Any] = QueuedWork(None, then, joint=joint, item=item, is_row=is_row)
         with self._lock:
             self._check_open()
@@ -95,6 +97,7 @@ class Writer:
             self._enqueue(self._coming.pop(loop, ()))
 
     def _put(self, operation: QueuedWork[T]) -> asyncio.Future[T]:
+        self._process.check()
         with self._lock:
             self._check_open()
             self._enqueue((operation,))
@@ -115,6 +118,8 @@ class Writer:
 
     def close(self) -> None:
         """Finish what is queued, checkpoint, and end the thread. Blocks."""
+        if self._process.is_forked:
+            return  # the connection is the parent's
         with self._lock:
             if not self._closing.is_set():
                 for operations in self._coming.values():

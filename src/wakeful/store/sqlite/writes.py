@@ -14,15 +14,15 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change
+from wakeful.alarm import Change
 from wakeful.alarm import Row as TableRow
-from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn
-from wakeful.store.rows import Row, from_change, from_event, from_fire, from_first_try
+from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn, written_events
+from wakeful.store.rows import ID, KEY, OWNER, Row, from_change, from_event, from_fire, from_first_try
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.
 PIECES: Final = (256, 128, 100, 64, 48, 32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1)
+_ANY_NUMBER: Final = 2**63 - 1
 _MOST_VALUES: Final = 5_000  # of one statement: longer than 16 KiB none is kept prepared, and twice the work
-_KEY: Final = Alarm.__struct_fields__.index("idempotency_key")
 Sql = Mapping[str, str]
 
 
@@ -32,6 +32,10 @@ class RowRefused(Exception):
 
 class NotAllOurs(Exception):
     """Some of a batch has moved on: taken back, and done one by one to see which."""
+
+
+class ReportStands(Exception):
+    """A settlement would replace what a report has said of its fire."""
 
 
 # What says that a value is wrong, not that the database is in trouble.
@@ -73,25 +77,32 @@ def add(db: apsw.Connection, sql: Sql, rows: Sequence[Sequence[Any]]) -> list[Ro
 
 
 def _there(db: apsw.Connection, sql: Sql, row: Sequence[Any]) -> Row:
-    id, owner, key = row[0], row[1], row[_KEY]
+    id, owner, key = row[ID], row[OWNER], row[KEY]
     found = db.execute(sql["same_id"], (id,)).fetchall() or db.execute(sql["same_key"], (owner, key)).fetchall()
     (first,) = found
     return first
 
 
-def suspect(
-    db: apsw.Connection, sql: Sql, slots: Mapping[str, int], times: Mapping[str, int]
-) -> tuple[int | None, bool]:
-    """The one suspect that may be claimed, if there is any, and whether its lease is from the future."""
-    found = [
-        row
-        for target, free in slots.items()
-        if (row := db.execute(sql["suspect"], {"target": target, "slots": free, **times}).fetchone()) is not None
-    ]
-    if not found:
-        return None, False
-    rowid, _, _, is_ahead = min(found, key=lambda row: row[1:3])
-    return rowid, bool(is_ahead)
+class Suspect(Struct, frozen=True):
+    """The alarm that was claimed before and never settled with the least against it."""
+
+    rowid: int | None = None  # None: there is none
+    in_group: bool = False  # it was not retried in a group yet: all such are claimed as others are
+    is_ahead: bool = False  # its lease is from the future
+
+
+def suspect(db: apsw.Connection, sql: Sql, slots: Mapping[str, int], times: Mapping[str, int]) -> Suspect:
+    for most in (1, _ANY_NUMBER):
+        values = {"most": most, **times}
+        found: list[Row] = [
+            row
+            for target, free in slots.items()
+            if (row := db.execute(sql["suspect"], {"target": target, "slots": free, **values}).fetchone()) is not None
+        ]
+        if found:
+            rowid, unsettled, _, is_ahead = min(found, key=lambda row: row[1:3])
+            return Suspect(rowid, unsettled == 1, bool(is_ahead))
+    return Suspect()
 
 
 def claim(
@@ -139,6 +150,7 @@ def _in_front(first: list[int], due: str, free: int, suspect: int | None) -> str
 
 
 Statement = Literal["settle", "settle_edited", "settle_at_once"]
+PutFires = Literal["put_fires", "put_settled_fires", "put_first_fires"]
 
 
 class Written(Struct, frozen=True):
@@ -147,24 +159,31 @@ class Written(Struct, frozen=True):
     id: str
     claim: int
     statement: Statement
+    put: PutFires
     alarm: list[Any]
     fires: list[list[Any]]
     events: list[list[Any]]
     row: TableRow | None
+    has_former: bool = False
 
 
 def written(change: Change) -> Written:
     if change.at_once and not change.edited and len(change.fires) == 1 and not change.events:
         alarm, fire = from_first_try(change)
-        return Written(change.after.id, change.claim, "settle_at_once", alarm, [fire], [], change.row)
+        return Written(
+            change.after.id, change.claim, "settle_at_once", "put_first_fires", alarm, [fire], [], change.row
+        )
     return Written(
         change.after.id,
         change.claim,
         "settle_edited" if change.edited else "settle",
+        # Reports and edits raise the version; the settlement of an attempt does not.
+        "put_settled_fires" if change.after.version == change.version else "put_fires",
         from_change(change),
         [from_fire(fire) for fire in change.fires],
-        [from_event(event) for event in change.events],
+        [from_event(event) for event in written_events(change)],
         change.row,
+        change.former is not None,
     )
 
 
@@ -174,7 +193,7 @@ def settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written], *, stamp: 
         try:
             with db:  # a savepoint
                 answers = _settle(db, sql, changes, stamp)
-        except (NotAllOurs, *BAD_VALUE):
+        except (NotAllOurs, ReportStands, *BAD_VALUE):
             pass
         else:
             return answers
@@ -185,6 +204,8 @@ def _settle_alone(db: apsw.Connection, sql: Sql, change: Written, stamp: str) ->
     try:
         with db:
             (answer,) = _settle(db, sql, [change], stamp)
+    except ReportStands:
+        return Settled("edited")
     except BAD_VALUE as error:
         return Settled("refused", str(error))
     return answer
@@ -199,14 +220,23 @@ def _settle(db: apsw.Connection, sql: Sql, changes: Sequence[Written], stamp: st
         if len(changes) > 1:
             raise NotAllOurs
         return [_not_ours(db, sql, changes[0])]
-    for name, some in statements.items():
-        put = "put_first_fires" if name == "settle_at_once" else "put_fires"
-        write_rows(db, sql[put], [fire for change in some for fire in change.fires])
+    _put_fires(db, sql, changes)
     write_rows(db, sql["add_events"], [event for change in changes for event in change.events])
     for change in changes:
+        if change.has_former:
+            db.execute(sql["forget_former"], {"alarm_id": change.id})
         if change.row is not None:
-            _put_row(db, change.row, stamp)
+            put_row(db, change.row, stamp)
     return [APPLIED] * len(changes)
+
+
+def _put_fires(db: apsw.Connection, sql: Sql, changes: Sequence[Written]) -> None:
+    puts: dict[PutFires, list[list[Any]]] = {}
+    for change in changes:
+        puts.setdefault(change.put, []).extend(change.fires)
+    for put, fires in puts.items():
+        if write_rows(db, sql[put], fires) < len(fires):
+            raise ReportStands
 
 
 APPLIED: Final = Settled("applied")
@@ -224,7 +254,7 @@ select lower(name)
 """
 
 
-def _put_row(db: apsw.Connection, row: TableRow, stamp: str) -> None:
+def put_row(db: apsw.Connection, row: TableRow, stamp: str) -> None:
     """Exactly one row per fire: its key says whether it is there."""
     if row.optional:
         row = row.fitted({name for (name,) in db.execute(_TEXTS, (row.table.rpartition(".")[2],))})

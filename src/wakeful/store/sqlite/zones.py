@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from typing import Any
@@ -25,17 +26,20 @@ class SqliteZones:
         self._read = read
         self._clock = clock
         self._sql = zone_sql("sqlite", naming)
+        self.has_edition = False
+        self.keeping: asyncio.Task[None] | None = None
 
     async def editions(self) -> list[Edition]:
         rows = await self._rows("editions")
+        self.has_edition = bool(rows)
         return [Edition(version, from_unix_ms(since), _moment(planned_at)) for version, since, planned_at in rows]
 
     async def rules(self, version: str) -> bytes | None:
         rows = await self._rows("rules", version=version)
         return rows[0][0] if rows else None
 
-    async def keep(self, version: str, data: bytes, *, planned: bool) -> None:
-        values = {"version": version, "data": data, "planned": planned, "now": unix_ms(self._clock.now())}
+    async def keep(self, version: str, data: bytes) -> None:
+        values = {"version": version, "data": data, "now": unix_ms(self._clock.now())}
 
         def work(db: apsw.Connection) -> None:
             db.execute(self._sql["keep"], values)

@@ -32,6 +32,7 @@ from wakeful.testing.conformance.budgeting import TestBudgets
 from wakeful.testing.conformance.checking import TestChecks
 from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
 from wakeful.testing.conformance.counting import TestFigures
+from wakeful.testing.conformance.evolving import TestOneMoreColumn
 from wakeful.testing.conformance.finding import (
     TestFinding,
     TestFires,
@@ -92,6 +93,7 @@ __all__ = [
     "TestKeys",
     "TestLeases",
     "TestNextDue",
+    "TestOneMoreColumn",
     "TestOverdue",
     "TestOwnerSettings",
     "TestOwners",

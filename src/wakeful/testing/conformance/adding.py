@@ -14,7 +14,17 @@ from wakeful.alarm import Policy
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery, Store
 from wakeful.testing.clock import ManualClock
-from wakeful.testing.conformance.making import added, an_alarm, claimed, done, new_id, settled, stored
+from wakeful.testing.conformance.making import (
+    added,
+    an_alarm,
+    change,
+    claimed,
+    done,
+    new_id,
+    one_claimed,
+    settled,
+    stored,
+)
 
 _WAIT = 10.0  # seconds for a hint that goes through a database
 
@@ -259,6 +269,21 @@ class TestWhatIsKept:
         )
         await added(store, alarm)
         assert await store.get(alarm.id) == alarm
+
+    async def test_the_wall_time_of_a_one_shot_is_kept_through_claims_and_edits(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        alarm = an_alarm(clock, timezone="Europe/Berlin", wall_time="2030-01-01T01:00:00")
+        await added(store, alarm)
+        assert await stored(store, alarm) == alarm
+        claimed = await one_claimed(store)
+        assert (claimed.wall_time, claimed.cron_expr) == (alarm.wall_time, "")
+        edit = change(claimed, edited=True, wall_time="2030-01-01T02:00:00", version=2)
+        assert await settled(store, edit) == ["applied"]
+        assert await stored(store, alarm) == edit.after
+        series = change(edit.after, edited=True, kind="cron", cron_expr="@daily", wall_time="", version=3)
+        assert await settled(store, series) == ["applied"]
+        assert await stored(store, alarm) == series.after
 
     async def test_moments_far_away_come_back_to_the_millisecond(self, store: Store, clock: ManualClock) -> None:
         alarm = an_alarm(clock, due=1e9 + 0.001)

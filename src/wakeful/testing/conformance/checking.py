@@ -58,6 +58,20 @@ class TestChecks:
         assert await outbox.rows() == []
         assert await store.checks.rows("select 1", within=30) == [(1,)]
 
+    async def test_it_is_one_statement(self, store: Store, outbox: Outbox) -> None:
+        insert = f"insert into {outbox.table} values ('f1', 'hello')"
+        for sql in (f"select 1; pragma query_only = 0; {insert}", f"select 1; {insert}", "select 1; select 2"):
+            with pytest.raises(WakefulError):
+                await store.checks.rows(sql, within=30)
+        assert await outbox.rows() == []
+        with pytest.raises(WakefulError):
+            await store.checks.rows(insert, within=30)
+        assert await outbox.rows() == []
+
+    async def test_it_changes_no_setting_of_its_connection(self, store: Store, outbox: Outbox) -> None:
+        with pytest.raises(WakefulError):
+            await store.checks.rows("pragma query_only = 0", within=30)
+
     async def test_nor_does_it_go_on_for_ever(self, store: Store) -> None:
         with pytest.raises(WakefulError):
             await store.checks.rows(LONG, within=0.05)

@@ -192,7 +192,6 @@ class TestLeases:
         await clock.advance(LEASE)
         await store.renew([claims[0]])
         again = {alarm.id: alarm.claim for alarm in await claimed(store)}
-        again |= {alarm.id: alarm.claim for alarm in await claimed(store)}  # suspects: one at a time
         assert again == {taken.id: 2, stale.id: 2}
         gone = Claim(new_id(), 1)
         assert await store.renew([*claims, gone]) == [*claims[1:], gone]
@@ -227,36 +226,66 @@ class TestLeases:
 class TestSuspects:
     """What was claimed and never settled: it may have killed its worker, or only been there when that died."""
 
-    async def test_one_of_them_is_claimed_at_a_time_and_none_where_none_is_wanted(
+    async def test_they_are_claimed_again_as_a_group_and_then_one_at_a_time(
         self, store: Store, clock: ManualClock
     ) -> None:
         await added(store, *(an_alarm(clock, target=target) for target in ("a", "b", "b", "c") for _ in range(5)))
         slots = {"a": 10, "b": 20, "c": 10}
-        assert len((await store.claim(slots, lease=LEASE)).alarms) == 20
-        await clock.advance(LEASE)
-        assert (await store.claim(slots, lease=LEASE, suspects=False)).alarms == []
+        for unsettled in (1, 2):
+            group = (await store.claim(slots, lease=LEASE)).alarms
+            assert [alarm.unsettled for alarm in group] == [unsettled] * 20
+            await clock.advance(LEASE)
+            assert (await store.claim(slots, lease=LEASE, suspects=False)).alarms == []
         taken = [alarm for _ in range(20) for alarm in (await store.claim(slots, lease=LEASE)).alarms]
         assert len({alarm.id for alarm in taken}) == 20
         assert (await store.claim(slots, lease=LEASE)).alarms == []
 
+    async def test_a_group_is_no_larger_than_the_free_slots(self, store: Store, clock: ManualClock) -> None:
+        await added(store, *(an_alarm(clock, target=target) for target in ("a", "b") for _ in range(9)))
+        await store.claim({"a": 9, "b": 9}, lease=LEASE)
+        await clock.advance(LEASE)
+        answer = await store.claim({"a": 4, "b": 2}, lease=LEASE)
+        assert sorted(alarm.target for alarm in answer.alarms) == ["a"] * 4 + ["b"] * 2
+
+    @pytest.mark.parametrize("turns", [{}, {DESK: Turn(2)}])
+    async def test_one_that_is_to_be_tried_alone_never_comes_with_a_group(
+        self, store: Store, clock: ManualClock, turns: dict[str, Turn]
+    ) -> None:
+        """Wherever they stand: those that killed a group are the oldest here, and more than there are slots."""
+        await added(store, *(an_alarm(clock, due=-9) for _ in range(8)))
+        for _ in range(2):
+            await claimed(store)
+            await clock.advance(LEASE)
+        await added(store, *(an_alarm(clock) for _ in range(6)))
+        assert len(await claimed(store, suspects=False)) == 6
+        await clock.advance(LEASE)
+        await added(store, *(an_alarm(clock) for _ in range(3)))
+        came = []
+        for _ in range(4):
+            answer = await store.claim({DESK: 5}, lease=LEASE, turns=turns)
+            came.append(sorted(alarm.unsettled for alarm in answer.alarms))
+        assert sorted(came[0] + came[1]) == [1, 1, 1, 2, 2, 2, 2, 2, 2]
+        assert came[2:] == [[3], [3]]
+
     async def test_they_do_not_hold_up_what_is_innocent(self, store: Store, clock: ManualClock) -> None:
         await added(store, *(an_alarm(clock) for _ in range(8)))
-        await claimed(store)
-        await clock.advance(LEASE)
+        for _ in range(2):
+            await claimed(store)
+            await clock.advance(LEASE)
         fresh = [an_alarm(clock) for _ in range(4)]
         await added(store, *fresh)
         first = await claimed(store, 4)
-        assert [alarm.unsettled for alarm in first] == [2, 1, 1, 1]
+        assert [alarm.unsettled for alarm in first] == [3, 1, 1, 1]
         assert {alarm.id for alarm in first[1:]} < {alarm.id for alarm in fresh}
         assert len(await claimed(store, 4, suspects=False)) == 1
 
-    async def test_a_claim_alone_counts_up_to_two(self, store: Store, clock: ManualClock) -> None:
+    async def test_claims_alone_count_up_to_three(self, store: Store, clock: ManualClock) -> None:
         await added(store, an_alarm(clock))
         counted = []
         for _ in range(5):
             counted.append((await one_claimed(store)).unsettled)
             await clock.advance(LEASE)
-        assert counted == [1, 2, 2, 2, 2]
+        assert counted == [1, 2, 3, 3, 3]
 
     async def test_what_a_dispatcher_counted_stays(self, store: Store, clock: ManualClock) -> None:
         await added(store, an_alarm(clock))

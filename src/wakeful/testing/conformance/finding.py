@@ -397,6 +397,12 @@ class TestOverdue:
         await clock.advance(timedelta(days=1000))
         assert await store.overdue(limit=10) == []
 
+    async def test_a_fire_that_is_being_tried_is_not_overdue(self, store: Store, clock: ManualClock) -> None:
+        alarm = an_alarm(clock)
+        await with_fires(store, alarm, a_fire(alarm, status="retrying", report_by=clock.now() + SECOND))
+        await clock.advance(60)
+        assert await store.overdue(limit=10) == []
+
     async def test_the_longest_overdue_comes_first(self, store: Store, clock: ManualClock) -> None:
         for due in (3, 1, 2):
             alarm = an_alarm(clock, label=str(due))

@@ -83,6 +83,35 @@ class TestFollowing:
         assert [seq for seq, _ in (await changes(store, clock, after=first)).events] == [second, third]
         assert [seq for seq, _ in (await changes(store, clock, after=first, limit=1)).events] == [second]
 
+    async def test_the_last_event_of_a_kind_is_found(self, store: Store, clock: ManualClock) -> None:
+        alarm, other = made(clock), made(clock)
+        await added(store, alarm, other)
+        assert await store.last_event_at(alarm.id, "paused") is None
+        for what in ("paused", "resumed", "paused", "cancelled"):
+            await clock.advance(SECOND)
+            await settled(store, change(alarm, events=[an_event(alarm, what, at=clock.now())]))
+        latest = clock.now()
+        await settled(store, change(other, events=[an_event(other, "paused", at=latest)]))
+        assert await store.last_event_at(alarm.id, "paused") == latest - SECOND
+        assert await store.last_event_at(other.id, "paused") == latest
+        assert await store.last_event_at("", "paused") is None
+
+    async def test_what_somebody_did_is_found_since_a_moment(self, store: Store, clock: ManualClock) -> None:
+        alarm, other = made(clock), made(clock, owner_did="bob")
+        await added(store, alarm, other)
+        events = []
+        for what, by in (("fetched", "ada"), ("fetched", "ada"), ("paused", "ada"), ("fetched", "eve")):
+            await clock.advance(SECOND)
+            events.append(an_event(alarm, what, at=clock.now(), by=by))
+            await settled(store, change(alarm, events=[events[-1]]))
+        others = an_event(other, "fetched", at=clock.now(), by="ada")
+        await settled(store, change(other, events=[others]))
+        since = events[0].at
+        assert await store.events_by("ada", "fetched", since=since, limit=9) == [events[0], events[1], others]
+        assert await store.events_by("ada", "fetched", since=since, limit=2) == events[:2]
+        assert await store.events_by("ada", "fetched", since=events[1].at, limit=9) == [events[1], others]
+        assert await store.events_by("eve", "paused", since=since, limit=9) == []
+
     async def test_an_owner_sees_only_their_own(self, store: Store, clock: ManualClock) -> None:
         hers, his = made(clock), made(clock, owner_did="eve")
         await added(store, hers, his)

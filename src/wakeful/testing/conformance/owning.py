@@ -35,6 +35,7 @@ class TestTokens:
             expires_at=clock.now() + DAY,
             last_used_at=clock.now() + MS,
             revoked_at=clock.now() + SECOND,
+            made_by="aa11",
         )
         assert await store.add_token(plain)
         assert await store.add_token(full)

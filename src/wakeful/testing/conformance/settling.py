@@ -9,7 +9,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Completed, Delivered, Failed, Fire, Outcome, Policy, Row, Try, settle, skip_next
+from wakeful.alarm import (
+    Attempt,
+    Completed,
+    Delivered,
+    Failed,
+    Fire,
+    Outcome,
+    Policy,
+    Report,
+    Row,
+    Snoozed,
+    Try,
+    report,
+    settle,
+    skip_next,
+)
+from wakeful.alarm.outcome import ReportOutcome
 from wakeful.moments import stamp
 from wakeful.store import FireQuery, Store
 from wakeful.testing.clock import ManualClock
@@ -65,6 +81,16 @@ class TestSettling:
         assert await settled(store, replace(first, fires=(replace(first.fires[0], result="again"),))) == ["lost"]
         assert await stored(store, first.after) == first.after
         assert await store.fires(FireQuery(alarm_id=first.after.id)) == list(first.fires)
+
+    async def test_a_first_attempt_of_an_earlier_claim_is_not_written(self, store: Store, clock: ManualClock) -> None:
+        await added(store, an_alarm(clock))
+        slow = await one_claimed(store)
+        await clock.advance(LEASE)
+        quick = await one_claimed(store)
+        late = settle(slow, None, Completed("ok"), Try(clock.now(), clock.now()))
+        assert await settled(store, late) == ["lost"]
+        assert await stored(store, quick) == quick
+        assert await store.fires(FireQuery()) == []
 
     async def test_a_first_attempt_edited_meanwhile_is_not_written(self, store: Store, clock: ManualClock) -> None:
         await added(store, an_alarm(clock))
@@ -213,6 +239,48 @@ class TestSettling:
         assert (await stored(store, leased)).status == "active"
         assert await store.fires(FireQuery()) == []
 
+    @pytest.mark.parametrize("said", ["completed", "failed"])
+    @pytest.mark.parametrize(
+        "outcome", [Delivered(), Delivered(awaits_report=True), Snoozed(timedelta(minutes=5)), Failed("HTTP 500")]
+    )
+    async def test_a_settlement_never_replaces_what_a_report_has_said(
+        self, store: Store, clock: ManualClock, said: ReportOutcome, outcome: Outcome
+    ) -> None:
+        await added(store, an_alarm(clock), an_alarm(clock))
+        held, other = await claimed(store)
+        reported = report(held, None, held.occurrence_at, Report(said, "three grants"), now=clock.now())
+        assert reported is not None
+        assert await settled(store, reported) == ["applied"]
+        # Both numbers hold: whoever decides has the alarm as it is now, but not its fire.
+        attempt = Try(clock.now(), clock.now())
+        unaware = settle(await stored(store, held), None, outcome, attempt)
+        beside = settle(other, None, Delivered(), attempt)
+        is_kept = said == "failed" and isinstance(outcome, Failed)  # it failed, as the report says
+        assert await settled(store, unaware, beside) == ["applied" if is_kept else "edited", "applied"]
+        if not is_kept:
+            assert await stored(store, held) == reported.after
+            assert await store.fires(FireQuery(alarm_id=held.id)) == list(reported.fires)
+            aware = settle(reported.after, reported.fires[0], outcome, attempt)
+            assert await settled(store, aware) == ["applied"]
+        [fire] = await store.fires(FireQuery(alarm_id=held.id))
+        assert fire.status == ("completed" if said == "completed" else "retrying")
+        assert await stored(store, other) == beside.after
+
+    async def test_a_late_report_and_an_explicit_retry_change_a_status_that_a_report_has_set(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        alarm = an_alarm(clock, max_failures=0)
+        await added(store, alarm)
+        gone = settle(await one_claimed(store), None, Failed("HTTP 500"), Try(clock.now(), clock.now()))
+        assert await settled(store, gone) == ["applied"]
+        late = report(gone.after, gone.fires[0], alarm.occurrence_at, Report("completed"), now=clock.now())
+        assert late is not None
+        assert await settled(store, late) == ["applied"]
+        assert [fire.reason for fire in await store.fires(FireQuery())] == ["late"]
+        opened = replace(late, version=late.after.version, fires=(replace(gone.fires[0], status="retrying"),))
+        opened = replace(opened, after=replace(late.after, version=late.after.version + 1))
+        assert await settled(store, opened) == ["applied"]
+
     async def test_an_owner_who_takes_an_alarm_back_wins_over_its_worker(
         self, store: Store, clock: ManualClock
     ) -> None:
@@ -274,7 +342,7 @@ class TestSettling:
         await added(store, alarm)
         store.hints.clear()
         await settled(store, change(alarm, next_fire_at=clock.now()))
-        await asyncio.wait_for(store.hints.wait(), 10)
+        await asyncio.wait_for(store.hints.wait(), 60)
 
     async def test_a_value_the_database_cannot_hold_is_refused_alone(self, store: Store, clock: ManualClock) -> None:
         await added(store, *(an_alarm(clock) for _ in range(5)))

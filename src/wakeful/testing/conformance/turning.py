@@ -121,8 +121,9 @@ class TestOwnersInTurn:
 
     async def test_suspects_are_claimed_one_at_a_time_all_the_same(self, store: Store, clock: ManualClock) -> None:
         await added(store, *(an_alarm(clock, owner_did=owner) for owner in "abcdef"))
-        assert len(await claimed(store)) == 6
-        await clock.advance(LEASE)
+        for _ in range(2):
+            assert len(await claimed(store)) == 6
+            await clock.advance(LEASE)
         await flood(store, clock, "quiet")
         answer = await in_turn(store, 8, Turn(4), suspects=False)
         assert owners(answer.alarms) == {"much": 7, "quiet": 1}
@@ -132,6 +133,17 @@ class TestOwnersInTurn:
             seen.append(sum(alarm.is_suspect for alarm in answer.alarms))
             assert len(answer.alarms) == slots
         assert seen == [1, 1, 1, 1]
+
+    async def test_a_group_of_suspects_is_claimed_in_the_order_it_was_due(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await added(store, *(an_alarm(clock, due=-60, owner_did=owner) for owner in "abcdef"))
+        assert len(await claimed(store)) == 6
+        await clock.advance(LEASE)
+        await flood(store, clock, "quiet")
+        answer = await in_turn(store, 8, Turn(2))
+        assert sum(alarm.is_suspect for alarm in answer.alarms) == 6
+        assert (len(answer.alarms), owners(answer.alarms)["quiet"]) == (8, 1)
 
     async def test_other_targets_are_claimed_as_ever(self, store: Store, clock: ManualClock) -> None:
         await flood(store, clock, "quiet")

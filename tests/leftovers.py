@@ -1,8 +1,9 @@
-"""Cleans up after this process, also after a kill -9 of it: no server, no mount and no socket folder stays behind.
+"""Ends what a run of the tests started, however the run ends, also by kill -9: servers, mounts and folders.
 
-One child for all worlds of a process. It is told what there is to end, and does it when its pipe ends, which the kernel
-sees to however we die. (A death signal by prctl would not do: it comes when the *thread* that started a child ends, and
-worlds are called from threads that come and go.)
+A child process reads from a pipe what there is to end, and ends it when the pipe closes. The kernel closes the pipe
+however the run dies. (`PR_SET_PDEATHSIG` would not do: it is sent when the *thread* that started a child ends.)
+Whatever inherits the variable `RUN` from the environment of a run is ended too; a PostgreSQL server overwrites its
+environment and is watched by its process id.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -20,10 +22,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-Kind = Literal["process", "mount", "folder"]  # in the order they are ended
+RUN = "TEST_RUN_OF_WAKEFUL"  # an environment variable: the id of the run
+GUARD = str(Path(__file__).resolve())  # in the command line of such a child process
+Kind = Literal["run", "process", "mount", "folder"]  # in the order they are ended
 
 _lock = threading.Lock()
 _children: dict[int, subprocess.Popen[str]] = {}  # by the id of the process that started it: a fork needs its own
+
+
+def watch_run() -> None:
+    """Watch everything that this process will start, unless the run that started this process watches it already."""
+    if RUN not in os.environ:
+        os.environ[RUN] = secrets.token_hex(8)
+        watch("run", os.environ[RUN])
 
 
 def watch(kind: Kind, what: int | str) -> None:
@@ -41,7 +52,11 @@ def _tell(order: list[Any]) -> None:
         child = _children.get(os.getpid())
         if child is None:
             child = _children[os.getpid()] = subprocess.Popen(
-                [sys.executable, __file__], stdin=subprocess.PIPE, text=True, start_new_session=True
+                [sys.executable, "-P", GUARD],
+                stdin=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                env={name: value for name, value in os.environ.items() if name != RUN},
             )
             atexit.register(_end, os.getpid(), child)
         assert child.stdin is not None
@@ -54,8 +69,22 @@ def _end(pid: int, child: subprocess.Popen[str]) -> None:
         child.communicate()
 
 
+def end_run(run: str) -> None:
+    """Every process that inherited the id of the run, and its children; again until none is found: they may fork."""
+    import psutil
+
+    while found := [process.pid for process in psutil.process_iter(["environ"]) if _belongs_to(process, run)]:
+        for pid in found:
+            end_process(pid)
+
+
+def _belongs_to(process: Any, run: str) -> bool:
+    environ: dict[str, str] = process.info["environ"] or {}  # empty for a zombie and for another user's process
+    return environ.get(RUN) == run
+
+
 def end_process(pid: int) -> None:
-    """A process and all its children, frozen or not."""
+    """A process and all its children, frozen or not, but not the guards among them: each ends what it was told of."""
     import psutil  # here, so that the guard itself starts quickly
 
     with suppress(psutil.NoSuchProcess):
@@ -63,7 +92,8 @@ def end_process(pid: int) -> None:
         top.suspend()  # so that it has no more children than those we see
         for process in [*top.children(recursive=True), top]:
             with suppress(psutil.NoSuchProcess):
-                process.kill()
+                if GUARD not in process.cmdline():
+                    process.kill()
 
 
 def end_shared_memory(data: Path) -> None:
@@ -88,14 +118,22 @@ def end_folder(path: str) -> None:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with its parent and not before
-    watched: dict[Kind, list[Any]] = {"process": [], "mount": [], "folder": []}
+    watched: dict[Kind, list[Any]] = {"run": [], "process": [], "mount": [], "folder": []}
     for line in sys.stdin:
-        verb, kind, what = json.loads(line)
+        try:
+            verb, kind, what = json.loads(line)
+        except ValueError:
+            continue  # the run died in the middle of a line
         if verb == "watch":
             watched[kind].append(what)
         elif what in watched[kind]:
             watched[kind].remove(what)
-    endings: dict[Kind, Callable[[Any], None]] = {"process": end_process, "mount": end_mount, "folder": end_folder}
+    endings: dict[Kind, Callable[[Any], None]] = {
+        "run": end_run,
+        "process": end_process,
+        "mount": end_mount,
+        "folder": end_folder,
+    }
     for kind, end in endings.items():
         for what in watched[kind]:
             end(what)

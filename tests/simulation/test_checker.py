@@ -1,0 +1,293 @@
+"""The simulator's checker: each of its rules fails when its promise is broken, and none without that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Change, Completed, Delivered, Fire, Outcome, Wake, report
+from wakeful.alarm.model import Policy
+from wakeful.alarm.outcome import Report
+from wakeful.service.changes import Changed
+from wakeful.store import Claimed, Settled
+from wakeful.testing.clock import NEW_YEAR
+from wakeful.testing.simulation.checker import Checker, KnownAlarm, Operation
+
+ID = "01900000-0000-7000-8000-000000000001"
+SECOND = timedelta(seconds=1)
+ONE, OTHER = "one process", "another process"
+
+
+class House:
+    """A checker and the little it looks at; each verb is what a sound system does."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        self.alarms: dict[str, Alarm] = {}
+        self.fires: dict[tuple[str, datetime], Fire] = {}
+        self.checker = Checker(now=self.now, passed=lambda: self.passed, alarms=self.alarms, fires=self.fires)
+        self.known = self.checker.known[0] = KnownAlarm(0, owner="ann", words={"hello"}, key="k")
+        self.alarm = Alarm(
+            id=ID,
+            owner_did="ann",
+            user_id="ann",
+            idempotency_key="k",
+            wake_message="hello",
+            target="steady",
+            next_fire_at=NEW_YEAR + SECOND,
+            occurrence_at=NEW_YEAR + SECOND,
+            created_at=NEW_YEAR,
+            updated_at=NEW_YEAR,
+        )
+        self.alarms[ID] = self.alarm
+        self.checker.created(self.known, ID)
+        self.passed = 1.0
+
+    def now(self) -> datetime:
+        return NEW_YEAR + timedelta(seconds=self.passed)
+
+    @property
+    def row(self) -> Alarm:
+        return self.alarms[ID]
+
+    def put(self, **fields: object) -> Alarm:
+        self.alarms[ID] = replace(self.row, **fields)
+        return self.row
+
+    def claim(self, process: object = ONE) -> Alarm:
+        before = {ID: self.row}
+        claimed = self.put(claim=self.row.claim + 1, claimed_at=self.now(), unsettled=self.row.unsettled + 1)
+        self.checker.claims(process, Claimed([claimed], self.now()), before, {})
+        return claimed
+
+    def start(self, process: object = ONE, outcome: Outcome | None = None) -> None:
+        attempt = self.checker.starts(process, Wake(self.row, secret=b"k"))
+        if outcome is not None:
+            self.checker.ends(attempt, outcome)
+
+    def settle(self, status: str = "delivered", *, process: object = ONE, version: int = 0, **fields: object) -> None:
+        fire = Fire(
+            alarm_id=ID,
+            scheduled_for=self.row.occurrence_at,
+            owner_did="ann",
+            target=self.row.target,
+            status=status,  # type: ignore[arg-type]
+            updated_at=self.now(),
+        )
+        fire = replace(fire, **fields)
+        before, fires = {ID: self.row}, dict(self.fires)
+        after = replace(
+            self.row, claim=self.row.claim + 1, claimed_at=None, unsettled=0, version=self.row.version + version
+        )
+        change = Change(claim=self.row.claim, version=self.row.version, after=after, fires=(fire,))
+        self.alarms[ID] = after
+        self.fires[ID, fire.scheduled_for] = fire
+        self.checker.settles(process, None, [change], [Settled("applied")], before, fires)
+
+    def ask(self, what: str, *, in_flight: bool = False, status: str = "", message: str = "") -> None:
+        operation = Operation(what, self.passed, 0, alarm=0, fire_id=self.row.fire_id, message=message)
+        self.checker.asks(operation)
+        self.passed += 0.01
+        after = {name: getattr(self.row, name) for name in Alarm.__struct_fields__}
+        answer = Changed(**(after | {"status": status or self.row.status}), in_flight=in_flight)
+        self.checker.answered(operation, answer)
+
+    @property
+    def broken(self) -> str:
+        return self.checker.broken.promise if self.checker.broken is not None else ""
+
+
+def lost_row(house: House) -> None:
+    house.alarms.clear()
+    house.checker.at_the_end()
+
+
+def completed_twice(house: House) -> None:
+    house.settle("completed")
+    house.settle("delivered")
+
+
+def overwritten(house: House) -> None:
+    house.claim()
+    house.settle("completed", version=1)
+    house.ask("completed")
+    house.fires.clear()
+    house.settle("timed_out")
+
+
+def two_of_a_key(house: House) -> None:
+    house.alarms["other"] = replace(house.row, id="other")
+    house.checker.created(house.known, "other")
+
+
+def early(house: House) -> None:
+    house.passed = 0.5
+    house.put(claim=1)
+    house.start()
+
+
+def claimed_early(house: House) -> None:
+    house.passed = 0.5
+    house.claim()
+
+
+def leased_twice(house: House) -> None:
+    house.claim()
+    house.claim(OTHER)
+
+
+def stale(house: House) -> None:
+    change = Change(claim=7, version=1, after=house.row)
+    house.checker.settles(ONE, None, [change], [Settled("applied")], {ID: house.row}, {})
+
+
+def sent_again(house: House) -> None:
+    house.passed = 30.0
+    house.claim()
+    house.start(outcome=Delivered())
+    house.settle("delivered")
+    house.put(status="active")
+    house.claim()
+    house.start()
+
+
+def sent_twice_at_once(house: House) -> None:
+    house.passed = 30.0
+    house.claim()
+    house.start(outcome=Delivered())
+    house.start()
+
+
+def other_body(house: House) -> None:
+    house.checker.starts(ONE, Wake(house.row, secret=b"k"))
+    house.checker.died(ONE)
+    house.checker.starts(OTHER, Wake(replace(house.row, label="other"), secret=b"k"))
+
+
+def after_cancel(house: House) -> None:
+    house.ask("cancel", status="cancelled")
+    house.start()
+
+
+def twice_after_cancel(house: House) -> None:
+    house.ask("cancel", status="cancelled", in_flight=True)
+    house.start()
+    house.checker.died(ONE)
+    house.start(OTHER)
+
+
+def old_words(house: House) -> None:
+    house.ask("reword", message="new words")
+    house.start()
+
+
+def over_budget(house: House) -> None:
+    for second in (1, 2):
+        house.passed = float(second)
+        at = NEW_YEAR + second * SECOND
+        house.put(policy=Policy(wakes_per_hour=1), next_fire_at=at, occurrence_at=at)
+        house.start(outcome=Completed())
+
+
+def blamed(house: House) -> None:
+    house.settle("failed", reason="worker died")
+
+
+def late(house: House) -> None:
+    for half in range(40):
+        house.passed = 1.0 + half / 2
+        house.checker.look(serving=lambda _: True, settling=60.0)
+
+
+def late_after_a_clock_step(house: House) -> None:
+    house.passed = 50.0
+    house.checker.clock_was_set(of_store=False)
+    for half in range(6):
+        house.passed = 50.0 + half / 2
+        house.checker.look(serving=lambda _: True, settling=60.0)
+
+
+def leased_to_nobody(house: House) -> None:
+    request = object()
+    house.put(target="inbox")
+    house.settle("waiting")
+    before, fires = {ID: house.row}, dict(house.fires)
+    given = replace(house.fires[ID, house.row.occurrence_at], status="delivered")
+    change = Change(claim=house.row.claim, version=house.row.version, after=house.row, fires=(given,))
+    house.fires[ID, given.scheduled_for] = given
+    house.checker.settles(ONE, request, [change], [Settled("applied")], before, fires)
+    house.checker.gone(request)
+
+
+BREAKS: list[tuple[str, Callable[[House], None]]] = [
+    ("D1", lost_row),
+    ("D1", completed_twice),
+    ("E5", overwritten),
+    ("D2", two_of_a_key),
+    ("F3", early),
+    ("F3", claimed_early),
+    ("L1", leased_twice),
+    ("L2", stale),
+    ("E1", sent_again),
+    ("E1", sent_twice_at_once),
+    ("E3", other_body),
+    ("E4", after_cancel),
+    ("E4", twice_after_cancel),
+    ("E4", old_words),
+    ("I7", over_budget),
+    ("I3", blamed),
+    ("I9", late),
+    ("F4", late_after_a_clock_step),
+    ("W1", leased_to_nobody),
+]
+
+
+@pytest.mark.parametrize(("promise", "breaks"), BREAKS, ids=[breaks.__name__ for _, breaks in BREAKS])
+def test_a_broken_promise_is_named(promise: str, breaks: Callable[[House], None]) -> None:
+    house = House()
+    breaks(house)
+    assert house.broken == promise, house.checker.broken
+
+
+def test_a_wake_that_goes_well_breaks_nothing() -> None:
+    house = House()
+    house.claim()
+    house.start(outcome=Delivered())
+    house.settle("delivered")
+    house.put(status="fired")
+    said = report(
+        house.row, house.fires[ID, NEW_YEAR + SECOND], NEW_YEAR + SECOND, Report("completed"), now=house.now()
+    )
+    assert said is not None
+    house.settle("completed", version=1)
+    house.ask("completed")
+    house.passed = 60.0
+    house.checker.look(serving=lambda _: True, settling=60.0)
+    house.checker.at_the_end()
+    assert not house.broken
+
+
+def test_after_a_fault_a_wake_may_come_twice() -> None:
+    house = House()
+    house.claim()
+    house.start(outcome=Delivered())
+    house.checker.died(ONE)
+    house.passed = 7.0
+    house.claim(OTHER)
+    house.start(OTHER)
+    assert not house.broken
+
+
+def test_an_attempt_that_the_change_before_told_of_may_start_once_after_a_cancel() -> None:
+    house = House()
+    house.claim()
+    house.ask("move", in_flight=True)
+    house.passed += 0.01
+    house.ask("cancel", status="cancelled")
+    house.start(outcome=Delivered())
+    assert house.checker.broken is None
+    house.start()
+    assert [house.broken] == ["E4"]
