@@ -417,3 +417,17 @@ def test_a_leased_alarm_is_not_taken_back_to_an_older_fire_even_by_a_clock_set_b
     world.alarm = replace(world.alarm, claimed_at=at(10))
     world.report(at(9), FAILED, at(9, 3))
     assert (world.alarm.occurrence_at, world.fires[at(9)].status) == (at(10), "failed")
+
+
+def test_a_failure_reported_after_its_alarm_was_moved_stays_whatever_the_attempt_brings() -> None:
+    world = once()
+    held = world.claim(at(9))
+    assert world.report(at(9), WORKING, at(9, 1))
+    world.update(at(9, 1), fire_at=at(12))
+    assert world.rows == [(at(9), "failed", "superseded")]
+    assert world.report(at(9), FAILED, at(9, 2))
+    assert not world.report(at(9), FAILED, at(9, 3)), "a report counts once"
+    world.note(held, ARRIVED, at(9), at(9, 4))
+    fire = world.fires[at(9)]
+    assert (fire.status, fire.last_error, fire.completed_at) == ("failed", "no disk", at(9, 2))
+    assert world.alarm.next_fire_at == at(12)

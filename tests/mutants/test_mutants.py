@@ -119,6 +119,9 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/simulation/test_seeds.py::test_what_it_found_before_stays_mended"
         "[a worker that stood still overwrote a failure that was reported after the next try]"
     ],
+    "a failure that is reported after its alarm was moved is not kept": [
+        "tests/alarm/test_report.py::test_a_failure_reported_after_its_alarm_was_moved_stays_whatever_the_attempt_brings"
+    ],
     "after a clock step a wake is early by what a claim takes": [
         "tests/dispatcher/test_offset.py::test_an_offset_stands_until_an_answer_disproves_it[60.0-0.2-0.5--0.3]"
     ],

@@ -28,6 +28,14 @@ TRACED = (1, 2, 11, 21)
 LOOKS_FOR = 60.0
 
 FOUND: dict[str, tuple[Step, ...]] = {
+    "a late answer replaced a failure that was reported after its alarm was moved": (
+        Create(alarm=0, target="long", report_within=3.0),
+        Wait(seconds=4.0),
+        Report(alarm=0, what="working"),
+        Change(alarm=0, what="move", seconds=5.0),
+        Wait(seconds=1.0),
+        Report(alarm=0, what="failed"),
+    ),
     "a worker that stood still overwrote a failure that was reported after the next try": (
         Create(alarm=0, target="slow", many=2, report_within=30.0),
         Wait(seconds=1.5),
@@ -237,3 +245,9 @@ def test_a_promise_that_a_user_sees_broken_comes_with_what_had_happened(monkeypa
     with pytest.raises(PromiseBroken, match="As a regression test") as raised:
         runs()
     assert raised.value.run.broken is not None
+
+
+def test_no_part_of_a_simulated_process_fails_unexpectedly(caplog: pytest.LogCaptureFixture) -> None:
+    for seed in TRACED:
+        replay(seed, traced=False)
+    assert "unexpected error" not in caplog.text

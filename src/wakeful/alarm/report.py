@@ -30,6 +30,7 @@ from wakeful.alarm.settle import (
     is_foreseen,
     is_silent,
     ladder_wait,
+    may_still_arrive,
     pause_if_hopeless,
 )
 from wakeful.errors import Conflict, InvalidRequest, NotFound
@@ -60,6 +61,8 @@ def _reported(alarm: Alarm, fire: Fire | None, occurrence: datetime, said: Repor
         if not in_flight:
             raise NotFound("this fire has not happened yet", field="fire_id")
         fire = replace(open_fire(alarm, now), started_at=alarm.claimed_at)
+    if said.outcome == "failed" and may_still_arrive(fire):
+        return replace(_change(alarm, replace(alarm, updated_at=now), _known_failed(fire, said, now)), cost=said.cost)
     if said.outcome == fire.status or (said.outcome == "failed" and is_foreseen(fire)):
         return None
     check_open(fire)
@@ -247,6 +250,14 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
         if (again := _tried_again(alarm, fire, reported, now=now)) is not None:
             return again
     return _given_up(alarm, gone, error, now=now, counted=counted)
+
+
+def _known_failed(fire: Fire, said: Report, now: datetime) -> Fire:
+    """Add a reported failure to a fire that its owner's change has ended: its attempt's answer is then no news."""
+    error = (said.text or "reported as failed")[:ERROR_LIMIT]
+    return replace(
+        fire, delivered_at=fire.delivered_at or now, completed_at=now, report_by=None, last_error=error, updated_at=now
+    )
 
 
 def _tried_again(alarm: Alarm, fire: Fire, told: Fire, *, now: datetime) -> Change | None:

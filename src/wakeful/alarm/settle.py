@@ -249,6 +249,11 @@ def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome
     return _change(alarm, replace(alarm, version=alarm.version + 1, updated_at=now), noted)
 
 
+def may_still_arrive(fire: Fire) -> bool:
+    """Whether its owner's change ended a fire as failed: the answer of an attempt that was under way says more."""
+    return fire.status == "failed" and fire.reason in _BY_OWNER and fire.completed_at is None
+
+
 def _is_news(fire: Fire, attempt: Try) -> bool:
     """Whether an attempt says more than is known: not after a report, nor where a later one arrived before it."""
     return fire.completed_at is None and (fire.delivered_at is None or whole_ms(attempt.started) > fire.delivered_at)

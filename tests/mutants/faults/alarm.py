@@ -53,6 +53,9 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     "a late answer replaces a failure that was reported": Source(
         "wakeful.alarm.settle", "if is_open and _is_news(known, attempt):", "if is_open:"
     ),
+    "a failure that is reported after its alarm was moved is not kept": Source(
+        "wakeful.alarm.report", 'if said.outcome == "failed" and may_still_arrive(fire):', "if False:"
+    ),
     "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"

@@ -150,6 +150,9 @@ class SimulatedStore:
 class NoTasks:
     """There is no table of tasks."""
 
+    async def nameless(self) -> dict[str, str]:
+        return {}
+
     async def mend(self) -> bool:
         return False
 
