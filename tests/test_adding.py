@@ -25,7 +25,7 @@ MOST = {"field": 7, "policy": 3, "fire status": 4, "target": 2}
 # Something there is of each, and where it is named besides: there its value is used to decide, or means something else.
 SAMPLES: dict[str, tuple[str, set[str]]] = {
     "field": ("isolated", {"alarm/task.py", "mcp/task_schemas.py", "targets/table.py"}),  # a column of others' tables
-    "policy": ("grace", {"config.py"}),  # a setting too
+    "policy": ("grace", {"config/__init__.py"}),  # a setting too
     "fire status": (
         "snoozed",
         # An alarm can be snoozed as well as a fire: an event of that name, an outcome, what is said of many at once.

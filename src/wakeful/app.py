@@ -13,8 +13,7 @@ from wakeful.alarm import INBOX, Users, users_of
 from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import ROUTER, TARGET_KINDS, Settings, load
-from wakeful.config_secrets import FILE_SUFFIX
-from wakeful.config_sources import make_folder, nearest
+from wakeful.config.sources import FILE_SUFFIX, make_folder, nearest
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.keywords import OpenKeywords
 from wakeful.schedule import duration

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.config_calendars import CalendarSettings
+from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import schedule
 from wakeful.schedule.days_off import DaysOff, calendars_in_use, use_calendars

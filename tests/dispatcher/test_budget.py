@@ -15,7 +15,7 @@ from tests.acting import acting
 from wakeful.alarm import Failed
 from wakeful.alarm.budget import Allowance, Charge, Refusal
 from wakeful.alarm.request import ReportRequest
-from wakeful.config_budget import BudgetSettings, OwnerLimits
+from wakeful.config.tables import BudgetSettings, OwnerLimits
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery
 from wakeful.testing.conformance.making import an_alarm

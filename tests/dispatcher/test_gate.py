@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from tests.acting import acting
 from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.alarm.request import EditRequest, PolicyRequest
-from wakeful.config_budget import BudgetSettings, OwnerLimits
-from wakeful.config_checks import CheckSettings
+from wakeful.config.tables import BudgetSettings, CheckSettings, OwnerLimits
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.testing.conformance import Outbox

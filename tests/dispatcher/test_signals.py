@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.acting import acting
 from wakeful.alarm import Delivered, Outcome, Wake
-from wakeful.config_budget import BudgetSettings
+from wakeful.config.tables import BudgetSettings
 from wakeful.errors import InvalidRequest
 from wakeful.service import Alarms, Signalled
 from wakeful.store import AlarmQuery

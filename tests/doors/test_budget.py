@@ -19,7 +19,7 @@ from wakeful.alarm.budget import Allowance, Charge
 from wakeful.alarm.request import PolicyRequest
 from wakeful.cli import main
 from wakeful.config import load
-from wakeful.config_budget import BudgetSettings
+from wakeful.config.tables import BudgetSettings
 from wakeful.errors import InvalidConfig
 from wakeful.targets.webhook import _answered
 from wakeful.testing import store_of

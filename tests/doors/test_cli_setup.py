@@ -18,7 +18,7 @@ from wakeful.alarm import Policy
 from wakeful.alarm.create import LONGEST_WAIT
 from wakeful.cli.init import SEEDS, settings_text
 from wakeful.config import TABLES, Settings, load
-from wakeful.config_sources import user_db
+from wakeful.config.sources import user_db
 from wakeful.testing.receiver import Receiver
 
 SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"

@@ -216,7 +216,7 @@ class TestSettings:
         environ: dict[str, Any] = {"WAKEFUL_LEASE": "1s", "HOME": "/"}
         with pytest.raises(InvalidConfig, match="WAKEFUL_LEASE: the lease is shorter"):
             load(environ=environ)
-        with pytest.raises(InvalidConfig, match="--port: 70000 is not a port"):
+        with pytest.raises(InvalidConfig, match="--port: 70000 is more than 65535"):
             load(environ={"HOME": "/"}, flags={"port": 70000})
 
 

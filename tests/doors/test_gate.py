@@ -15,7 +15,7 @@ from tests.doors.world import serving
 from wakeful.app import build_targets
 from wakeful.cli import main
 from wakeful.config import load
-from wakeful.config_checks import CheckSettings
+from wakeful.config.tables import CheckSettings
 from wakeful.errors import InvalidConfig
 
 CHECKS = {"one": CheckSettings(sql="select 1"), "two": CheckSettings(sql="select 2")}

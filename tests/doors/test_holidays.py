@@ -14,7 +14,7 @@ from tests.doors.world import serving
 from wakeful.calendars import CountryDays
 from wakeful.cli import main
 from wakeful.config import load
-from wakeful.config_calendars import CalendarSettings
+from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidConfig
 
 BERLIN = {"berlin": CalendarSettings(country="DE", subdivision="BE")}

@@ -20,7 +20,7 @@ from wakeful.alarm.request import moment as read_moment
 from wakeful.app import build
 from wakeful.cli import main
 from wakeful.config import TABLES, Settings
-from wakeful.config_budget import BudgetLimits
+from wakeful.config.tables import BudgetLimits
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.security import guard
 from wakeful.testing import ManualClock

@@ -10,9 +10,7 @@ import pytest
 
 from wakeful.client import Wakeful
 from wakeful.config import Settings
-from wakeful.config_budget import BudgetSettings
-from wakeful.config_calendars import CalendarSettings
-from wakeful.config_checks import CheckSettings
+from wakeful.config.tables import BudgetSettings, CalendarSettings, CheckSettings
 from wakeful.errors import InvalidRequest
 from wakeful.forecast import Down, Forecast, JumpingClock, forecast
 from wakeful.store import AlarmQuery, FireQuery, Store, TargetState

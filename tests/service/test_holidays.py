@@ -11,7 +11,7 @@ import pytest
 
 import wakeful
 from wakeful.client import Wakeful
-from wakeful.config_calendars import CalendarSettings
+from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import days_off
 from wakeful.store import Store

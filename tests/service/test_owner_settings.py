@@ -10,7 +10,7 @@ import wakeful
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.client import Wakeful
 from wakeful.config import Settings
-from wakeful.config_calendars import CalendarSettings
+from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidRequest
 from wakeful.service.owner_settings import GOOD_FOR, OwnerSettingsCache
 from wakeful.store import Store

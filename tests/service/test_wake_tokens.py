@@ -13,7 +13,7 @@ from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, ReportRequest
 from wakeful.client import Wakeful
 from wakeful.config import load
-from wakeful.config_budget import BudgetSettings
+from wakeful.config.tables import BudgetSettings
 from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, Unauthorized
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin

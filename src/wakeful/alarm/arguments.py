@@ -10,7 +10,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from wakeful.alarm.request import CreateRequest
-from wakeful.config_sources import nearest
+from wakeful.config.sources import nearest
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
 
 When = str | float | datetime | timedelta | time

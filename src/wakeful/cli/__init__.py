@@ -160,7 +160,7 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    from wakeful.config_sources import nearest
+    from wakeful.config.sources import nearest
 
     return f" {found}" if (found := nearest(name, known)) else ""
 

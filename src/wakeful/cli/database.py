@@ -7,7 +7,7 @@ import os
 import click
 
 from wakeful.config import LoadedSettings, Settings
-from wakeful.config_sources import HERE, user_db
+from wakeful.config.sources import HERE, user_db
 from wakeful.errors import StoreUnavailable
 
 

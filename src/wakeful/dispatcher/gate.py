@@ -14,7 +14,7 @@ from wakeful.alarm import Alarm
 from wakeful.alarm.checks import CheckFailed, CheckLook, look_at
 from wakeful.clock import Clock
 from wakeful.config import Settings
-from wakeful.config_checks import CheckSettings
+from wakeful.config.tables import CheckSettings
 from wakeful.dispatcher import observability
 from wakeful.errors import WakefulError
 from wakeful.metrics import Metrics

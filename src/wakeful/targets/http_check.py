@@ -13,7 +13,7 @@ import msgspec
 
 from wakeful.alarm.checks import CheckFailed
 from wakeful.clock import Clock
-from wakeful.config_checks import CheckSettings
+from wakeful.config.tables import CheckSettings
 from wakeful.targets.addresses import Allowed, networks
 from wakeful.targets.http import Sender
 from wakeful.targets.reading import Reply

@@ -15,13 +15,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from wakeful.config_budget import BudgetSettings, check_budget
-from wakeful.config_calendars import CalendarSettings, check_calendars
-from wakeful.config_checks import CheckSettings, check_checks
-from wakeful.config_numbers import check_numbers
-from wakeful.config_secrets import FILE_SUFFIX, Elsewhere, refers, without_values
-from wakeful.config_sources import (
+from wakeful.config.sources import (
+    FILE_SUFFIX,
     HERE,
+    Elsewhere,
     SettingsFile,
     check_variables,
     default_db,
@@ -29,6 +26,16 @@ from wakeful.config_sources import (
     line_of,
     nearest,
     password_in,
+    refers,
+    without_values,
+)
+from wakeful.config.tables import (
+    BudgetSettings,
+    CalendarSettings,
+    CheckSettings,
+    check_budget,
+    check_calendars,
+    check_checks,
 )
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration, zone
@@ -59,8 +66,9 @@ EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, an
 TABLES: Final = ("budget", "calendars", "checks", "chats", "targets")  # settings that no variable can hold
 
 
-def _about(text: str) -> Meta:
-    return Meta(description=text)
+def _about(text: str, *, least: Any = None, most: Any = None) -> Meta:
+    """Describe a setting. `least` and `most`: the bounds of a number or a length of time."""
+    return Meta(description=text, extra={"least": least, "most": most})
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -68,15 +76,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     schema: Annotated[str, _about("PostgreSQL: the schema that holds the tables; created if missing.")] = ""
     prefix: Annotated[str, _about("A prefix for table names, to share another program's database.")] = ""
     pgbouncer: Annotated[bool, _about("PostgreSQL behind pgbouncer in transaction mode: no session state.")] = False
-    pool_size: Annotated[int, _about("PostgreSQL: the most connections a process holds.")] = 8
+    pool_size: Annotated[int, _about("PostgreSQL: the most connections a process holds.", least=2)] = 8
     host: Annotated[str, _about("The address `serve` binds to. Loopback only, until there are tokens.")] = "127.0.0.1"
-    port: Annotated[int, _about("The port `serve` listens on; 0 picks a free one.")] = 4747
+    port: Annotated[int, _about("The port `serve` listens on; 0 picks a free one.", least=0, most=65535)] = 4747
     processes: Annotated[
-        int, _about("How many processes `serve` starts at its port; more than 1 needs PostgreSQL.")
+        int, _about("How many processes `serve` starts at its port; more than 1 needs PostgreSQL.", least=1)
     ] = 1
     metrics_port: Annotated[
         int,
-        _about("The port on `host` where `worker`, or the first of several `processes`, tells how it is; 0: nowhere."),
+        _about(
+            "The port on `host` where `worker`, or the first of several `processes`, tells how it is; 0: nowhere.",
+            least=0,
+            most=65535,
+        ),
     ] = 0
     public_url: Annotated[
         str,
@@ -100,13 +112,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     lease: Annotated[Seconds, _about("How long a worker that stopped responding keeps an alarm.")] = timedelta(
         minutes=2
     )
-    batch: Annotated[int, _about("The most alarms that one claim takes.")] = 500
-    concurrency: Annotated[int, _about("Concurrent deliveries to one target, unless the target says.")] = 64
-    total_concurrency: Annotated[int, _about("Concurrent deliveries in one process.")] = 2048
+    batch: Annotated[int, _about("The most alarms that one claim takes.", least=1)] = 500
+    concurrency: Annotated[int, _about("Concurrent deliveries to one target, unless the target says.", least=1)] = 64
+    total_concurrency: Annotated[int, _about("Concurrent deliveries in one process.", least=1)] = 2048
     stop_within: Annotated[Seconds, _about("How long a stopping process waits for deliveries in flight.")] = timedelta(
         seconds=10
     )
-    max_failures: Annotated[int, _about("Retries of a failed delivery, unless the alarm says.")] = 5
+    max_failures: Annotated[int, _about("Retries of a failed delivery, unless the alarm says.", least=0)] = 5
     backoff_base: Annotated[Seconds, _about("The wait before the first retry, unless the alarm says.")] = timedelta(
         seconds=30
     )
@@ -130,59 +142,79 @@ class Settings(Struct, frozen=True, kw_only=True):
         _about("When no report comes though one was asked for: wake `again` or `give_up`, unless the alarm says."),
     ] = "again"
     auto_pause_after: Annotated[
-        int, _about("Failed fires in a row that pause a series, unless the alarm says; 0: never.")
+        int, _about("Failed fires in a row that pause a series, unless the alarm says; 0: never.", least=0)
     ] = 0
     retention: Annotated[Seconds, _about("How long finished alarms and fires are kept; `forever` deletes nothing.")] = (
         timedelta(days=90)
     )
     did_auth: Annotated[bool, _about("Whether proving the key of a `did:matrix:…` gives a token for it.")] = False
     did_owners_per_address: Annotated[
-        int, _about("New owners accepted by their key per hour from one address, per process.")
+        int, _about("New owners accepted by their key per hour from one address, per process.", least=1)
     ] = 60
-    did_owners_per_hour: Annotated[int, _about("New owners accepted by their key per hour, per process.")] = 600
-    quota_active: Annotated[int, _about("Active and paused alarms an owner may have.")] = 10_000
+    did_owners_per_hour: Annotated[int, _about("New owners accepted by their key per hour, per process.", least=1)] = (
+        600
+    )
+    quota_active: Annotated[int, _about("Active and paused alarms an owner may have.", least=1)] = 10_000
     quota_bytes: Annotated[
-        int, _about("Bytes of messages and payloads in an owner's alarms, including finished ones.")
+        int, _about("Bytes of messages and payloads in an owner's alarms, including finished ones.", least=1)
     ] = 1_000_000_000
     creates_per_minute: Annotated[
-        int, _about("Alarms an owner may set, and fires an owner may retry, per minute and process.")
+        int, _about("Alarms an owner may set, and fires an owner may retry, per minute and process.", least=1)
     ] = 600
-    fires_per_minute: Annotated[int, _about("Deliveries of one alarm per minute and process; any more wait.")] = 120
-    requests_per_minute: Annotated[int, _about("Requests an owner may make per minute and process.")] = 6000
+    fires_per_minute: Annotated[
+        int, _about("Deliveries of one alarm per minute and process; any more wait.", least=1)
+    ] = 120
+    requests_per_minute: Annotated[int, _about("Requests an owner may make per minute and process.", least=1)] = 6000
     cpu_per_minute: Annotated[
-        Seconds, _about("CPU time that the requests of an owner may use, per minute and process.")
+        Seconds,
+        _about(
+            "CPU time that the requests of an owner may use, per minute and process.", least=timedelta(milliseconds=100)
+        ),
     ] = timedelta(seconds=20)
     reads_per_owner: Annotated[
-        int, _about("Concurrent lists, searches and counts of one owner, per process; more of them wait.")
+        int, _about("Concurrent lists, searches and counts of one owner, per process; more of them wait.", least=1)
     ] = 2
     read_within: Annotated[Seconds, _about("How long one list, search or count may take before it is stopped.")] = (
         timedelta(seconds=5)
     )
     unread_per_owner: Annotated[
-        int, _about("Bytes of long answers that an owner has requested but not read yet, per process.")
+        int, _about("Bytes of long answers that an owner has requested but not read yet, per process.", least=1)
     ] = 32_000_000
     live_per_owner: Annotated[
-        int, _about("WebSockets, event streams and waits at the inbox of one owner, per process.")
+        int, _about("WebSockets, event streams and waits at the inbox of one owner, per process.", least=1)
     ] = 32
-    live_total: Annotated[int, _about("WebSockets, event streams and waits at inboxes of all owners, per process.")] = (
-        1000
-    )
+    live_total: Annotated[
+        int, _about("WebSockets, event streams and waits at inboxes of all owners, per process.", least=1)
+    ] = 1000
     connections: Annotated[
-        int, _about("The most connections a process accepts; fewer if file descriptors are few.")
+        int, _about("The most connections a process accepts; fewer if file descriptors are few.", least=1)
     ] = 4096
     connections_per_address: Annotated[
-        int, _about("The most connections from one address to one process; those from this machine are not counted.")
+        int,
+        _about(
+            "The most connections from one address to one process; those from this machine are not counted.", least=1
+        ),
     ] = 256
     min_interval: Annotated[Seconds, _about("The shortest time between two fires of one alarm.")] = timedelta(
         seconds=60
     )
-    chain_depth: Annotated[int, _about("The most alarms in a chain in which each wake sets the next alarm.")] = 16
+    chain_depth: Annotated[
+        int, _about("The most alarms in a chain in which each wake sets the next alarm.", least=0)
+    ] = 16
     chain_delay: Annotated[Seconds, _about("The shortest delay of an alarm set by a wake.")] = timedelta(seconds=60)
     chain_token_lasts: Annotated[
-        Seconds, _about("How long the token of a wake sets alarms, from when the wake was last handed out.")
+        Seconds,
+        _about(
+            "How long the token of a wake sets alarms, from when the wake was last handed out.",
+            least=timedelta(seconds=1),
+        ),
     ] = timedelta(days=1)
     chain_series_lasts: Annotated[
-        Seconds, _about("How long a series set with the token of a wake goes on, unless a report renews it.")
+        Seconds,
+        _about(
+            "How long a series set with the token of a wake goes on, unless a report renews it.",
+            least=timedelta(seconds=1),
+        ),
     ] = timedelta(days=90)
     budget: Annotated[
         BudgetSettings,
@@ -445,7 +477,7 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 
 
 def _checked(settings: Settings) -> Settings:
-    check_numbers(settings)
+    _check_bounds(settings)
     if settings.lease < 2 * settings.tick:
         raise InvalidConfig(
             "the lease is shorter than two ticks", field="lease", fix="Give a longer lease or a shorter tick."
@@ -469,6 +501,16 @@ def _checked(settings: Settings) -> Settings:
         fix = error.fix if error.repair else "Give one such as Europe/Berlin."
         raise InvalidConfig(f"{settings.timezone!r} is not an IANA zone", field="timezone", fix=fix) from None
     return settings if known == settings.timezone else replace(settings, timezone=known)
+
+
+def _check_bounds(settings: Settings) -> None:
+    for name, hint in HINTS.items():
+        value, (about,) = getattr(settings, name), hint.__metadata__
+        least, most = about.extra["least"], about.extra["most"]
+        if least is not None and value < least:
+            raise InvalidConfig(f"{value} is less than {least}", field=name, fix=f"Give {least} or more.")
+        if most is not None and value > most:
+            raise InvalidConfig(f"{value} is more than {most}", field=name, fix=f"Give {least} to {most}.")
 
 
 def _check_chats(chats: Mapping[str, list[str]]) -> None:
