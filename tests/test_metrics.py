@@ -13,7 +13,7 @@ from tests.acting import acting
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
 from wakeful.alarm import Failed, Snoozed
 from wakeful.alarm.budget import Scope
-from wakeful.alarm.model import SkipReason
+from wakeful.alarm.model import Interface, SkipReason
 from wakeful.alarm.request import ReportRequest
 from wakeful.dispatcher import ServedTarget
 from wakeful.dispatcher.store_clock import ClockJumpDetector
@@ -226,6 +226,14 @@ async def test_owners_whose_wakes_wait_are_counted_and_not_named(world: World) -
     assert read(metrics, "wakeful_owners_held", target="sick") == 1
     assert read(metrics, "wakeful_owners_held", target="desk") == 0
     assert read(metrics, "wakeful_breaker_open", target="sick") == 0
+
+
+@pytest.mark.parametrize("via", get_args(Interface))
+def test_every_interface_is_counted_under_its_own_name(via: str) -> None:
+    metrics = Metrics()
+    metrics.created(via)
+    assert read(metrics, "wakeful_creates_total", via=via) == 1
+    assert f"`{via}`" in (DOCS / "metrics.md").read_text()
 
 
 def test_what_callers_write_never_becomes_a_label() -> None:

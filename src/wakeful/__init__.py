@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wakeful._version import __version__
+
 if TYPE_CHECKING:
     from wakeful.alarm import Alarm, Fire, Policy, Wake
     from wakeful.alarm.arguments import When
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from wakeful.store import Matches, Stats
     from wakeful.sync import SyncWakeful
     from wakeful.targets.handler import HandlerFunction, Snooze
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Alarm": "alarm",

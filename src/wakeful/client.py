@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
+from wakeful._version import __version__
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
@@ -80,7 +81,7 @@ class Wakeful(Alarms):
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
         self._run: asyncio.Task[object] | None = None
-        self.metrics = Metrics(version=_version(), store="postgres" if "://" in settings.db else "sqlite")
+        self.metrics = Metrics(version=__version__, store="postgres" if "://" in settings.db else "sqlite")
         service = Service(
             store,
             clock=self._clock,
@@ -226,7 +227,7 @@ class Wakeful(Alarms):
                 id=Ids().new(now),
                 host=socket.gethostname(),
                 pid=os.getpid(),
-                version=_version(),
+                version=__version__,
                 started_at=now,
                 seen_at=now,
             )
@@ -365,9 +366,3 @@ def _mcp_routes(service: Service, settings: Settings) -> list[BaseRoute]:
     from wakeful.mcp import http
 
     return http(service, settings)
-
-
-def _version() -> str:
-    from wakeful import __version__
-
-    return __version__

@@ -13,7 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, product
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, get_args
+
+from wakeful.alarm.model import FailReason, Interface, SkipReason
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -24,12 +26,8 @@ _LATE: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 _LONG: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 _SHORT: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 # Only these words become labels: others could come from whoever sends a request, and never end.
-_REASONS: Final = frozenset(
-    {"", "missed", "overlap", "expired", "paused", "superseded", "cancelled", "requested", "budget", "unchanged"}
-    | {"holiday", "signalled"}
-    | {"reported", "late", "refused", "exhausted", "worker died", "broken", "unreported"}
-)
-_DOORS: Final = frozenset({"python", "cli", "http", "mcp", "sql"})
+_REASONS: Final = frozenset({"", "late", *get_args(SkipReason), *get_args(FailReason)})
+_INTERFACES: Final = frozenset(get_args(Interface))
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUDGET_SCOPES: Final = ("owner", "alarm", "chain", "rewake", "agent")
 _BUDGET_ACTIONS: Final = ("deferred", "skipped")
@@ -182,7 +180,7 @@ class Metrics:
 
     def created(self, via: str, count: int = 1) -> None:
         if count:
-            self._counts["wakeful_creates_total"][via if via in _DOORS else "other",] += count
+            self._counts["wakeful_creates_total"][via if via in _INTERFACES else "other",] += count
 
     def signalled(self, **counts: int) -> None:
         for action, count in counts.items():

@@ -24,7 +24,8 @@ import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from wakeful import __version__, schedule, systemd
+from wakeful import schedule, systemd
+from wakeful._version import __version__
 from wakeful.client import Reachable, Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health

@@ -38,6 +38,21 @@ SkipReason = Literal[
     "holiday",
     "signalled",
 ]
+FailReason = Literal[
+    "broken",
+    "cancelled",
+    "exhausted",
+    "expired",
+    "paused",
+    "refused",
+    "reported",
+    "requested",
+    "signalled",
+    "superseded",
+    "unreported",
+    "worker died",
+]
+Interface = Literal["http", "mcp", "cli", "python", "dashboard", "sql"]  # through which an alarm is set
 ALARM_STATUSES: Final[tuple[str, ...]] = get_args(AlarmStatus)
 FIRE_STATUSES: Final[tuple[str, ...]] = get_args(FireStatus)
 

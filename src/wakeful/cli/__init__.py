@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.cli.context import SHARED
 from wakeful.errors import WakefulError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.app import build_copy_end
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import utc

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 
 import click
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.app import build_store
 from wakeful.cli.backup import progress
 from wakeful.cli.context import Command, asked

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.dashboard.page import HEADERS, Visit
 from wakeful.schedule.zone_data import zone_data
 from wakeful.service import diagnosis

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.cpu_time import charged, in_thread
 from wakeful.dashboard import words

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.clock import stopwatch
 from wakeful.dispatcher import DispatcherHealth
 from wakeful.errors import StoreUnavailable, WakefulError

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.alarm.request import CreateRequest
 from wakeful.http.operations import Operation, Parameter, TextParameter
 from wakeful.views import Problem

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from wakeful import __version__
+from wakeful._version import __version__
 from wakeful.alarm import INBOX
 from wakeful.alarm.create import check_text
 from wakeful.alarm.json_text import json_of
