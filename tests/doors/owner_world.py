@@ -25,7 +25,7 @@ from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.request import PolicyRequest
 from wakeful.dashboard.actions import ON_ALARM
 from wakeful.dashboard.alarm import RAW
-from wakeful.dashboard.choosing import ALARM_FILTERS as LIST_FILTERS
+from wakeful.dashboard.lists import ALARM_FILTERS as LIST_FILTERS
 from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
 from wakeful.moments import cursor_text

@@ -16,8 +16,7 @@ from wakeful import views
 from wakeful.alarm import ALARM_STATUSES
 from wakeful.alarm.model import FIRE_STATUSES
 from wakeful.cli import times
-from wakeful.cli.colours import is_coloured, painted
-from wakeful.cli.output import Output, clean, table
+from wakeful.cli.output import Output, clean, is_coloured, painted, table
 from wakeful.errors import NotFound
 from wakeful.service.diagnosis import State
 

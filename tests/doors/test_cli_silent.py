@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from wakeful import open_sync
-from wakeful.cli.zone import shell_zone
+from wakeful.cli.times import shell_zone
 from wakeful.config import load
 from wakeful.errors import InvalidConfig, InvalidSchedule
 

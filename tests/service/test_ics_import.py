@@ -8,7 +8,7 @@ import pytest
 
 from tests.contrib.test_ics_file import BERLIN, calendar, event, valarm
 from wakeful.alarm import Alarm
-from wakeful.cli.ics_import import ImportedEvent, import_events
+from wakeful.cli.ics import ImportedEvent, import_events
 from wakeful.client import Wakeful
 from wakeful.contrib.ics_event import CalendarDefaults
 from wakeful.contrib.ics_file import read_events

@@ -140,7 +140,7 @@ def _wants_json(words: Sequence[str]) -> bool:
 def _tell_usage(error: click.ClickException, *, json: bool) -> int:
     message, fix = _usage(error)
     if json:
-        from wakeful.cli.json_errors import usage_error
+        from wakeful.cli.output import usage_error
 
         click.echo(usage_error(error, message, fix), err=True)
     else:
@@ -167,8 +167,7 @@ def _meant(name: str, known: list[str]) -> str:
 
 def tell(error: WakefulError, *, json: bool) -> int:
     """Say on stderr what went wrong and what to do; the exit status for it."""
-    from wakeful.cli.json_errors import error_line
-    from wakeful.cli.output import clean
+    from wakeful.cli.output import clean, error_line
     from wakeful.views import DOORS
 
     click.echo(error_line(error) if json else f"error: {clean(str(error))}", err=True)

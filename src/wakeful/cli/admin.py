@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -12,23 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
-from wakeful.app import Wakeful, build, build_store
-from wakeful.cli.check import db_check
+from wakeful.alarm import Wake
+from wakeful.app import Wakeful, build, build_copy_end, build_store, build_targets
+from wakeful.cli.backup import note_task_table, progress
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
-from wakeful.cli.moving import move_command
 from wakeful.cli.output import clean, utc
-from wakeful.cli.target_test import target_test
 from wakeful.cli.tasks import scheduled_tasks
+from wakeful.client import Checked
+from wakeful.clock import SystemClock
 from wakeful.config import Settings, exposed
-from wakeful.errors import InvalidRequest
+from wakeful.errors import InvalidRequest, NotFound
+from wakeful.logs import shown
 from wakeful.schedule import duration
+from wakeful.service.diagnosis import size
+from wakeful.service.target_testing import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
 from wakeful.service.watching import TargetStatus
-from wakeful.store import TargetState
+from wakeful.store import Inspection, TargetState
+from wakeful.store.inspection import IMPOSSIBLE
 
 if TYPE_CHECKING:
+    from wakeful.config import Settings
     from wakeful.parent_link import ParentLink
+    from wakeful.store.copying.move import Moved
+
 
 log = logging.getLogger("wakeful.config")
 
@@ -155,9 +165,6 @@ def _state(state: TargetState, word: str) -> None:
     asked().output.record({"target": state.target, "state": word}, msgspec.structs.asdict(state) | {"state": word})
 
 
-target_command.add_command(target_test)
-
-
 @click.group("db")
 def db_command() -> None:
     """Look after the database.
@@ -195,8 +202,6 @@ def db_migrate() -> None:
 
 
 db_command.add_command(scheduled_tasks)
-db_command.add_command(db_check)
-db_command.add_command(move_command)
 
 
 @click.command("purge", cls=Command)
@@ -235,3 +240,146 @@ def _with_unit(text: str) -> timedelta:
         return duration(text)
     fix = f"Say {text}d for days, {text}h for hours or {text}m for minutes."
     raise InvalidRequest(f"{text!r} has no unit", field="--older-than", fix=fix)
+
+
+# `db check`: whether the database is sound, and whether rows stand as none can
+
+
+@db_command.command("check", cls=Command)
+def db_check() -> int:
+    """Read all of the database and say whether it is sound.
+
+    It reads every row, for as long as that takes, and changes nothing. The exit status is 1 when something is wrong.
+    """
+    settings = asked().settings()
+    if "://" not in settings.db and not os.path.exists(settings.db):
+        raise NotFound(f"{os.path.abspath(settings.db)} does not exist", field="db", fix="Name another: --db.")
+
+    async def look() -> Inspection:
+        store = build_store(settings)
+        try:
+            return await store.inspect(thorough=True)
+        finally:
+            await store.close()
+
+    found = asyncio.run(look())
+    asked().output.record(_fields(found), msgspec.structs.asdict(found) | {"sound": found.sound})
+    return 0 if found.sound else 1
+
+
+def _fields(found: Inspection) -> dict[str, str]:
+    fields = {"database": found.engine, "size": size(found.size)}
+    fields["schema"] = f"{found.schema} of {found.known}" if found.schema else "no tables yet"
+    fields |= {f"broken {number}": said for number, said in enumerate(found.broken, 1)}
+    fields |= {what: f"{count}: {IMPOSSIBLE[what]}" if count else "0" for what, count in found.impossible.items()}
+    return fields | {"sound": "yes" if found.sound else "no"}
+
+
+# `db move`: from one database to another
+
+
+@db_command.command("move", cls=Command)
+@click.option("--to", metavar="DB", help="The new database: postgresql://…, or a SQLite file.")
+@click.option("--to-schema", metavar="NAME", default="", help="The schema for wakeful's tables there (PostgreSQL).")
+@click.option("--to-prefix", metavar="NAME", default="", help="The prefix of wakeful's tables there.")
+@click.option("--abandon", is_flag=True, help="Call off a move that is not complete, and go on with the old database.")
+def move_command(to: str | None, to_schema: str, to_prefix: str, abandon: bool) -> None:
+    """Move everything to another database, from the one that --db or the settings name.
+
+    Stop `wakeful serve` and `wakeful worker` first. The old database is closed for good, the new one opened when
+    all was copied and compared. Run it again after an interruption: it goes on where it stopped.
+    """
+    settings = asked().settings()
+    if abandon == (to is not None):
+        raise InvalidRequest("it needs a database to move to", field="--to", fix="Give --to DB, or --abandon.")
+    if to is None:
+        _abandon(settings)
+        return
+    new = replace(settings, db=to, schema=to_schema, prefix=to_prefix)
+    moved = asyncio.run(_move(settings, new))
+    if moved.again:
+        asked().output.record({"moved": "it was moved before"}, {"moved_before": True, "to": shown(to)})
+        return
+    rows = {f"rows of {name}": f"{one.rows}, checksum {one.checksum:016x}" for name, one in moved.sums.items()}
+    resumed = "where it was interrupted" if moved.resumed else ""
+    tables = {name: {"rows": one.rows, "checksum": f"{one.checksum:016x}"} for name, one in moved.sums.items()}
+    asked().output.record(
+        {"moved to": shown(to), "went on": resumed, **rows},
+        {"moved_before": False, "to": shown(to), "resumed": moved.resumed, "tables": tables},
+    )
+    note_task_table(moved.task_table)
+
+
+async def _move(settings: Settings, new: Settings) -> Moved:
+    from wakeful.store.copying.move import move
+
+    source, target = build_copy_end(settings), build_copy_end(new)
+    try:
+        with progress("move") as watch:
+            return await move(source, target, by=settings.owner, now=SystemClock().now(), watch=watch)
+    finally:
+        await target.close()
+        await source.close()
+
+
+def _abandon(settings: Settings) -> None:
+    from wakeful.store.copying.move import abandon
+
+    async def work() -> str:
+        source = build_copy_end(settings)
+        try:
+            return (await abandon(source)).other
+        finally:
+            await source.close()
+
+    other = asyncio.run(work())
+    asked().output.record({"called off": f"the move to {other}"}, {"abandoned": other})
+
+
+# `target test`: one wake through the real target, now, without an alarm
+
+
+@target_command.command("test", cls=Command)
+@click.argument("name")
+@click.option("--message", default=MESSAGE, help="What the wake says.")
+@click.option("--payload", default=PAYLOAD, metavar="JSON", help="What the wake brings along.")
+@click.option("--conversation", default="", help="The conversation the wake belongs to.")
+def target_test(name: str, message: str, payload: str, conversation: str) -> int:
+    """Send one test wake through a target and show what came back.
+
+    It is really sent, from here and at once. No alarm is set and nothing is kept; a report on it is not accepted. The
+    row of a table is shown, not written. The exit status is 1 when the target did not take it.
+    """
+    settings = asked().settings()
+    _check_json(payload)
+    said = {"message": message, "payload": payload, "conversation": conversation}
+    wake = wake_for_test(settings, name, now=SystemClock().now(), via="cli", **said)
+    tested = asyncio.run(_sent(settings, name, wake))
+    shown = {"target": name, "outcome": type(tested.outcome).__name__.lower(), **told(tested.outcome)}
+    fields = {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in shown.items()
+    }
+    asked().output.record(
+        fields | {"took": f"{tested.took_ms} ms", "fire": wake.fire_id},
+        shown | {"took_ms": tested.took_ms, "fire_id": wake.fire_id},
+    )
+    return 1 if tested.failed else 0
+
+
+def _check_json(payload: str) -> None:
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidRequest(f"it is not JSON ({error})", field="--payload") from None
+
+
+async def _sent(settings: Settings, name: str, wake: Wake) -> Tested:
+    served = build_targets(settings)
+    try:
+        target = target_named(name, {known: one.target for known, one in served.items()})
+        if isinstance(target, Checked):
+            await target.check(settings.db)
+        return await send_test(target, wake)
+    finally:
+        for one in served.values():
+            await one.target.close()

@@ -17,7 +17,7 @@ from wakeful.app import Wakeful
 from wakeful.cli import tell
 from wakeful.cli.bulk import agreed_ids, all_to_cancel, choosing, is_chosen, picked, picked_fires, to_cancel
 from wakeful.cli.context import Command, asked
-from wakeful.cli.progress import tracked
+from wakeful.cli.output import tracked
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.service import Changed
 

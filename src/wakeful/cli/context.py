@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from wakeful.cli.colours import CHOICES
+from wakeful.cli.output import CHOICES
 from wakeful.errors import WakefulError
 
 if TYPE_CHECKING:
     from wakeful.app import Wakeful
     from wakeful.cli.output import Output
-    from wakeful.cli.zone import ShellZone
+    from wakeful.cli.times import ShellZone
     from wakeful.config import Settings
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class CliContext:
 
     def zone(self, given: str | None) -> ShellZone:
         """The zone in which a time is read: a shell has its own, whatever a server has set."""
-        from wakeful.cli.zone import asked_zone
+        from wakeful.cli.times import asked_zone
 
         return asked_zone(given, None if self.server()[0] else self.settings())
 

@@ -17,8 +17,8 @@ from wakeful.cli.fields import field_options, payload_of, policy_options, with_o
 from wakeful.cli.leading_time import split
 from wakeful.cli.output import next_fire, tell_notes
 from wakeful.cli.output import words as in_words
+from wakeful.cli.times import ShellZone, own_zone
 from wakeful.cli.waiting import GOOD, outcome, settled
-from wakeful.cli.zone import ShellZone, own_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import Understood, is_rule, parse

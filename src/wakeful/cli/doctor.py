@@ -17,9 +17,8 @@ import click
 import msgspec
 
 from wakeful.app import build
-from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import Output, clean
+from wakeful.cli.output import Output, clean, painted
 from wakeful.client import Wakeful
 from wakeful.clock import SystemClock
 from wakeful.config import FILE, FOREVER, Settings, exposed

@@ -8,22 +8,23 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.json import encode
 
 from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.bounds import series_words
 from wakeful.alarm.request import moment
 from wakeful.cli import times
-from wakeful.cli.colours import PAINTED, heading, is_coloured_here, painted
-from wakeful.cli.zone import reader_zone
+from wakeful.cli.times import reader_zone
 from wakeful.clock import SystemClock
-from wakeful.errors import InvalidRequest
+from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.schedule import duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 
@@ -267,3 +268,117 @@ def since(text: str | None, field: str, now: datetime) -> datetime | None:
     if text[:4].isdigit() and "-" in text:
         return moment(text, field)
     return now - duration(text)
+
+
+# Errors with `--json`: one JSON document on a line of stderr, in the words that HTTP's problem has
+
+
+class ErrorView(Struct, frozen=True, kw_only=True):
+    """What was wrong, with a stable `code`, the `field` at fault, and what to do instead."""
+
+    code: str
+    message: str
+    field: str | UnsetType = UNSET
+    fix: str | UnsetType = UNSET
+    exit_status: int
+
+
+def error_line(error: WakefulError) -> bytes:
+    problem = views.problem(error)
+    return _error_document(
+        ErrorView(
+            code=problem.code,
+            message=error.message,
+            field=problem.field,
+            fix=problem.fix,
+            exit_status=views.DOORS[error.code][1],
+        )
+    )
+
+
+def usage_error(error: click.ClickException, message: str, fix: str) -> bytes:
+    """A command line that was not understood is a request that is not valid."""
+    param = getattr(error, "param", None)
+    field = getattr(error, "option_name", "") or (param.opts[0] if param is not None else "")
+    return _error_document(
+        ErrorView(
+            code=InvalidRequest.code,
+            message=message,
+            field=field or UNSET,
+            fix=fix or UNSET,
+            exit_status=error.exit_code,
+        )
+    )
+
+
+def _error_document(view: ErrorView) -> bytes:
+    return encode({"error": view})
+
+
+# Colour by status, for people: `--color`, then NO_COLOR and TERM decide whether there is any
+
+
+CHOICES: Final = ("auto", "always", "never")
+_RESET: Final = "\x1b[0m"
+_BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = ("\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m")
+PAINTED: Final = ("status", "state")  # the columns and fields that hold a word of the following
+_BY_COLOUR: Final = {
+    _GREEN: ("active", "delivered", "completed", "ok", "live", "resumed"),
+    _CYAN: ("pending", "waiting", "working", "created", "updated", "snoozed", "retried"),
+    _YELLOW: ("paused", "retrying", "warn", "held_back", "unserved", "replaced"),
+    _RED: ("failed", "timed_out", "fail", "failing", "expired", "revoked"),
+    _DIM: ("fired", "cancelled", "skipped"),
+}
+_COLOURS: Final = {word: colour for colour, words in _BY_COLOUR.items() for word in words}
+
+
+def is_coloured(choice: str, environ: Mapping[str, str], *, terminal: bool) -> bool:
+    """What was said on the command line goes before the environment."""
+    if choice != "auto":
+        return choice == "always"
+    return terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def is_coloured_here(choice: str, *, terminal: bool) -> bool:
+    return is_coloured(choice, os.environ, terminal=terminal)
+
+
+def painted(text: str, word: str = "") -> str:
+    """A text in the colour of a status; as it is where the word is none."""
+    colour = _COLOURS.get(word or text.strip(), "")
+    return f"{colour}{text}{_RESET}" if colour and text else text
+
+
+def heading(text: str) -> str:
+    return f"{_BOLD}{text}{_RESET}"
+
+
+# A bar with rate and time left, on stderr, for whoever watches a terminal
+
+
+T = TypeVar("T")
+_WORTH_IT: Final = 10  # what is done before a bar can be read needs none
+
+
+def tracked(rows: Sequence[T], label: str) -> Iterator[T]:
+    """Each of them, with a bar beside where stderr is a terminal."""
+    if len(rows) <= _WORTH_IT or not sys.stderr.isatty():
+        yield from rows
+        return
+    # Imported here: most commands never need it, and it takes a while.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = (
+        TextColumn(label),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=len(rows), rate="")
+        for row in rows:
+            yield row
+            speed = progress.tasks[task].speed
+            progress.update(task, advance=1, rate=f"{speed:.0f}/s" if speed else "")

@@ -14,8 +14,7 @@ from wakeful.app import Wakeful
 from wakeful.calendars import Calendars
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
-from wakeful.cli.times import absolute, full
-from wakeful.cli.zone import OWN_ZONE, ShellZone, own_zone, reader_zone
+from wakeful.cli.times import OWN_ZONE, ShellZone, absolute, full, own_zone, reader_zone
 from wakeful.clock import SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, StoreUnavailable

@@ -12,7 +12,7 @@ from wakeful import views
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, table
-from wakeful.cli.zone import reader_zone
+from wakeful.cli.times import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.schedule import zone
 from wakeful.service.diagnosis import length

@@ -7,8 +7,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from wakeful.dashboard.page import Visit
-from wakeful.dashboard.reader_zone import reader_zone
+from wakeful.dashboard.page import Visit, reader_zone
 from wakeful.errors import NotFound
 
 Action = Callable[[Visit, str], Awaitable[str]]

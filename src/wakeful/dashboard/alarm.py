@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import shlex
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from msgspec import Struct, json
+from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.alarm import Alarm, Fire, Wake
+from wakeful.alarm.wake import ReportTo
 from wakeful.dashboard.page import HEADERS, Visit
-from wakeful.dashboard.wake_shown import body_of, curl_of, wake_of
-from wakeful.dashboard.waterfall import waterfall
 from wakeful.errors import Conflict, NotFound
 from wakeful.http.security.guard import Answer
 from wakeful.service.changes import last_change_of
 from wakeful.service.history import next_fires
+from wakeful.targets.webhook import varying
 
 FIRES: Final = 30
 NEXT: Final = 5
@@ -129,3 +132,112 @@ def _curl(visit: Visit, alarm: Alarm, fire: Fire) -> str:
 def _report_url(visit: Visit) -> str:
     settings = visit.context.settings
     return (settings.public_url or settings.local_url).rstrip("/") + "/v1/fires/{fire_id}/report"
+
+
+# A wake as its receiver gets it, and as a command to send it again by hand: without any secret. Pure
+
+
+TOKEN: Final = "REPORT-TOKEN"  # these stand for tokens that only the receiver of a wake has
+WAKE_TOKEN: Final = "WAKE-TOKEN"
+
+
+def wake_of(alarm: Alarm, scheduled_for: datetime, *, report_url: str, attempt: int = 1, late_ms: int = 0) -> Wake:
+    at = replace(alarm, occurrence_at=scheduled_for)
+    return Wake(at, attempt=attempt, late_ms=late_ms, report_url=report_url)
+
+
+def body_of(wake: Wake) -> bytes:
+    """The body byte for byte, but for its tokens."""
+    content = wake.content
+    return json.encode(replace(content, token=WAKE_TOKEN, report=ReportTo(url=content.report.url, token=TOKEN)))
+
+
+def curl_of(alarm: Alarm, fire: Fire, *, report_url: str, attempt: int) -> str:
+    """The signed request of an attempt as a shell script; who runs it sets URL and SECRET."""
+    line = fire.log[attempt - 1]
+    late_ms = max(0, int((line.at - fire.scheduled_for).total_seconds() * 1000))
+    wake = wake_of(alarm, fire.scheduled_for, report_url=report_url, attempt=attempt, late_ms=late_ms)
+    headers = "".join(f"  -H {shlex.quote(f'{name}: {value}')} \\\n" for name, value in varying(wake).items())
+    return (
+        f"# URL and SECRET are those of the target {_comment(fire.target)}; {TOKEN} and {WAKE_TOKEN} in the body\n"
+        "# stand for tokens that only its receiver has.\n"
+        f"ID={shlex.quote(fire.id)}\n"
+        "TIMESTAMP=$(date +%s)\n"
+        f"BODY={shlex.quote(body_of(wake).decode())}\n"
+        'case $SECRET in whsec_*) KEY=$(printf %s "${SECRET#whsec_}" | base64 -d | od -An -tx1 | tr -d " \\n");;\n'
+        '  *) KEY=$(printf %s "$SECRET" | od -An -tx1 | tr -d " \\n");; esac\n'
+        'SIGNATURE=$(printf %s "$ID.$TIMESTAMP.$BODY" |\n'
+        '  openssl dgst -sha256 -mac HMAC -macopt "hexkey:$KEY" -binary | base64)\n'
+        'curl -X POST "$URL" \\\n'
+        f"{headers}"
+        '  -H "webhook-id: $ID" -H "idempotency-key: $ID" \\\n'
+        '  -H "webhook-timestamp: $TIMESTAMP" -H "webhook-signature: v1,$SIGNATURE" \\\n'
+        '  --data-binary "$BODY"\n'
+    )
+
+
+def _comment(text: str) -> str:
+    return "".join(sign for sign in text if sign.isprintable())
+
+
+# One fire as a line of time: due, waiting for its start, each attempt, the waits between, its report. Pure
+
+
+WIDTH: Final = 1000
+LEAST: Final = 6  # so that what took no time is seen all the same
+_MS: Final = timedelta(milliseconds=1)
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """A part of it. `kind`: late, attempt, failed, wait, report."""
+
+    kind: str
+    name: str
+    begin: datetime
+    end: datetime
+    said: str = ""
+    x: int = 0
+    width: int = 0
+
+    @property
+    def ms(self) -> int:
+        return (self.end - self.begin) // _MS
+
+
+def waterfall(fire: Fire, now: datetime) -> list[Step]:
+    """Its parts in the order of time, each with its place on a line of WIDTH units. None where nothing was tried."""
+    steps = [step for step in _steps(fire, now) if step.end >= step.begin]
+    if not steps:
+        return []
+    first, last = min(step.begin for step in steps), max(step.end for step in steps)
+    whole = max(last - first, _MS)
+    return [_placed(step, first, whole) for step in steps]
+
+
+def _placed(step: Step, first: datetime, whole: timedelta) -> Step:
+    width = max(LEAST, round(WIDTH * ((step.end - step.begin) / whole)))
+    x = min(round(WIDTH * ((step.begin - first) / whole)), WIDTH - width)
+    return Step(
+        kind=step.kind, name=step.name, begin=step.begin, end=step.end, said=step.said, x=max(0, x), width=width
+    )
+
+
+def _steps(fire: Fire, now: datetime) -> Iterator[Step]:
+    if not fire.log:
+        return
+    reached = fire.scheduled_for
+    for number, line in enumerate(fire.log, 1):
+        if line.at > reached:
+            is_first = number == 1
+            name = "waited for its start" if is_first else "waited for the next attempt"
+            yield Step(kind="late" if is_first else "wait", name=name, begin=reached, end=line.at)
+        end = line.at + line.ms * _MS
+        is_last = number == len(fire.log)
+        went_well = is_last and fire.status in ("delivered", "completed", "waiting")
+        kind = "attempt" if went_well else "failed"
+        yield Step(kind=kind, name=f"attempt {number}", begin=line.at, end=end, said=line.said)
+        reached = max(reached, end)
+    if fire.completed_at is not None and fire.completed_at > reached:
+        yield Step(kind="report", name="until its report", begin=reached, end=fire.completed_at, said=fire.result[:200])
+    elif fire.status == "delivered" and fire.report_by is not None:
+        yield Step(kind="report", name="its report is awaited", begin=reached, end=max(now, reached))

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from wakeful.alarm import Alarm
 from wakeful.dashboard.actions import ON_ALARM, Action
-from wakeful.dashboard.choosing import address, cursor_of, filters, names_of
+from wakeful.dashboard.lists import address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit, our_path
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.moments import cursor_text, whole_ms

@@ -11,9 +11,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from wakeful.alarm import Alarm
-from wakeful.dashboard.addresses import between
-from wakeful.dashboard.page import Visit
-from wakeful.dashboard.reader_zone import reader_zone
+from wakeful.dashboard.page import Visit, between, reader_zone
 from wakeful.service.attention import UNREAD_AFTER, Need
 from wakeful.service.attention import needs as needing
 from wakeful.service.bulk import alarms_of

@@ -8,10 +8,12 @@ import hashlib
 import hmac
 import threading
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, urlencode
+from zoneinfo import ZoneInfo
 
 import jinja2
 from msgspec import Struct
@@ -31,6 +33,7 @@ from wakeful.http.endpoint import whole_body
 from wakeful.http.live.sse import LiveContext
 from wakeful.http.security.auth import SCOPES, Principal
 from wakeful.http.security.guard import problem, refuse_pages
+from wakeful.schedule import zone
 from wakeful.service import Alarms
 
 COOKIE: Final = "wakeful_token"
@@ -309,3 +312,31 @@ async def static(request: Request) -> Response:
     kind = _KINDS[name[name.rindex(".") :]]
     headers = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
     return Response((_STATIC / name).read_bytes(), headers=headers, media_type=kind)
+
+
+# Addresses that pages point to
+
+
+def between(path: str, since: datetime, until: datetime) -> str:
+    """Where what happened, or will happen, between two moments is listed."""
+    return f"{path}?{urlencode({'since': _stamp(since), 'until': _stamp(until)})}"
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+# The time zone of whoever reads: what the page is asked for, what their machine says, else the server's setting
+
+
+_COOKIE: Final = "wakeful_tz"  # that theme.js sets to the zone of the reader's machine
+
+
+def reader_zone(visit: Visit) -> ZoneInfo:
+    """A zone that is asked for must be one; a cookie may say anything, and is passed over."""
+    if asked := visit.query("tz"):
+        return zone(asked)
+    try:
+        return zone(unquote(visit.request.cookies.get(_COOKIE, "")) or visit.context.settings.timezone)
+    except InvalidRequest:
+        return zone(visit.context.settings.timezone)

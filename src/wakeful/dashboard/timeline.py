@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from wakeful.dashboard import month
-from wakeful.dashboard.addresses import between
-from wakeful.dashboard.page import Visit
-from wakeful.dashboard.reader_zone import reader_zone
+from wakeful.dashboard.page import Visit, between, reader_zone
 from wakeful.errors import InvalidRequest
 from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
-from wakeful.service.timeline import days, hours_of, monday_of, month_name, week_name
+from wakeful.service.timeline import (
+    Cell,
+    day_of,
+    days,
+    days_of_month,
+    first_of,
+    hours_between,
+    hours_of,
+    monday_of,
+    month_name,
+    week_name,
+)
 
 LISTED: Final = 150
 _WEEK: Final = timedelta(days=7)
@@ -23,7 +32,7 @@ _WEEK: Final = timedelta(days=7)
 async def page(visit: Visit) -> Response:
     tz = reader_zone(visit)
     if asked := visit.query("month"):
-        return await month.page(visit, asked, tz, in_zone(visit))
+        return await _month_page(visit, asked, tz, in_zone(visit))
     now = await visit.context.service.now()
     monday = monday_of(visit.query("week"), now.astimezone(tz).date())
     dates = [monday + timedelta(days=number) for number in range(7)]
@@ -74,3 +83,40 @@ def moment(visit: Visit, name: str) -> datetime:
             f"{text!r} is not a moment", field=name, fix="Give one with its zone, such as 2026-11-16T09:00:00Z."
         )
     return found
+
+
+# `/timeline?month=…`: a month of days, for people who think in days
+
+
+DayCell = tuple[date, Cell, float]  # with how many hours the day has
+
+
+async def _month_page(visit: Visit, asked: str, tz: ZoneInfo, in_zone: str) -> Response:
+    first, now = first_of(asked), await visit.context.service.now()
+    dates = days_of_month(first)
+    steps = [day_of(day, tz) for day in dates]
+    found = await timeline(visit.alarms, steps, now=now)
+    marked = [(day, cell, hours_between(step)) for day, cell, step in zip(dates, found.cells, steps, strict=True)]
+    values: dict[str, Any] = {
+        "weeks": weeks(marked),
+        "known_until": found.known_until,
+        "month": f"{first:%Y-%m}",
+        "title": f"{first:%B %Y}",
+        "before": month_name(first - timedelta(days=1)),
+        "after": month_name(dates[-1] + timedelta(days=1)),
+        "today": now.astimezone(tz).date(),
+        "tz": tz.key,
+        "in_zone": in_zone,
+        "between": between,
+        "now": now,
+    }
+    return visit.show("parts/month.html" if visit.is_fragment else "month.html", here="timeline", **values)
+
+
+def weeks(found: list[DayCell]) -> list[tuple[str, list[DayCell | None]]]:
+    """Rows of seven days that begin on Monday, each with the name of its week; None before and after the month."""
+    ahead: list[DayCell | None] = [None] * found[0][0].weekday()
+    line = [*ahead, *found]
+    line += [None] * (-len(line) % 7)
+    rows = [line[at : at + 7] for at in range(0, len(line), 7)]
+    return [(week_name(next(one[0] for one in row if one is not None)), row) for row in rows]

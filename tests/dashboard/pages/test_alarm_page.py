@@ -18,8 +18,7 @@ from tests.dashboard.pages.desk import Desk, form_in, rows
 from wakeful import __version__
 from wakeful.alarm.model import Alarm, Attempt, Fire
 from wakeful.clock import SystemClock
-from wakeful.dashboard.wake_shown import TOKEN, WAKE_TOKEN, curl_of
-from wakeful.dashboard.waterfall import WIDTH, waterfall
+from wakeful.dashboard.alarm import TOKEN, WAKE_TOKEN, WIDTH, curl_of, waterfall
 from wakeful.targets.signing import verify
 from wakeful.testing import NEW_YEAR
 from wakeful.testing.conformance.making import new_id

@@ -57,7 +57,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
     "the token of a wake signs in": Source(
         "wakeful.dashboard.signing_in", '        principal.need("read")  # the token of a wake is for agents\n', ""
     ),
-    "a page shows the token of a wake": Source("wakeful.dashboard.wake_shown", "token=WAKE_TOKEN, report=", "report="),
+    "a page shows the token of a wake": Source("wakeful.dashboard.alarm", "token=WAKE_TOKEN, report=", "report="),
     "a page shows all of a long text": Source("wakeful.dashboard.words", "    text = beginning(text)\n", ""),
     "a deep payload is indented": Source("wakeful.dashboard.words", " or _depth(payload) > INDENTED", ""),
     "a page is rendered in the event loop": Source(
