@@ -16,7 +16,7 @@ from typing import Any
 
 from wakeful.schedule import parse, schedule, zone
 from wakeful.schedule.cron import Cron
-from wakeful.schedule.readings import WallSchedule
+from wakeful.schedule.wall_schedule import WallSchedule
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 BERLIN = "Europe/Berlin"

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from wakeful.errors import InvalidConfig
-from wakeful.schedule.working_days import days_of
+from wakeful.schedule.days_off import days_of
 
 
 def _about(text: str) -> Meta:

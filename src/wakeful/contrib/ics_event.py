@@ -17,9 +17,8 @@ from wakeful.alarm.json_text import json_of
 from wakeful.alarm.request import CreateRequest
 from wakeful.schedule import zone
 from wakeful.schedule.expression import schedule
-from wakeful.schedule.recurrence import Recurrence, Said, written
+from wakeful.schedule.recurrence import LONGEST_RULE, Recurrence, Said, read, written
 from wakeful.schedule.recurrence_shift import shifted, wall
-from wakeful.schedule.recurrence_text import LONGEST_RULE, read
 from wakeful.schedule.zones import instant
 
 if TYPE_CHECKING:

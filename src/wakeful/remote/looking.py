@@ -32,7 +32,7 @@ from wakeful.remote.decoding import (
     value,
 )
 from wakeful.schedule import Understood
-from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
+from wakeful.schedule.days_off import with_working_days, without_holidays
 from wakeful.service import HistoryEntry, Why
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent

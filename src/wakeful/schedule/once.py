@@ -1,31 +1,366 @@
-"""Phrases for one moment: what was said is collected part by part, then put together by the rules.
-
-Whatever is left over, doubled or contradictory means refusal.
-"""
+"""Phrases for one moment: the parts are collected in whatever order they come, then put together by the rules."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from wakeful.schedule.clocks import (
+from wakeful.schedule.dates import Day, day_of_month, month_length, next_month, read_date, read_dayword, read_weekday
+from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES, ordinal
+from wakeful.schedule.offsets import Offset, Relative, is_iso, read_length, read_offset, read_relative
+from wakeful.schedule.times_of_day import (
+    PART_OF_DAY,
     PARTS,
     SMALL_HOURS,
     WallTime,
     afternoon_remark,
     is_machine_written,
+    read_clock,
     read_past,
     settle,
 )
-from wakeful.schedule.dates import Day
-from wakeful.schedule.iso8601 import is_iso, read_length
-from wakeful.schedule.names import MONTH_NAMES, ordinal
-from wakeful.schedule.once_days import check_weekday, days_meant, is_weekday_in_weeks, which_week
-from wakeful.schedule.once_parts import ABBREVIATIONS, OnceParts, collect, read_utc_offset
-from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.relative import Relative, read_relative
+from wakeful.schedule.words import Contradiction, LazyPattern, PhraseRefused
 from wakeful.schedule.zones import change_at, instant, zone
+
+_BETWEEN = re.compile(r"[ ,]+")
+_DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
+_UNLESS = LazyPattern(r".*\bunless\b")
+_EVENT = LazyPattern(r"(?:when|once|as soon as|if) [a-z]")
+_PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
+_UTC_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})(?![0-9:])")
+_YEAR = re.compile(r"([1-9][0-9]{3})(?![a-z0-9:])")
+_THE_NUMBER = LazyPattern(r"(?:on )?the ([0-9]{1,2})(?![a-z0-9])")
+_DAYS_NOT_HOURS = range(13, 32)  # a lone number beside a weekday: people say smaller ones for hours as well
+# An abbreviation counts only while its zone really uses it: "9am EST" in July would be off by an hour.
+ABBREVIATIONS = {
+    **dict.fromkeys(("utc", "gmt"), "UTC"),
+    **dict.fromkeys(("cet", "cest"), "Europe/Paris"),
+    "jst": "Asia/Tokyo",
+    **dict.fromkeys(("est", "edt"), "America/New_York"),
+    **dict.fromkeys(("mst", "mdt"), "America/Denver"),
+    **dict.fromkeys(("pst", "pdt"), "America/Los_Angeles"),
+}
+_ABBREVIATION = re.compile(rf"\(?({'|'.join(ABBREVIATIONS)})\)?(?![a-z0-9+\-/])")
+
+
+class LoneNumber(NamedTuple):
+    """A number that can be a day of the month: "21", or "the 21"."""
+
+    number: int
+    clock: WallTime | None  # what it is as an hour; None after "the"
+
+
+@dataclass(slots=True)
+class OnceParts:
+    """The parts of a phrase, each at most once."""
+
+    offset: Offset | None = None
+    date: Day | None = None
+    dayword: Day | None = None
+    weekday: tuple[Day, int] | None = None
+    part: str | None = None
+    clock: WallTime | None = None
+    number: LoneNumber | None = None
+    abbreviation: str | None = None
+    utc_offset: timedelta | None = None
+    year: int | None = None
+    in_utc: bool = False  # a name of UTC stood beside the phrase
+    phrase: str = ""
+    remarks: tuple[str, ...] = ()
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # where each part stands in the phrase
+
+    @property
+    def has_day(self) -> bool:
+        return bool(self.date or self.dayword or self.weekday or self.offset)
+
+    def words(self, slot: str) -> str:
+        start, end = self.spans[slot]
+        return self.phrase[start:end].removeprefix("on ")
+
+    def with_part(self, slot: str, words: str) -> str:
+        """The phrase with other words for one of its parts, for a suggestion that keeps all the others."""
+        start, end = self.spans.get(slot, (0, 0))
+        return " ".join(f"{self.phrase[:start]} {words} {self.phrase[end:]}".split()).strip(", ")
+
+    def comes_before(self, slot: str, other: str) -> bool:
+        return self.spans[slot] < self.spans[other]
+
+    def between(self, slot: str, other: str) -> str:
+        """What stands between two parts; empty where they do not come in this order."""
+        return self.phrase[self.spans[slot][1] : self.spans[other][0]]
+
+
+def collect(text: str, today: date) -> OnceParts:
+    """Every part of the phrase, in whatever order; PhraseRefused when something is left over or said twice."""
+    said = OnceParts(phrase=text)
+    position, slot = 0, ""
+    while position < len(text):
+        between = _DATE_TO_CLOCK if slot == "date" and text[position] in ":-t" else _BETWEEN
+        if position and (gap := between.match(text, position)):
+            position = gap.end()
+        if text[position:] in ("", ".", "!"):
+            break
+        slot, value, end = _next_part(text, position, today)
+        if not slot:
+            raise _left_over(text, position)
+        if getattr(said, slot) is not None:
+            raise PhraseRefused(f'"{text[position:end]}" is a second {slot}')
+        setattr(said, slot, value)
+        said.spans[slot] = (position, end)
+        position = end
+    if said.number is not None:
+        _place_number(said, said.number, today)
+    return said
+
+
+def read_utc_offset(text: str) -> timedelta:
+    if text == "z":
+        return timedelta(0)
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    if int(digits[2:]) > 59 or minutes > 14 * 60:
+        raise PhraseRefused(f"there is no offset {text} from UTC")
+    return timedelta(minutes=-minutes if text[0] == "-" else minutes)
+
+
+def _left_over(text: str, position: int) -> PhraseRefused:
+    if text.isdigit() and len(text) == 13:
+        return PhraseRefused("unix time is counted in seconds here, not milliseconds", text[:10])
+    if _UNLESS.match(text):
+        return PhraseRefused('a condition is not part of a time: give the time alone, and a signal in policy "unless"')
+    if _EVENT.match(text):
+        return PhraseRefused('an event is not a time: give the latest time, and a signal in policy "or_when"')
+    if _PAST_WORDS.search(text):
+        return PhraseRefused("that is in the past")
+    return PhraseRefused(f'"{text[position:][:60]}" was not understood')
+
+
+def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
+    found: tuple[Any, int] | None
+    if found := read_past(text, position, one_moment=True):
+        return "clock", *found
+    if found := read_offset(text, position):
+        return "offset", *found
+    if found := read_date(text, position, today):
+        return "date", *found
+    if found := read_dayword(text, position, today):
+        return "dayword", *found
+    if found := read_weekday(text, position, today):
+        return "weekday", *found
+    if part := PART_OF_DAY.match(text, position):
+        return "part", part[1], part.end()
+    return _clock_or_number(text, position)
+
+
+def _clock_or_number(text: str, position: int) -> tuple[str, Any, int]:
+    if clock := read_clock(text, position):
+        said, end = clock
+        if said.bare and said.hour in _DAYS_NOT_HOURS and text[position:end].isdigit():
+            return "number", LoneNumber(said.hour, said), end
+        return "clock", said, end
+    if number := _THE_NUMBER.match(text, position):
+        return "number", LoneNumber(int(number[1]), None), number.end()
+    return _zone_or_year(text, position)
+
+
+def _zone_or_year(text: str, position: int) -> tuple[str, Any, int]:
+    if short := _ABBREVIATION.match(text, position):
+        return "abbreviation", short[1], short.end()
+    if offset := _UTC_OFFSET.match(text, position):
+        return "utc_offset", read_utc_offset(offset[0]), offset.end()
+    if year := _YEAR.match(text, position):
+        return "year", int(year[1]), year.end()
+    return "", None, position
+
+
+def _place_number(said: OnceParts, lone: LoneNumber, today: date) -> None:
+    """A lone number is the day of the month right after a weekday, and else the hour that it would be without one."""
+    start, end = said.spans["number"]
+    after_weekday = (
+        said.weekday is not None
+        and said.weekday[0].plain
+        and said.comes_before("weekday", "number")
+        and not said.between("weekday", "number").strip(" ,")
+    )
+    is_hour = lone.clock is not None and said.clock is None and said.part is not None  # "monday 21 in the evening"
+    if after_weekday and not is_hour and not (said.date or said.dayword or said.offset):
+        said.date, said.spans["date"] = day_of_month(lone.number, today), (start, end)
+    elif lone.clock is None:
+        raise PhraseRefused(
+            f'"{said.words("number")}" was not understood', said.with_part("number", f"the {ordinal(lone.number)}")
+        )
+    elif said.clock is not None:
+        raise PhraseRefused(f'"{said.words("number")}" is a second clock')
+    else:
+        said.clock, said.spans["clock"] = lone.clock, (start, end)
+
+
+_WEEK = timedelta(days=7)
+_COUNTED_WEEKDAYS = 5  # "2nd friday" counts the fridays of a month, "13th friday" cannot
+
+
+def days_meant(said: OnceParts, today: date) -> tuple[date, ...]:
+    """The dates it can be, soonest first; what was decided on the way is remarked."""
+    if said.date and said.dayword:
+        raise PhraseRefused("two dates are given")
+    day = said.date or said.dayword
+    if said.year is not None:
+        day = _with_year(day, said.year)
+    if said.offset is not None:
+        return (_counted(said, said.offset, day, today),)
+    if day is not None:
+        return _with_weekday(said, day).dates
+    if said.weekday is not None:
+        return said.weekday[0].dates
+    if said.clock is None:
+        raise PhraseRefused("no day is given")
+    return today, today + timedelta(days=1)
+
+
+def is_weekday_in_weeks(said: OnceParts) -> bool:
+    """Whether it is the weekday of a week that is so many weeks ahead: "friday in two weeks"."""
+    if not (said.offset and said.offset.in_weeks and said.weekday and said.weekday[0].plain):
+        return False
+    words = said.words("offset")  # "for two weeks" and "within two weeks" are not a week
+    return words.startswith("in ") or words.endswith((" now", " hence", " out"))
+
+
+def check_weekday(said: OnceParts, day: date) -> None:
+    if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
+        name = WEEKDAY_NAMES[day.toordinal() % 7]
+        either = (said.with_part("weekday", name.lower()), said.with_part("date", ""))
+        why = f"{day} is a {name}, not a {WEEKDAY_NAMES[said.weekday[1]]}"
+        raise Contradiction(why, *(either if "date" in said.spans else ()))
+
+
+def which_week(said: OnceParts, taken: date) -> tuple[str, ...]:
+    """Which of two weekdays was taken, where the words are used for both."""
+    if said.weekday is None or said.date or said.dayword:
+        return ()
+    day, other = said.weekday[0], said.weekday[0].other
+    if other is None or taken != day.dates[0]:
+        return ()
+    name = WEEKDAY_NAMES[said.weekday[1]]
+    meant = _day_and_month(other)
+    return (
+        f'"{said.words("weekday")}" is {name} {_day_and_month(taken)}: '
+        f'for {name} {meant} say "{name.lower()} {meant.lower()}".',
+    )
+
+
+def _day_and_month(day: date) -> str:
+    return f"{day.day} {MONTH_NAMES[day.month - 1]}"
+
+
+def _in_full(day: date) -> str:
+    return f"{WEEKDAY_NAMES[day.toordinal() % 7]} {_day_and_month(day)} {day.year}"
+
+
+def _with_year(day: Day | None, year: int) -> Day:
+    if day is None or not day.yearless:
+        raise PhraseRefused(f'"{year}" does not belong to a date')
+    try:
+        return Day((day.dates[0].replace(year=year),))
+    except ValueError:
+        raise PhraseRefused(f"there is no 29 February {year}") from None
+
+
+def _counted(said: OnceParts, offset: Offset, day: Day | None, today: date) -> date:
+    """So far from today, or from the day that is named after it: "2 days after next friday"."""
+    if day is None and is_weekday_in_weeks(said):
+        return _weekday_in_weeks(said, offset, today)
+    counts_from_weekday = offset.from_date and said.weekday is not None and said.comes_before("offset", "weekday")
+    if counts_from_weekday and said.weekday is not None:
+        if day is not None:
+            day = _with_weekday(said, day)
+        elif len(said.weekday[0].dates) == 1:
+            day = said.weekday[0]
+            said.remarks += which_week(said, day.dates[0])
+    counted = _shifted(offset, day, today)
+    if not counts_from_weekday:
+        check_weekday(said, counted)
+    return counted
+
+
+def _shifted(offset: Offset, day: Day | None, today: date) -> date:
+    counts_from_day = offset.from_date and day is not None and not offset.millis
+    if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
+        raise PhraseRefused("an offset and a date cannot be combined like that")
+    return offset.shift(day.dates[0] if day else today)
+
+
+def _weekday_in_weeks(said: OnceParts, offset: Offset, today: date) -> date:
+    """That weekday of the week, Monday to Sunday, in which today's weekday is so many weeks ahead."""
+    assert said.weekday is not None
+    there = offset.shift(today)
+    day = there + timedelta(days=(said.weekday[1] - 1) % 7 - (there.toordinal() - 1) % 7)
+    if day < today + _WEEK:  # "friday in a week", said on a Sunday: hardly the one in five days
+        readings = [said.with_part("offset", f"{_day_and_month(one)} {one.year}".lower()) for one in (day, day + _WEEK)]
+        name = WEEKDAY_NAMES[said.weekday[1]]
+        raise PhraseRefused(f"that can be {name} {_day_and_month(day)} or a week later", *readings)
+    if day != there:
+        words = said.words("offset")
+        said.remarks += (f'"{words}" is {_in_full(there)}: {_in_full(day)}, in the same week, is meant.',)
+    return day
+
+
+def _with_weekday(said: OnceParts, day: Day) -> Day:
+    """The day with the weekday beside it: the next date that is both, where its month or year is not said."""
+    if said.weekday is None:
+        return day
+    fits = day.dates[0].toordinal() % 7 == said.weekday[1]
+    if day.monthless and said.between("date", "weekday") == " " and not (fits and day.dates[0].day == 1):
+        _check_is_not_counted(said, day.dates[0].day, said.weekday[1])
+    if day.monthless and said.weekday[0].plain and said.comes_before("weekday", "date"):
+        return _next_that_is_both(said, day.dates[0], said.weekday[1])
+    if not fits and day.yearless and said.weekday[0].plain:
+        following = _a_year_later(day.dates[0])
+        if following is not None and following.toordinal() % 7 == said.weekday[1]:
+            name, coming = WEEKDAY_NAMES[said.weekday[1]], day.dates[0]
+            said.remarks += (
+                f"{_day_and_month(coming)} is not a {name} in {coming.year}: {_in_full(following)} is meant.",
+            )
+            return Day((following,))
+    check_weekday(said, day.dates[0])
+    return day
+
+
+def _check_is_not_counted(said: OnceParts, number: int, weekday: int) -> None:
+    """PhraseRefused for "2nd friday"; there is no 13th friday in a month."""
+    if number > _COUNTED_WEEKDAYS:
+        return
+    nth, name = ordinal(number), WEEKDAY_NAMES[weekday].lower()
+    said.spans["counted"] = (said.spans["date"][0], said.spans["weekday"][1])
+    readings = (f"{name} the {nth}", f"{nth} {name} of this month", f"{nth} {name} of next month")
+    raise PhraseRefused(
+        f'"{nth} {name}" can be a day of the month or count the {name.title()}s of one',
+        *(said.with_part("counted", words) for words in readings),
+    )
+
+
+def _next_that_is_both(said: OnceParts, coming: date, weekday: int) -> Day:
+    """Every day of the month comes on every weekday within two years, the 31st too."""
+    found, number = coming, coming.day
+    while found.toordinal() % 7 != weekday:
+        month = next_month(found)
+        while month_length(month) < number:
+            month = next_month(month)
+        found = month.replace(day=number)
+    if found != coming or said.number is not None:
+        name = WEEKDAY_NAMES[weekday]
+        said.remarks += (f'"{name} {ordinal(number)}" is {_in_full(found)}, the next {ordinal(number)} on a {name}.',)
+    return Day((found,))
+
+
+def _a_year_later(day: date) -> date | None:
+    """None for 29 February."""
+    try:
+        return day.replace(year=day.year + 1)
+    except ValueError:
+        return None
+
 
 _UNIX = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9}))?")
 _ISO = re.compile(

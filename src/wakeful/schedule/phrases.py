@@ -10,14 +10,21 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.days_off import calendar_named
-from wakeful.schedule.descriptions import describe, moment
+from wakeful.schedule.days_off import EXCEPT_HOLIDAYS, calendar_named, with_working_days, without_holidays
+from wakeful.schedule.descriptions import describe, moment, remarks
 from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
-from wakeful.schedule.holiday_phrases import EXCEPT_HOLIDAYS, with_working_days, without_holidays
 from wakeful.schedule.names import DATE_ORDERS, MONTH_NAMES, WEEKDAY_NAMES
-from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
-from wakeful.schedule.remarks import remarks
-from wakeful.schedule.zones import aware, zone
+from wakeful.schedule.words import (
+    COUNTED_WORKDAYS,
+    EVERY,
+    RECURS,
+    SEVERAL_DAYS,
+    SOUNDS_RECURRING,
+    PhraseRefused,
+    RefusedRhythm,
+    normal,
+)
+from wakeful.schedule.zones import aware, zone, zone_said
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
@@ -161,18 +168,18 @@ def _suggested_without_holidays(
 
 def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime, default: time) -> None:
     """Say what was most likely meant in fields that are understood, in the place of what says only a part of it."""
-    from wakeful.schedule import repairs
+    from wakeful.schedule import suggestions
 
     def understand(said: str, name: str, at: datetime) -> Understood:
         return _understand(said, name, at, default)
 
-    found = repairs.repair(text, timezone, now, understand)
+    found = suggestions.repair(text, timezone, now, understand)
     if not found:
         return
     error.repair = found
     meant = understand(found["when"], timezone, now)
     if meant.kind == "cron":
-        error.meant, error.fix = (found["when"],), repairs.in_words(found, _moment_of(meant, timezone))
+        error.meant, error.fix = (found["when"],), suggestions.in_words(found, _moment_of(meant, timezone))
 
 
 def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_order: str) -> Understood:
@@ -212,7 +219,7 @@ def _understand(text: str, timezone: str, now: datetime, default: time, date_ord
         expr, timezone = split_zone(text, timezone)
         return _recurring(" ".join(expr.split()), timezone, now)
     if text[0] in "Rr" and "/" in text:
-        from wakeful.schedule.iso8601 import read_repeated
+        from wakeful.schedule.offsets import read_repeated
 
         return _recurring(*split_zone(*read_repeated(text, timezone)), now)
     text, named = _take_zone(text)
@@ -234,23 +241,23 @@ def _in_zone(suggestion: str, named: str) -> str:
 
 
 def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: str, *, in_utc: bool) -> Understood:
-    # Imported when first needed: compiling their patterns takes longer than everything else in this room.
-    from wakeful.schedule import once, recurring_signs, words
+    # Imported when first needed: compiling their patterns takes longer than everything else here.
+    from wakeful.schedule import once
 
-    phrase = words.normal(text)
+    phrase = normal(text)
     if phrase is None:
         refuse = RefusedRhythm if "*" in text else PhraseRefused
         raise refuse("it has characters that are not used in dates or times")
-    if (counted := recurring_signs.COUNTED_WORKDAYS.search(phrase)) and not recurring_signs.EVERY.search(phrase):
+    if (counted := COUNTED_WORKDAYS.search(phrase)) and not EVERY.search(phrase):
         raise PhraseRefused(f'"{counted[0]}" cannot be counted: name the day')
-    if recurring_signs.RECURS.search(phrase):
+    if RECURS.search(phrase):
         return _rhythm_phrase(phrase, timezone, now, default, in_utc=in_utc)
     try:
         found = once.understand(phrase, timezone, now, default, date_order, in_utc=in_utc)
     except PhraseRefused as refused:
-        if recurring_signs.SEVERAL_DAYS.search(phrase):
+        if SEVERAL_DAYS.search(phrase):
             raise RefusedRhythm(refused.why, f"every {phrase}") from None
-        if "*" in phrase or recurring_signs.SOUNDS_RECURRING.search(phrase):
+        if "*" in phrase or SOUNDS_RECURRING.search(phrase):
             raise RefusedRhythm(refused.why) from None
         raise
     description = moment(found.fire_at, found.timezone)
@@ -310,8 +317,6 @@ def _take_zone(text: str) -> tuple[str, str]:
         return text[: found.start()], found[1]
     lower = text.lower()
     if lower.endswith(" time") or " in " in lower:
-        from wakeful.schedule.zone_names import zone_said
-
         return zone_said(text) or (text, "")
     return text, ""
 
@@ -394,9 +399,9 @@ def _moment_of(found: Understood, timezone: str) -> str:
 
 def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, default: time) -> dict[str, Understood]:
     """What was probably meant, where that can be told from the words."""
-    from wakeful.schedule import suggestions, words
+    from wakeful.schedule import suggestions
 
-    phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
+    phrase = normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
 
     def is_understood(said: str) -> bool:
         return bool(_that_work([said], timezone, now, default, kind="once"))
@@ -410,9 +415,9 @@ def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, 
 
 
 def _spelled_right(text: str) -> Iterable[str]:
-    from wakeful.schedule import suggestions, words
+    from wakeful.schedule import suggestions
 
-    phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
+    phrase = normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
     return [right] if phrase and (right := suggestions.spelled(phrase)) else []
 
 

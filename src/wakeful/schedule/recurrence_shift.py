@@ -1,7 +1,4 @@
-"""A recurrence moved by a length of time: "a day before the first Monday of the month" as a rule of its own. Pure.
-
-Not every such rhythm is a rule. What comes out is compared with what was meant, and refused where it differs.
-"""
+"""A recurrence moved by a length of time: "a day before the first Monday of the month" as a rule of its own. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from wakeful.schedule.recurrence import Recurrence, RecurrenceRule, Said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 COMPARED = 60  # fires: of a yearly rule, leap years as well
 _CALENDAR = ("YEARLY", "MONTHLY")

@@ -11,10 +11,17 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 
 from wakeful.schedule.names import MONTH_NAMES, ORDINAL_NAMES, WEEKDAY_NAMES, listed, ordinal
-from wakeful.schedule.readings import reading
-from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule, Said
+from wakeful.schedule.recurrence import (
+    CountedDay,
+    Recurrence,
+    RecurrenceRule,
+    Said,
+    YearDay,
+    dates_left_out,
+    without_dates,
+)
+from wakeful.schedule.wall_schedule import reading
 from wakeful.schedule.words import MONTHS, WEEKDAYS, normal
-from wakeful.schedule.yearly_exclusions import YearDay, dates_left_out, without_dates
 
 _UNITS = {
     "MINUTELY": "minute",

@@ -8,13 +8,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from wakeful.schedule.clocks import PARTS, afternoon_remark, is_machine_written, read_clock, settle
 from wakeful.schedule.dates import month_length, next_month, read_date, read_dayword, read_weekday
-from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.offsets import Offset, read_amounts, total
 from wakeful.schedule.recurring_parts import DAY_END, Bounds, Hours, RhythmParts, WallBounds
-from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.words import MONTH, MONTHS
+from wakeful.schedule.times_of_day import PARTS, afternoon_remark, is_machine_written, read_clock, settle
+from wakeful.schedule.words import MONTH, MONTHS, LazyPattern, PhraseRefused
 from wakeful.schedule.zones import instant
 
 _END = r"(?![a-z0-9])"

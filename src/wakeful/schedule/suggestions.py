@@ -1,18 +1,16 @@
-"""What a refused phrase can have meant: phrases for one moment that say it, worked out from its words.
-
-Each suggestion puts other words in the place of some that were said, and keeps everything around them: no day, time,
-zone or amount that was said is lost. All of them are understood before they are suggested.
-"""
+"""What a refused phrase most likely means: phrases that say it, and fields that are understood."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from wakeful.errors import InvalidSchedule
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
-from wakeful.schedule.words import MONTH, MONTHS, UNIT, WEEKDAY
+from wakeful.schedule.words import MONTH, MONTHS, UNIT, WEEKDAY, PhraseRefused, normal
 
 _DAYWORD = r"(?:today|tomorrow|tonight|yesterday)"
 _TIME_WORD = re.compile(
@@ -325,3 +323,58 @@ def _without_request(said: str) -> Iterator[str]:
     for start in range(len(request[0].split()), len(words)):
         if not _TIME_WORD.search(" ".join(words[:start])):
             yield " ".join(words[start:])
+
+
+Repair = dict[str, Any]
+# Of a phrase, in a zone, at a moment; raises where it is not understood.
+Understand = Callable[[str, str, datetime], Any]
+
+_REPEATED_SECONDS = re.compile(r"r([0-9]{1,4})/pt(?:([0-9]{1,4})m)?([0-9]{1,5})s")
+
+
+def repair(text: str, timezone: str, now: datetime, understand: Understand) -> Repair:
+    """The fields of a request that say the same and are understood; empty where none are known."""
+    phrase = normal(text.strip().rstrip(".!"))
+    if phrase is None:
+        return {}
+    for found in _candidates(phrase):
+        try:
+            understand(found["when"], found.get("timezone", timezone), now)
+        except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
+            continue
+        return found
+    return {}
+
+
+def _candidates(phrase: str) -> Iterator[Repair]:
+    yield from _repeated_seconds(phrase)
+    yield from _an_end(phrase)
+
+
+def _repeated_seconds(phrase: str) -> Iterator[Repair]:
+    """A repeating interval of seconds, which no rule counts: elapsed time, and how often beside it."""
+    if found := _REPEATED_SECONDS.fullmatch(phrase):
+        seconds = int(found[2] or 0) * 60 + int(found[3])
+        yield {"when": f"@every {seconds}s", "policy": {"max_fires": int(found[1])}}
+
+
+def _an_end(phrase: str) -> Iterator[Repair]:
+    """The end of a day, a week or a month: at 17:00, where that is ahead, else the last minute."""
+    for swap in ends(phrase):
+        yield from ({"when": said} for said in swap.phrases(phrase))
+    if phrase == "next month":
+        yield {"when": "1st of next month at 9am"}
+
+
+def in_words(found: Repair, first: str) -> str:
+    """A repair as a sentence for whoever reads the refusal; `first`: when it would fire."""
+    more = " and ".join(f"{name} {value}" for name, value in _flat(found))
+    return f'Try "{found["when"]}" ({first}){f" with {more}" if more else ""}.'
+
+
+def _flat(found: Repair) -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from value.items()
+        elif name != "when":
+            yield name, value

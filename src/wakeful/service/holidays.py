@@ -12,9 +12,7 @@ from wakeful.alarm.owner_settings import OwnerSettings, check_calendar
 from wakeful.alarm.request import EditRequest, wanted_change
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
-from wakeful.schedule.days_off import calendar_problem
-from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
-from wakeful.schedule.working_days import USUAL_DAYS, days_text
+from wakeful.schedule.days_off import USUAL_DAYS, calendar_problem, days_text, with_working_days, without_holidays
 
 if TYPE_CHECKING:
     from wakeful.service.changes import ChangeVerbs
