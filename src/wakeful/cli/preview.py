@@ -11,7 +11,6 @@ import click
 from wakeful.alarm.bounds import BOUNDS
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.app import Wakeful
-from wakeful.calendars import Calendars
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import absolute, full
@@ -21,6 +20,7 @@ from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
+from wakeful.schedule.holiday_calendars import Calendars
 from wakeful.service.holidays import as_said, calendar_meant
 
 
