@@ -79,8 +79,17 @@ def with_working_days(text: str, days: str = USUAL_DAYS) -> str:
     named = (
         "weekday" if days_text(days) == USUAL_DAYS else " and ".join(DAY_NAMES[day] for day in sorted(days_of(days)))
     )
-    said = _WORKING_DAY.sub(f"every {named}", text)
-    return said if without_holidays(said)[1] else f"{said} {EXCEPT_HOLIDAYS}"
+    phrase = _WORKING_DAY.sub(f"every {named}", text)
+    return phrase if without_holidays(phrase)[1] else f"{phrase} {EXCEPT_HOLIDAYS}"
+
+
+def without_days_off(text: str, working_days: str = USUAL_DAYS, *, has_calendar: bool = True) -> tuple[str, bool]:
+    """A phrase with its working days named and without its words about holidays, and whether holidays are left out.
+
+    Without any calendar, "every working day" means days of the week only.
+    """
+    phrase, skips_holidays = without_holidays(with_working_days(text, working_days))
+    return phrase, skips_holidays and (has_calendar or without_holidays(text)[1])
 
 
 OnHoliday = Literal["skip", "next_working_day", "previous_working_day"]

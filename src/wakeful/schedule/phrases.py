@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.days_off import EXCEPT_HOLIDAYS, calendar_named, with_working_days, without_holidays
+from wakeful.schedule.days_off import EXCEPT_HOLIDAYS, USUAL_DAYS, calendar_named, without_days_off
 from wakeful.schedule.descriptions import describe, moment, remarks
 from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
 from wakeful.schedule.names import DATE_ORDERS, MONTH_NAMES, WEEKDAY_NAMES
@@ -120,23 +120,32 @@ class Understood:
 
 
 def parse(
-    text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9), date_order: str = ""
+    text: str,
+    *,
+    timezone: str = "UTC",
+    now: datetime,
+    default_time: time = time(9),
+    date_order: str = "",
+    working_days: str = USUAL_DAYS,
+    has_calendar: bool = True,
 ) -> Understood:
     """Understand a phrase, an ISO time, an offset, unix seconds, a cron expression or a recurring phrase.
 
-    `date_order` says how 03/04 is read: "dmy" or "mdy"; without it, both readings are offered. Raises InvalidSchedule,
-    and nothing else, for what is ambiguous, past or not understood.
+    `date_order` says how 03/04 is read: "dmy" or "mdy"; without it, both readings are offered. `working_days`
+    and `has_calendar`: as in `without_days_off`. Raises InvalidSchedule, and nothing else, for what is ambiguous, past
+    or not understood.
     """
     if date_order not in DATE_ORDERS:
         raise InvalidSchedule(f"{date_order!r} is not accepted.", field="date_order", fix='Give "dmy" or "mdy".')
     if isinstance(text, str) and len(text) <= LONGEST:
-        said, skips_holidays = without_holidays(with_working_days(text))
+        phrase, skips_holidays = without_days_off(text, working_days, has_calendar=has_calendar)
         if skips_holidays:
             try:
-                kept = parse(said, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
+                kept = parse(phrase, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
             except InvalidSchedule as error:
-                raise _suggested_without_holidays(error, text, said, timezone, now, default_time) from None
+                raise _suggested_without_holidays(error, text, phrase, timezone, now, default_time) from None
             return _but_not_on_holidays(kept, text)
+        text = phrase
     try:
         return _parsed(text, timezone, now, default_time, date_order)
     except InvalidSchedule as error:
