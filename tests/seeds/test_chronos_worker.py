@@ -23,7 +23,7 @@ from wakeful.contrib.takeover import go_through
 from wakeful.store import Claimed
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 from .chronos_world import DID, Chronos, an_alarm, chronos_in, store_on
 
