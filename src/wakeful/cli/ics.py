@@ -37,8 +37,7 @@ def import_ics(file: str, target: str, tz: str | None, dry_run: bool) -> int:
     Columns in a pipe: line, what becomes of it, event, alarms, next fire, why not.
     """
     from wakeful.cli.ics_import import import_events, tried
-    from wakeful.contrib.ics_event import CalendarDefaults
-    from wakeful.contrib.ics_file import read_events
+    from wakeful.transfer.ics import CalendarDefaults, read_events
 
     usual = CalendarDefaults(asked().zone(tz).name, target, SystemClock().now())
     found = read_events(_data(file), usual)
@@ -53,7 +52,7 @@ def import_ics(file: str, target: str, tz: str | None, dry_run: bool) -> int:
 
 def _data(file: str) -> bytes:
     """No more than is accepted and one byte, by which it is seen to be too long."""
-    from wakeful.contrib.ics_file import LIMIT
+    from wakeful.transfer.ics import LIMIT
 
     try:
         if file == "-":

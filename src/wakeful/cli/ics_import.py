@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.contrib.ics_event import KEYS
 from wakeful.errors import Conflict, InvalidRequest, UnknownTarget
+from wakeful.transfer.ics import KEYS
 
 if TYPE_CHECKING:
     from wakeful.alarm import Alarm
-    from wakeful.contrib.ics_file import FoundEvent
     from wakeful.service import Alarms
+    from wakeful.transfer.ics import FoundEvent
 
 # What becomes of an event, in the order in which the answer counts it.
 WOULD, SET, UPDATED, THERE = "would be set", "set", "updated", "there already"

@@ -326,7 +326,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.report", 'if alarm.policy.on_silence != "again":', 'if alarm.policy.on_silence == "give_up":'
     ),
     "alarms that come from Alarm are woken again": Source(
-        "wakeful.contrib.alarm_file", 'on_silence="give_up",', 'on_silence="again",'
+        "wakeful.seeds.alarm_file", 'on_silence="give_up",', 'on_silence="again",'
     ),
     "silence goes back to an older fire": Source(
         "wakeful.alarm.report", "    return after is None or now < after\n", "    return True\n"
