@@ -86,7 +86,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.http.routes.fires", "        disconnected(call.request),\n", ""
     ),
     "tools are listed for each call over MCP": Source("wakeful.mcp", "get_tool_input_schema=schemas.get,", ""),
-    "schemas are built for each list of tools": Source("wakeful.mcp.json_schema", "@cache\n", ""),
+    "schemas are built for each list of tools": Source("wakeful.mcp.schemas", "@cache\ndef schema(", "def schema("),
     "null is a value over MCP": Source(
         "wakeful.mcp", "without_nulls(params.arguments or {}, entry.takes)", "params.arguments or {}"
     ),
