@@ -112,7 +112,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.http.security.auth", "            self._cpu.admit(principal.owner)\n", ""
     ),
     "calls on a socket are not charged": Source(
-        "wakeful.http.live.websocket",
+        "wakeful.http.websocket",
         "await charged(self._dispatcher.answer(said))",
         "await self._dispatcher.answer(said)",
     ),
