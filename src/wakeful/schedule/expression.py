@@ -64,12 +64,12 @@ def _begins_rule(expr: str) -> bool:
     return expr[:1].isalpha() and _RULE.match(expr) is not None  # cron begins with no letter
 
 
-def may_be_rule(said: str) -> bool:
+def may_be_rule(text: str) -> bool:
     """Whether what somebody gives as a time is a rule, or is read as one that may count: R5000/2027-01-01T09:00Z/P1D.
 
     What such a rule costs is up to whoever wrote it.
     """
-    return is_rule(said) or _REPEATED.match(said) is not None
+    return is_rule(text) or _REPEATED.match(text) is not None
 
 
 def takes_long(cron_expr: str) -> bool:
@@ -80,8 +80,8 @@ def takes_long(cron_expr: str) -> bool:
     """
     if not is_rule(cron_expr):
         return False
-    said = cron_expr.upper()
-    return any(word in said for word in ("COUNT=", "MINUTELY", "HOURLY")) or said.count("FREQ=") > 1
+    text = cron_expr.upper()
+    return any(word in text for word in ("COUNT=", "MINUTELY", "HOURLY")) or text.count("FREQ=") > 1
 
 
 def is_interval(cron_expr: str) -> bool:

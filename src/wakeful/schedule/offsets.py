@@ -156,7 +156,7 @@ class Relative(NamedTuple):
     """How far from the moment that the rest of a phrase names; negative before it."""
 
     offset: Offset
-    said: str  # the words before the rest
+    text: str  # the words before the rest
     rest: str
 
 
@@ -274,15 +274,15 @@ def _begin(start: str | None, name: str, *, elapsed: bool) -> tuple[datetime | N
     if start is None:
         return None, "UTC" if elapsed else name
     try:
-        said = datetime.fromisoformat(start.upper().replace(" ", "T"))
+        begin = datetime.fromisoformat(start.upper().replace(" ", "T"))
     except ValueError:
         raise RefusedRhythm(f"{start[:40]} is not a start such as 2030-01-01T09:00Z") from None
-    if said.microsecond or len(start) < len("20300101T0900"):
+    if begin.microsecond or len(start) < len("20300101T0900"):
         raise RefusedRhythm("a start is a date and a time of day, in whole seconds")
-    if said.tzinfo is None:
-        said = said.replace(tzinfo=zone(name))
-    elif start[-1] in "zZ" or said.astimezone(zone(name)).utcoffset() != said.utcoffset():
+    if begin.tzinfo is None:
+        begin = begin.replace(tzinfo=zone(name))
+    elif start[-1] in "zZ" or begin.astimezone(zone(name)).utcoffset() != begin.utcoffset():
         name = "UTC"
     if elapsed:  # hours pass alike whatever clocks do, and those of UTC do nothing
         name = "UTC"
-    return said.astimezone(zone(name)).replace(tzinfo=None), name
+    return begin.astimezone(zone(name)).replace(tzinfo=None), name

@@ -94,7 +94,7 @@ class OnceParts:
 
 def collect(text: str, today: date) -> OnceParts:
     """Every part of the phrase, in whatever order; PhraseRefused when something is left over or said twice."""
-    said = OnceParts(phrase=text)
+    parts = OnceParts(phrase=text)
     position, slot = 0, ""
     while position < len(text):
         between = _DATE_TO_CLOCK if slot == "date" and text[position] in ":-t" else _BETWEEN
@@ -105,14 +105,14 @@ def collect(text: str, today: date) -> OnceParts:
         slot, value, end = _next_part(text, position, today)
         if not slot:
             raise _left_over(text, position)
-        if getattr(said, slot) is not None:
+        if getattr(parts, slot) is not None:
             raise PhraseRefused(f'"{text[position:end]}" is a second {slot}')
-        setattr(said, slot, value)
-        said.spans[slot] = (position, end)
+        setattr(parts, slot, value)
+        parts.spans[slot] = (position, end)
         position = end
-    if said.number is not None:
-        _place_number(said, said.number, today)
-    return said
+    if parts.number is not None:
+        _place_number(parts, parts.number, today)
+    return parts
 
 
 def read_utc_offset(text: str) -> timedelta:
@@ -156,10 +156,10 @@ def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
 
 def _clock_or_number(text: str, position: int) -> tuple[str, Any, int]:
     if clock := read_clock(text, position):
-        said, end = clock
-        if said.bare and said.hour in _DAYS_NOT_HOURS and text[position:end].isdigit():
-            return "number", LoneNumber(said.hour, said), end
-        return "clock", said, end
+        parts, end = clock
+        if parts.bare and parts.hour in _DAYS_NOT_HOURS and text[position:end].isdigit():
+            return "number", LoneNumber(parts.hour, parts), end
+        return "clock", parts, end
     if number := _THE_NUMBER.match(text, position):
         return "number", LoneNumber(int(number[1]), None), number.end()
     return _zone_or_year(text, position)
@@ -175,77 +175,77 @@ def _zone_or_year(text: str, position: int) -> tuple[str, Any, int]:
     return "", None, position
 
 
-def _place_number(said: OnceParts, lone: LoneNumber, today: date) -> None:
+def _place_number(parts: OnceParts, lone: LoneNumber, today: date) -> None:
     """A lone number is the day of the month right after a weekday, and else the hour that it would be without one."""
-    start, end = said.spans["number"]
+    start, end = parts.spans["number"]
     after_weekday = (
-        said.weekday is not None
-        and said.weekday[0].plain
-        and said.comes_before("weekday", "number")
-        and not said.between("weekday", "number").strip(" ,")
+        parts.weekday is not None
+        and parts.weekday[0].plain
+        and parts.comes_before("weekday", "number")
+        and not parts.between("weekday", "number").strip(" ,")
     )
-    is_hour = lone.clock is not None and said.clock is None and said.part is not None  # "monday 21 in the evening"
-    if after_weekday and not is_hour and not (said.date or said.dayword or said.offset):
-        said.date, said.spans["date"] = day_of_month(lone.number, today), (start, end)
+    is_hour = lone.clock is not None and parts.clock is None and parts.part is not None  # "monday 21 in the evening"
+    if after_weekday and not is_hour and not (parts.date or parts.dayword or parts.offset):
+        parts.date, parts.spans["date"] = day_of_month(lone.number, today), (start, end)
     elif lone.clock is None:
         raise PhraseRefused(
-            f'"{said.words("number")}" was not understood', said.with_part("number", f"the {ordinal(lone.number)}")
+            f'"{parts.words("number")}" was not understood', parts.with_part("number", f"the {ordinal(lone.number)}")
         )
-    elif said.clock is not None:
-        raise PhraseRefused(f'"{said.words("number")}" is a second clock')
+    elif parts.clock is not None:
+        raise PhraseRefused(f'"{parts.words("number")}" is a second clock')
     else:
-        said.clock, said.spans["clock"] = lone.clock, (start, end)
+        parts.clock, parts.spans["clock"] = lone.clock, (start, end)
 
 
 _WEEK = timedelta(days=7)
 _COUNTED_WEEKDAYS = 5  # "2nd friday" counts the fridays of a month, "13th friday" cannot
 
 
-def days_meant(said: OnceParts, today: date) -> tuple[date, ...]:
+def days_meant(parts: OnceParts, today: date) -> tuple[date, ...]:
     """The dates it can be, soonest first; what was decided on the way is remarked."""
-    if said.date and said.dayword:
+    if parts.date and parts.dayword:
         raise PhraseRefused("two dates are given")
-    day = said.date or said.dayword
-    if said.year is not None:
-        day = _with_year(day, said.year)
-    if said.offset is not None:
-        return (_counted(said, said.offset, day, today),)
+    day = parts.date or parts.dayword
+    if parts.year is not None:
+        day = _with_year(day, parts.year)
+    if parts.offset is not None:
+        return (_counted(parts, parts.offset, day, today),)
     if day is not None:
-        return _with_weekday(said, day).dates
-    if said.weekday is not None:
-        return said.weekday[0].dates
-    if said.clock is None:
+        return _with_weekday(parts, day).dates
+    if parts.weekday is not None:
+        return parts.weekday[0].dates
+    if parts.clock is None:
         raise PhraseRefused("no day is given")
     return today, today + timedelta(days=1)
 
 
-def is_weekday_in_weeks(said: OnceParts) -> bool:
+def is_weekday_in_weeks(parts: OnceParts) -> bool:
     """Whether it is the weekday of a week that is so many weeks ahead: "friday in two weeks"."""
-    if not (said.offset and said.offset.in_weeks and said.weekday and said.weekday[0].plain):
+    if not (parts.offset and parts.offset.in_weeks and parts.weekday and parts.weekday[0].plain):
         return False
-    words = said.words("offset")  # "for two weeks" and "within two weeks" are not a week
+    words = parts.words("offset")  # "for two weeks" and "within two weeks" are not a week
     return words.startswith("in ") or words.endswith((" now", " hence", " out"))
 
 
-def check_weekday(said: OnceParts, day: date) -> None:
-    if said.weekday is not None and day.toordinal() % 7 != said.weekday[1]:
+def check_weekday(parts: OnceParts, day: date) -> None:
+    if parts.weekday is not None and day.toordinal() % 7 != parts.weekday[1]:
         name = WEEKDAY_NAMES[day.toordinal() % 7]
-        either = (said.with_part("weekday", name.lower()), said.with_part("date", ""))
-        why = f"{day} is a {name}, not a {WEEKDAY_NAMES[said.weekday[1]]}"
-        raise Contradiction(why, *(either if "date" in said.spans else ()))
+        either = (parts.with_part("weekday", name.lower()), parts.with_part("date", ""))
+        why = f"{day} is a {name}, not a {WEEKDAY_NAMES[parts.weekday[1]]}"
+        raise Contradiction(why, *(either if "date" in parts.spans else ()))
 
 
-def which_week(said: OnceParts, taken: date) -> tuple[str, ...]:
+def which_week(parts: OnceParts, taken: date) -> tuple[str, ...]:
     """Which of two weekdays was taken, where the words are used for both."""
-    if said.weekday is None or said.date or said.dayword:
+    if parts.weekday is None or parts.date or parts.dayword:
         return ()
-    day, other = said.weekday[0], said.weekday[0].other
+    day, other = parts.weekday[0], parts.weekday[0].other
     if other is None or taken != day.dates[0]:
         return ()
-    name = WEEKDAY_NAMES[said.weekday[1]]
+    name = WEEKDAY_NAMES[parts.weekday[1]]
     meant = _day_and_month(other)
     return (
-        f'"{said.words("weekday")}" is {name} {_day_and_month(taken)}: '
+        f'"{parts.words("weekday")}" is {name} {_day_and_month(taken)}: '
         f'for {name} {meant} say "{name.lower()} {meant.lower()}".',
     )
 
@@ -267,20 +267,20 @@ def _with_year(day: Day | None, year: int) -> Day:
         raise PhraseRefused(f"there is no 29 February {year}") from None
 
 
-def _counted(said: OnceParts, offset: Offset, day: Day | None, today: date) -> date:
+def _counted(parts: OnceParts, offset: Offset, day: Day | None, today: date) -> date:
     """So far from today, or from the day that is named after it: "2 days after next friday"."""
-    if day is None and is_weekday_in_weeks(said):
-        return _weekday_in_weeks(said, offset, today)
-    counts_from_weekday = offset.from_date and said.weekday is not None and said.comes_before("offset", "weekday")
-    if counts_from_weekday and said.weekday is not None:
+    if day is None and is_weekday_in_weeks(parts):
+        return _weekday_in_weeks(parts, offset, today)
+    counts_from_weekday = offset.from_date and parts.weekday is not None and parts.comes_before("offset", "weekday")
+    if counts_from_weekday and parts.weekday is not None:
         if day is not None:
-            day = _with_weekday(said, day)
-        elif len(said.weekday[0].dates) == 1:
-            day = said.weekday[0]
-            said.remarks += which_week(said, day.dates[0])
+            day = _with_weekday(parts, day)
+        elif len(parts.weekday[0].dates) == 1:
+            day = parts.weekday[0]
+            parts.remarks += which_week(parts, day.dates[0])
     counted = _shifted(offset, day, today)
     if not counts_from_weekday:
-        check_weekday(said, counted)
+        check_weekday(parts, counted)
     return counted
 
 
@@ -291,56 +291,58 @@ def _shifted(offset: Offset, day: Day | None, today: date) -> date:
     return offset.shift(day.dates[0] if day else today)
 
 
-def _weekday_in_weeks(said: OnceParts, offset: Offset, today: date) -> date:
+def _weekday_in_weeks(parts: OnceParts, offset: Offset, today: date) -> date:
     """That weekday of the week, Monday to Sunday, in which today's weekday is so many weeks ahead."""
-    assert said.weekday is not None
+    assert parts.weekday is not None
     there = offset.shift(today)
-    day = there + timedelta(days=(said.weekday[1] - 1) % 7 - (there.toordinal() - 1) % 7)
+    day = there + timedelta(days=(parts.weekday[1] - 1) % 7 - (there.toordinal() - 1) % 7)
     if day < today + _WEEK:  # "friday in a week", said on a Sunday: hardly the one in five days
-        readings = [said.with_part("offset", f"{_day_and_month(one)} {one.year}".lower()) for one in (day, day + _WEEK)]
-        name = WEEKDAY_NAMES[said.weekday[1]]
+        readings = [
+            parts.with_part("offset", f"{_day_and_month(one)} {one.year}".lower()) for one in (day, day + _WEEK)
+        ]
+        name = WEEKDAY_NAMES[parts.weekday[1]]
         raise PhraseRefused(f"that can be {name} {_day_and_month(day)} or a week later", *readings)
     if day != there:
-        words = said.words("offset")
-        said.remarks += (f'"{words}" is {_in_full(there)}: {_in_full(day)}, in the same week, is meant.',)
+        words = parts.words("offset")
+        parts.remarks += (f'"{words}" is {_in_full(there)}: {_in_full(day)}, in the same week, is meant.',)
     return day
 
 
-def _with_weekday(said: OnceParts, day: Day) -> Day:
+def _with_weekday(parts: OnceParts, day: Day) -> Day:
     """The day with the weekday beside it: the next date that is both, where its month or year is not said."""
-    if said.weekday is None:
+    if parts.weekday is None:
         return day
-    fits = day.dates[0].toordinal() % 7 == said.weekday[1]
-    if day.monthless and said.between("date", "weekday") == " " and not (fits and day.dates[0].day == 1):
-        _check_is_not_counted(said, day.dates[0].day, said.weekday[1])
-    if day.monthless and said.weekday[0].plain and said.comes_before("weekday", "date"):
-        return _next_that_is_both(said, day.dates[0], said.weekday[1])
-    if not fits and day.yearless and said.weekday[0].plain:
+    fits = day.dates[0].toordinal() % 7 == parts.weekday[1]
+    if day.monthless and parts.between("date", "weekday") == " " and not (fits and day.dates[0].day == 1):
+        _check_is_not_counted(parts, day.dates[0].day, parts.weekday[1])
+    if day.monthless and parts.weekday[0].plain and parts.comes_before("weekday", "date"):
+        return _next_that_is_both(parts, day.dates[0], parts.weekday[1])
+    if not fits and day.yearless and parts.weekday[0].plain:
         following = _a_year_later(day.dates[0])
-        if following is not None and following.toordinal() % 7 == said.weekday[1]:
-            name, coming = WEEKDAY_NAMES[said.weekday[1]], day.dates[0]
-            said.remarks += (
+        if following is not None and following.toordinal() % 7 == parts.weekday[1]:
+            name, coming = WEEKDAY_NAMES[parts.weekday[1]], day.dates[0]
+            parts.remarks += (
                 f"{_day_and_month(coming)} is not a {name} in {coming.year}: {_in_full(following)} is meant.",
             )
             return Day((following,))
-    check_weekday(said, day.dates[0])
+    check_weekday(parts, day.dates[0])
     return day
 
 
-def _check_is_not_counted(said: OnceParts, number: int, weekday: int) -> None:
+def _check_is_not_counted(parts: OnceParts, number: int, weekday: int) -> None:
     """PhraseRefused for "2nd friday"; there is no 13th friday in a month."""
     if number > _COUNTED_WEEKDAYS:
         return
     nth, name = ordinal(number), WEEKDAY_NAMES[weekday].lower()
-    said.spans["counted"] = (said.spans["date"][0], said.spans["weekday"][1])
+    parts.spans["counted"] = (parts.spans["date"][0], parts.spans["weekday"][1])
     readings = (f"{name} the {nth}", f"{nth} {name} of this month", f"{nth} {name} of next month")
     raise PhraseRefused(
         f'"{nth} {name}" can be a day of the month or count the {name.title()}s of one',
-        *(said.with_part("counted", words) for words in readings),
+        *(parts.with_part("counted", words) for words in readings),
     )
 
 
-def _next_that_is_both(said: OnceParts, coming: date, weekday: int) -> Day:
+def _next_that_is_both(parts: OnceParts, coming: date, weekday: int) -> Day:
     """Every day of the month comes on every weekday within two years, the 31st too."""
     found, number = coming, coming.day
     while found.toordinal() % 7 != weekday:
@@ -348,9 +350,9 @@ def _next_that_is_both(said: OnceParts, coming: date, weekday: int) -> Day:
         while month_length(month) < number:
             month = next_month(month)
         found = month.replace(day=number)
-    if found != coming or said.number is not None:
+    if found != coming or parts.number is not None:
         name = WEEKDAY_NAMES[weekday]
-        said.remarks += (f'"{name} {ordinal(number)}" is {_in_full(found)}, the next {ordinal(number)} on a {name}.',)
+        parts.remarks += (f'"{name} {ordinal(number)}" is {_in_full(found)}, the next {ordinal(number)} on a {name}.',)
     return Day((found,))
 
 
@@ -400,11 +402,11 @@ def understand(
         return _offset_only(OnceParts(offset=read_length(text)), timezone, now)
     if read_past(text, 0) is None and (relative := read_relative(text)) is not None:
         return _relative(relative, timezone, now, default, date_order)
-    said = collect(text, now.astimezone(zone(timezone)).date())
-    said.in_utc = in_utc
-    short = said.abbreviation
+    parts = collect(text, now.astimezone(zone(timezone)).date())
+    parts.in_utc = in_utc
+    short = parts.abbreviation
     if short is None:
-        return _put_together(said, timezone, now, default, date_order)
+        return _put_together(parts, timezone, now, default, date_order)
     name = ABBREVIATIONS[short]
     once = _put_together(collect(text, now.astimezone(zone(name)).date()), name, now, default, date_order)
     used = once.fire_at.astimezone(zone(name)).tzname()
@@ -418,16 +420,16 @@ def understand(
 
 def _relative(relative: Relative, timezone: str, now: datetime, default: time, date_order: str) -> Once:
     """So long before or after a moment. Of a time of day without a day, the next one that is still ahead."""
-    offset, said, rest = relative
+    offset, parts, rest = relative
     try:
         base = understand(rest, timezone, now, default, date_order)
     except PhraseRefused as refused:
         if rest == "today" and offset.millis > 0:
-            raise PhraseRefused('"today" has no time of day to count from', f"{said}now") from None
-        raise PhraseRefused(refused.why, *(f"{said}{phrase}" for phrase in refused.instead)) from None
+            raise PhraseRefused('"today" has no time of day to count from', f"{parts}now") from None
+        raise PhraseRefused(refused.why, *(f"{parts}{phrase}" for phrase in refused.instead)) from None
     if offset.millis and not base.has_clock:
         raise PhraseRefused(
-            f'"{rest}" has no time of day to count from', f"{said}{rest} at 9am", f"{said}{rest} at noon"
+            f'"{rest}" has no time of day to count from', f"{parts}{rest} at 9am", f"{parts}{rest} at noon"
         )
     tz = zone(base.timezone)
     fire_at = offset.after(base.fire_at, tz)
@@ -465,56 +467,58 @@ def _fixed(wall: datetime, offset: timedelta, name: str, now: datetime) -> Once:
     return Once(_ahead([wall.replace(tzinfo=timezone(offset)).astimezone(UTC)], now, name), name)
 
 
-def _put_together(said: OnceParts, timezone: str, now: datetime, default: time, date_order: str) -> Once:
-    if said.date is not None and said.date.day_first is not None:
-        said.date = _in_order(said, said.date, said.date.day_first, date_order)
+def _put_together(parts: OnceParts, timezone: str, now: datetime, default: time, date_order: str) -> Once:
+    if parts.date is not None and parts.date.day_first is not None:
+        parts.date = _in_order(parts, parts.date, parts.date.day_first, date_order)
     today = now.astimezone(zone(timezone)).date()
-    part = _part(said)
-    _check_clock(said, part)
+    part = _part(parts)
+    _check_clock(parts, part)
     if (
-        said.offset
-        and not said.offset.from_date
-        and said.clock is None
+        parts.offset
+        and not parts.offset.from_date
+        and parts.clock is None
         and part is None
-        and not is_weekday_in_weeks(said)
+        and not is_weekday_in_weeks(parts)
     ):
-        return _offset_only(said, timezone, now)
-    days = days_meant(said, today)
-    if said.clock and _is_on_24_hours(said):
-        said.clock = said.clock._replace(exact=True)
-    at = settle(said.clock, part) if said.clock else PARTS[part] if part else default
+        return _offset_only(parts, timezone, now)
+    days = days_meant(parts, today)
+    if parts.clock and _is_on_24_hours(parts):
+        parts.clock = parts.clock._replace(exact=True)
+    at = settle(parts.clock, part) if parts.clock else PARTS[part] if part else default
     if part == "night" and at < SMALL_HOURS:
-        days = _small_hours(said, days, today)
+        days = _small_hours(parts, days, today)
     walls = [datetime.combine(day, at) for day in days]
-    if said.utc_offset is None:
+    if parts.utc_offset is None:
         once = _first_ahead(walls, timezone, now)
-        taken = once.wall.date() if once.wall and not said.offset else None
-        afternoon = afternoon_remark(said.clock, part, said.words("clock")) if said.clock else ()
-        remarks = (*once.remarks, *said.remarks, *afternoon, *(which_week(said, taken) if taken else ()))
-        return once._replace(remarks=remarks, has_day=said.has_day, has_clock=bool(said.clock or part))
-    if said.clock is None or len(walls) > 1:
+        taken = once.wall.date() if once.wall and not parts.offset else None
+        afternoon = afternoon_remark(parts.clock, part, parts.words("clock")) if parts.clock else ()
+        remarks = (*once.remarks, *parts.remarks, *afternoon, *(which_week(parts, taken) if taken else ()))
+        return once._replace(remarks=remarks, has_day=parts.has_day, has_clock=bool(parts.clock or part))
+    if parts.clock is None or len(walls) > 1:
         raise PhraseRefused("an offset from UTC needs a date and a time")
-    return _fixed(walls[0], said.utc_offset, timezone, now)
+    return _fixed(walls[0], parts.utc_offset, timezone, now)
 
 
-def _is_on_24_hours(said: OnceParts) -> bool:
+def _is_on_24_hours(parts: OnceParts) -> bool:
     """Whether its time is one that programs write: with an offset, in UTC, or beside a date in numbers."""
-    if said.utc_offset is not None or said.abbreviation in ("utc", "gmt") or said.in_utc:
+    if parts.utc_offset is not None or parts.abbreviation in ("utc", "gmt") or parts.in_utc:
         return True
-    return said.date is not None and is_machine_written(said.words("date"), said.words("clock"))
+    return parts.date is not None and is_machine_written(parts.words("date"), parts.words("clock"))
 
 
-def _in_order(said: OnceParts, day: Day, day_first: date, date_order: str) -> Day:
+def _in_order(parts: OnceParts, day: Day, day_first: date, date_order: str) -> Day:
     """03/04 as it was meant: by the order that is set, or by the weekday beside it; else nobody knows."""
     readings = {"mdy": day.dates[0], "dmy": day_first}
     fits = [date_order] if date_order else list(readings)
-    if not date_order and said.weekday is not None:
-        fits = [order for order in fits if readings[order].toordinal() % 7 == said.weekday[1]]
-    start, end = said.spans["date"]
-    written = said.phrase[start:end].removeprefix("on ")
+    if not date_order and parts.weekday is not None:
+        fits = [order for order in fits if readings[order].toordinal() % 7 == parts.weekday[1]]
+    start, end = parts.spans["date"]
+    written = parts.phrase[start:end].removeprefix("on ")
     if date_order:
         first = "day" if date_order == "dmy" else "month"
-        said.remarks = (f"{written} was read {first} first, as date_order says. Write the month as a word to be sure.",)
+        parts.remarks = (
+            f"{written} was read {first} first, as date_order says. Write the month as a word to be sure.",
+        )
     if len(fits) == 1:
         return Day((readings[fits[0]],), yearless=day.yearless)
     names = [
@@ -523,71 +527,71 @@ def _in_order(said: OnceParts, day: Day, day_first: date, date_order: str) -> Da
     ]
     raise PhraseRefused(
         f'"{written}" can be {names[0]} or {names[1]}; the setting date_order, mdy or dmy, decides it',
-        *(said.with_part("date", name.lower()) for name in names),
+        *(parts.with_part("date", name.lower()) for name in names),
     )
 
 
-def _part(said: OnceParts) -> str | None:
-    from_day = said.dayword.part if said.dayword else None
-    if from_day and said.part and from_day != said.part:
-        raise PhraseRefused(f"{from_day} and {said.part} contradict each other")
-    return from_day or said.part
+def _part(parts: OnceParts) -> str | None:
+    from_day = parts.dayword.part if parts.dayword else None
+    if from_day and parts.part and from_day != parts.part:
+        raise PhraseRefused(f"{from_day} and {parts.part} contradict each other")
+    return from_day or parts.part
 
 
-def _check_clock(said: OnceParts, part: str | None) -> None:
-    clock = said.clock
+def _check_clock(parts: OnceParts, part: str | None) -> None:
+    clock = parts.clock
     if clock is None:
-        if said.abbreviation and not part:
+        if parts.abbreviation and not part:
             raise PhraseRefused("a time zone needs a time of day")
-    elif clock.bare and part is None and not (clock.minute and said.has_day):
-        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(said, clock))
-    elif clock.hours_only and not (said.has_day or said.abbreviation):  # a length has no time zone
+    elif clock.bare and part is None and not (clock.minute and parts.has_day):
+        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(parts, clock))
+    elif clock.hours_only and not (parts.has_day or parts.abbreviation):  # a length has no time zone
         raise PhraseRefused(
-            f'"{said.words("clock")}" alone can be a time or a duration',
-            said.with_part("clock", f"in {clock.hour}h{f'{clock.minute}m' if clock.minute else ''}"),
-            said.with_part("clock", f"at {clock.hour:02}:{clock.minute:02}"),
+            f'"{parts.words("clock")}" alone can be a time or a duration',
+            parts.with_part("clock", f"in {clock.hour}h{f'{clock.minute}m' if clock.minute else ''}"),
+            parts.with_part("clock", f"at {clock.hour:02}:{clock.minute:02}"),
         )
-    elif clock.midnight and (said.has_day or part):
+    elif clock.midnight and (parts.has_day or part):
         raise PhraseRefused(
             "midnight with a date can be its start or its end",
-            said.with_part("clock", "at 00:00"),
-            said.with_part("clock", "at 23:59"),
+            parts.with_part("clock", "at 00:00"),
+            parts.with_part("clock", "at 23:59"),
         )
 
 
-def _clocks_meant(said: OnceParts, clock: WallTime) -> list[str]:
+def _clocks_meant(parts: OnceParts, clock: WallTime) -> list[str]:
     minutes = f":{clock.minute:02}" if clock.minute else ""
-    if 1 <= clock.hour <= 12 and not minutes and said.weekday and not (said.date or said.dayword or said.offset):
+    if 1 <= clock.hour <= 12 and not minutes and parts.weekday and not (parts.date or parts.dayword or parts.offset):
         half = "am" if 5 < clock.hour < 12 else "pm"
-        return [said.with_part("clock", words) for words in (f"at {clock.hour}{half}", f"the {ordinal(clock.hour)}")]
+        return [parts.with_part("clock", words) for words in (f"at {clock.hour}{half}", f"the {ordinal(clock.hour)}")]
     if 1 <= clock.hour <= 12:
-        return [said.with_part("clock", f"at {clock.hour}{minutes}{half}m") for half in "ap"]
-    found = [said.with_part("clock", f"at {clock.hour:02}{minutes or ':00'}")]
-    return found if minutes or said.date else [*found, said.with_part("clock", f"the {ordinal(clock.hour)}")]
+        return [parts.with_part("clock", f"at {clock.hour}{minutes}{half}m") for half in "ap"]
+    found = [parts.with_part("clock", f"at {clock.hour:02}{minutes or ':00'}")]
+    return found if minutes or parts.date else [*found, parts.with_part("clock", f"the {ordinal(clock.hour)}")]
 
 
-def _offset_only(said: OnceParts, timezone: str, now: datetime) -> Once:
-    assert said.offset is not None
-    if said.date or said.dayword or said.year or said.utc_offset is not None or said.abbreviation:
+def _offset_only(parts: OnceParts, timezone: str, now: datetime) -> Once:
+    assert parts.offset is not None
+    if parts.date or parts.dayword or parts.year or parts.utc_offset is not None or parts.abbreviation:
         raise PhraseRefused("an offset from now and a date are two different moments")
-    fire_at = said.offset.after(now, zone(timezone))
-    check_weekday(said, fire_at.astimezone(zone(timezone)).date())
+    fire_at = parts.offset.after(now, zone(timezone))
+    check_weekday(parts, fire_at.astimezone(zone(timezone)).date())
     fire_at = fire_at.replace(microsecond=fire_at.microsecond // 1000 * 1000)
-    wall = None if said.offset.millis else fire_at.astimezone(zone(timezone)).replace(tzinfo=None, fold=0)
+    wall = None if parts.offset.millis else fire_at.astimezone(zone(timezone)).replace(tzinfo=None, fold=0)
     return Once(_ahead([fire_at], now, timezone), timezone, wall=wall)
 
 
-def _small_hours(said: OnceParts, days: tuple[date, ...], today: date) -> tuple[date, ...]:
+def _small_hours(parts: OnceParts, days: tuple[date, ...], today: date) -> tuple[date, ...]:
     """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
-    if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
-        at = settle(said.clock, "night") if said.clock else SMALL_HOURS
-        where = f" {said.words('abbreviation')}" if said.abbreviation else ""
+    if parts.date or parts.weekday or parts.offset or (parts.dayword and parts.dayword.dates != (today,)):
+        at = settle(parts.clock, "night") if parts.clock else SMALL_HOURS
+        where = f" {parts.words('abbreviation')}" if parts.abbreviation else ""
         raise PhraseRefused(
             "the small hours of a night belong to two days",
             *(
                 f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}{where}"
                 for day in (days[-1], days[-1] + timedelta(days=1))
-                if said.utc_offset is None
+                if parts.utc_offset is None
             ),
         )
     return today, today + timedelta(days=1)

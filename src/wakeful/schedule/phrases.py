@@ -162,14 +162,14 @@ def _but_not_on_holidays(understood: Understood, text: str) -> Understood:
 
 
 def _suggested_without_holidays(
-    error: InvalidSchedule, text: str, said: str, timezone: str, now: datetime, default: time
+    error: InvalidSchedule, text: str, phrase: str, timezone: str, now: datetime, default: time
 ) -> InvalidSchedule:
     """The refusal of a phrase that leaves holidays out: so does what it suggests, or it gives the forms there are."""
     if error.field != "when":
         return error
     kept = _that_work(error.meant, timezone, aware(now, "now"), default, kind="cron")
     meant = {f"{one} {EXCEPT_HOLIDAYS}": understood for one, understood in kept.items()}
-    message = error.message.replace(repr(said), repr(text.strip()), 1)
+    message = error.message.replace(repr(phrase), repr(text.strip()), 1)
     without = InvalidSchedule(message, field="when", fix=_try(meant, timezone) if meant else RHYTHMS)
     without.meant = tuple(meant)
     return without
@@ -179,8 +179,8 @@ def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime, def
     """Say what was most likely meant in fields that are understood, in the place of what says only a part of it."""
     from wakeful.schedule import suggestions
 
-    def understand(said: str, name: str, at: datetime) -> Understood:
-        return _understand(said, name, at, default)
+    def understand(phrase: str, name: str, at: datetime) -> Understood:
+        return _understand(phrase, name, at, default)
 
     found = suggestions.repair(text, timezone, now, understand)
     if not found:
@@ -378,9 +378,9 @@ def _refusal(text: str, why: str, fix: str, timezone: str, now: datetime) -> Inv
     today = (
         f"{WEEKDAY_NAMES[local.toordinal() % 7]} {local.day} {MONTH_NAMES[local.month - 1]} {local.year} {local:%H:%M}"
     )
-    said = text.strip() if isinstance(text, str) else repr(text)
-    said = said if len(said) <= 80 else said[:77] + "..."
-    message = f"{said!r} is not a time: {why.rstrip('.')}. It is now {today} in {timezone}."
+    shown = text.strip() if isinstance(text, str) else repr(text)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    message = f"{shown!r} is not a time: {why.rstrip('.')}. It is now {today} in {timezone}."
     return InvalidSchedule(message, field="when", fix=fix)
 
 
@@ -412,8 +412,8 @@ def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, 
 
     phrase = normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
 
-    def is_understood(said: str) -> bool:
-        return bool(_that_work([said], timezone, now, default, kind="once"))
+    def is_understood(candidate: str) -> bool:
+        return bool(_that_work([candidate], timezone, now, default, kind="once"))
 
     known = _that_work(refused.instead, timezone, now, default)
     if refused.all_or_none and len(known) < len(refused.instead):

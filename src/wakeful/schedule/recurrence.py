@@ -17,7 +17,7 @@ MONDAY = 1
 MOST_COUNTED = 5_000
 LONGEST_INTERVAL = 99_999
 
-Said = datetime | date  # UTC, a wall clock reading (no zone), or a whole day
+RuleMoment = datetime | date  # UTC, a wall clock reading (no zone), or a whole day
 
 
 class CountedDay(NamedTuple):
@@ -33,7 +33,7 @@ class RecurrenceRule(NamedTuple):
     freq: str
     interval: int = 1
     fire_count: int | None = None
-    until: Said | None = None
+    until: RuleMoment | None = None
     by_month: tuple[int, ...] = ()
     by_week_no: tuple[int, ...] = ()
     by_year_day: tuple[int, ...] = ()
@@ -69,9 +69,9 @@ class Recurrence(NamedTuple):
     """A whole schedule: the rules, from where they count, and single dates more or less."""
 
     rules: tuple[RecurrenceRule, ...] = ()
-    start: Said | None = None  # None: counts from the alarm's own start
-    dates: tuple[Said, ...] = ()
-    exceptions: tuple[Said, ...] = ()
+    start: RuleMoment | None = None  # None: counts from the alarm's own start
+    dates: tuple[RuleMoment, ...] = ()
+    exceptions: tuple[RuleMoment, ...] = ()
 
     def text(self) -> str:
         """The one line that stands for it, accepted wherever a cron expression is."""
@@ -95,7 +95,7 @@ LISTS = {
 }
 
 
-def written(moment: Said) -> str:
+def written(moment: RuleMoment) -> str:
     """20270105, 20270105T090000, or 20270105T080000Z."""
     if not isinstance(moment, datetime):
         return moment.strftime("%Y%m%d").zfill(8)
@@ -296,7 +296,7 @@ def _property(part: str) -> tuple[str, dict[str, str], str]:
     return name, parameters, found[3]
 
 
-def _start(parameters: dict[str, str], value: str, timezone: str) -> tuple[Said, str]:
+def _start(parameters: dict[str, str], value: str, timezone: str) -> tuple[RuleMoment, str]:
     name = parameters.get("TZID", timezone)
     start = _moment(value, "DTSTART", "", zone(name))
     if isinstance(start, datetime) and start.tzinfo is not None:
@@ -307,29 +307,29 @@ def _start(parameters: dict[str, str], value: str, timezone: str) -> tuple[Said,
 
 
 def _rule(text: str) -> RecurrenceRule:
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for item in text.upper().strip(";").split(";"):
         name, equals, value = item.partition("=")
         if name not in _PARTS or not equals:
             _refuse(name[:40], "is not a part of RRULE.", f"Accepted: {', '.join(_PARTS)}.")
-        if name in said:
+        if name in fields:
             _refuse(name, "is given twice.", "Write its values as one list, with commas.")
-        said[name] = value
+        fields[name] = value
     values: dict[str, Any] = {
-        "freq": _freq(said.get("FREQ", "")),
-        "interval": _number("INTERVAL", said.get("INTERVAL", "1")),
-        "fire_count": _number("COUNT", said["COUNT"]) if "COUNT" in said else None,
-        "until": _moment(said["UNTIL"], "UNTIL", "", None) if "UNTIL" in said else None,
-        "by_day": _days(said["BYDAY"]) if "BYDAY" in said else (),
-        "week_start": _week_start(said["WKST"]) if "WKST" in said else MONDAY,
+        "freq": _freq(fields.get("FREQ", "")),
+        "interval": _number("INTERVAL", fields.get("INTERVAL", "1")),
+        "fire_count": _number("COUNT", fields["COUNT"]) if "COUNT" in fields else None,
+        "until": _moment(fields["UNTIL"], "UNTIL", "", None) if "UNTIL" in fields else None,
+        "by_day": _days(fields["BYDAY"]) if "BYDAY" in fields else (),
+        "week_start": _week_start(fields["WKST"]) if "WKST" in fields else MONDAY,
     }
     values |= {
-        field: tuple(sorted({_number(name, number) for number in said[name].split(",")}))
+        field: tuple(sorted({_number(name, number) for number in fields[name].split(",")}))
         for name, field in LISTS.items()
-        if name in said
+        if name in fields
     }
     rule = RecurrenceRule(**values)
-    _check(rule, said)
+    _check(rule, fields)
     return rule
 
 
@@ -344,14 +344,14 @@ def _freq(text: str) -> str:
     return text
 
 
-def _check(rule: RecurrenceRule, said: dict[str, str]) -> None:
+def _check(rule: RecurrenceRule, fields: dict[str, str]) -> None:
     for name, (frequencies, instead) in _NOT_WITH.items():
-        if name in said and rule.freq in frequencies:
+        if name in fields and rule.freq in frequencies:
             _refuse(name, f"has no meaning with FREQ={rule.freq}.", instead)
     counted = any(day.n for day in rule.by_day)
     if counted and (rule.freq not in ("YEARLY", "MONTHLY") or rule.by_week_no):
         _refuse("BYDAY", "counts weekdays, as in 2MO.", "That goes with FREQ=MONTHLY, or FREQ=YEARLY without BYWEEKNO.")
-    if rule.by_set_pos and len([name for name in said if name.startswith("BY")]) < 2:
+    if rule.by_set_pos and len([name for name in fields if name.startswith("BY")]) < 2:
         _refuse("BYSETPOS", "picks from what other BY parts name.", "Add one, for example BYDAY=MO,TU,WE,TH,FR.")
     if rule.fire_count is not None and rule.until is not None:
         _refuse("COUNT", "and UNTIL cannot both be given.", "Leave one of them out.")
@@ -385,7 +385,7 @@ def _week_start(text: str) -> int:
     return DAY_CODES.index(text)
 
 
-def _moment(text: str, name: str, tzid: str, tz: ZoneInfo | None) -> Said:
+def _moment(text: str, name: str, tzid: str, tz: ZoneInfo | None) -> RuleMoment:
     """A day, a reading of the schedule's own clock, or a moment in UTC; one of another zone's clock becomes that."""
     found = _MOMENT.fullmatch(text.upper())
     try:

@@ -13,7 +13,7 @@ from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule, Said, read
+from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule, RuleMoment, read
 from wakeful.schedule.wall_schedule import WallSchedule, lowest, reading
 from wakeful.schedule.zones import SECOND, aware, by_zone_rules, instant, zone
 
@@ -588,24 +588,24 @@ def _counted_from(rule: RecurrenceRule, origin: datetime, tz: ZoneInfo, anchor: 
     return RuleSchedule(rule, origin, tz, anchor)
 
 
-def _wall(start: Said, tz: ZoneInfo) -> datetime:
+def _wall(start: RuleMoment, tz: ZoneInfo) -> datetime:
     if not isinstance(start, datetime):
         return reading(start.year, start.month, start.day, _MIDNIGHT)
     return start if start.tzinfo is None else start.astimezone(tz).replace(tzinfo=None)
 
 
-def _at(moment: Said, origin: datetime, tz: ZoneInfo) -> datetime:
+def _at(moment: RuleMoment, origin: datetime, tz: ZoneInfo) -> datetime:
     """A date's moment in UTC; a whole day has the time of day the rules count from."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, origin.time())
     return moment if moment.tzinfo is not None else instant(moment, tz)
 
 
-def _last_moment(said: Said, tz: ZoneInfo) -> datetime:
+def _last_moment(day: RuleMoment, tz: ZoneInfo) -> datetime:
     """The end of a day, or the moment itself."""
-    if isinstance(said, datetime):
-        return said if said.tzinfo is not None else instant(said, tz)
-    after = date.fromordinal(said.toordinal() + 1)
+    if isinstance(day, datetime):
+        return day if day.tzinfo is not None else instant(day, tz)
+    after = date.fromordinal(day.toordinal() + 1)
     return instant(reading(after.year, after.month, after.day, _MIDNIGHT), tz) - TICK
 
 

@@ -438,8 +438,8 @@ def _check_hours(parts: RhythmParts, text: str) -> None:
 
 def _take_clock_of_bound(parts: RhythmParts) -> None:
     """The time of day in "every day starting monday at 9am" is that of each day, where no other is said."""
-    said = parts.bounds
-    clock = said.start_clock or said.end_clock
+    bounds = parts.bounds
+    clock = bounds.start_clock or bounds.end_clock
     if clock is not None and not parts.clocks and not parts.part and not parts.seconds:
         parts.clocks.append(WallTime(clock.hour, clock.minute, clock.second, certain=True))
 
@@ -476,10 +476,10 @@ def _check_days(parts: RhythmParts, text: str) -> None:
     if parts.window is not None:
         raise PhraseRefused("hours from and to need an interval, such as every hour or every 20 minutes")
     if not parts.says_days and parts.interval == 1 and parts.unit in _USUAL_DAY:
-        said = text[slice(*parts.unit_at)]
+        unit = text[slice(*parts.unit_at)]
         if parts.times_per_unit > 1:  # one day would be fewer times than were said
             raise PhraseRefused(_uncounted(parts))
-        raise PhraseRefused(f'"{said}" does not say which day', _with_day(text, parts))
+        raise PhraseRefused(f'"{unit}" does not say which day', _with_day(text, parts))
     is_day_or_week = parts.unit in ("day", "week")
     if parts.says_dates and (is_day_or_week or parts.weekdays):
         raise PhraseRefused("days of the month do not fit the rest of it")
@@ -505,8 +505,8 @@ def _is_first_or_last(parts: RhythmParts) -> bool:
 def _with_day(text: str, parts: RhythmParts) -> str:
     """The phrase with a day where it names none, and a time of day."""
     begin, end = parts.unit_at
-    said = f"{text[:begin]}{_USUAL_DAY[parts.unit]}{text[end:]}"
-    return said if _SAYS_WHEN.search(said) else f"{said} at 9am"
+    phrase = f"{text[:begin]}{_USUAL_DAY[parts.unit]}{text[end:]}"
+    return phrase if _SAYS_WHEN.search(phrase) else f"{phrase} at 9am"
 
 
 def _check_count(parts: RhythmParts, times: list[time]) -> None:
@@ -515,8 +515,8 @@ def _check_count(parts: RhythmParts, times: list[time]) -> None:
         return
     settled = without_excluded(parts)
     dates = len(settled.days) + len(settled.counted) + len(settled.positions)
-    said = {"day": 1, "week": len(settled.weekdays)}.get(parts.unit, dates) * len(times)
-    if said != parts.times_per_unit:
+    counted = {"day": 1, "week": len(settled.weekdays)}.get(parts.unit, dates) * len(times)
+    if counted != parts.times_per_unit:
         raise PhraseRefused(_uncounted(parts))
 
 

@@ -223,10 +223,10 @@ def _weeks(text: str, found: re.Match[str], parts: RhythmParts, begin: int) -> i
             parts.recurs = parts.each = True
             return found.start()
         day, n = name[0], how_many(found[1])
-        said = text[begin : name.end()]
+        period = text[begin : name.end()]
         readings = [f"every {n} weeks on {day}", *([f"every {ordinal(n)} {day} of the month"] if n < 6 else [])]
         raise Contradiction(
-            f'"{said}" can be every {n} weeks or once a month',
+            f'"{period}" can be every {n} weeks or once a month',
             *(f"{text[:begin]}{one}{text[name.end() :]}" for one in readings),
         )
     parts.set_interval("week", _checked(how_many(found[1] or found[2])), (begin, found.end()))
@@ -289,7 +289,7 @@ _HOURS = LazyPattern(
 _AFTERNOON = range(1, 6)  # an hour that does not say which half of the day is in the afternoon here, as everywhere
 _NOON = 12 * 60
 _DAY = 24 * 60
-_Said = tuple[str | None, ...]  # the groups of _CLOCK: name, hour, minute, half
+_ClockGroups = tuple[str | None, ...]  # the groups of _CLOCK: name, hour, minute, half
 
 
 def read_window(text: str, position: int, parts: RhythmParts) -> int:
@@ -304,7 +304,7 @@ def read_window(text: str, position: int, parts: RhythmParts) -> int:
         words = [f"from {_time(begin):%H:%M} to {_time(end):%H:%M}" for begin, end in readings]
         raise Contradiction(
             f'"{found[0]}" can be {" or ".join(words)}',
-            *(f"{text[:position]}{said}{text[found.end() :]}" for said in words),
+            *(f"{text[:position]}{reading}{text[found.end() :]}" for reading in words),
         )
     [(begin, end)] = readings
     _set(parts, _time(begin), _time(end))
@@ -314,9 +314,9 @@ def read_window(text: str, position: int, parts: RhythmParts) -> int:
     return found.end()
 
 
-def _is_in_afternoon(said: _Said, minutes: int) -> bool:
+def _is_in_afternoon(clock: _ClockGroups, minutes: int) -> bool:
     """Whether it is 1 to 5 that was read as the afternoon."""
-    return _is_open(said) and int(said[1] or 0) in _AFTERNOON and minutes % _DAY >= _NOON
+    return _is_open(clock) and int(clock[1] or 0) in _AFTERNOON and minutes % _DAY >= _NOON
 
 
 def _hours(found: re.Match[str]) -> tuple[time, time]:
@@ -342,7 +342,7 @@ def _set(parts: RhythmParts, begin: time, end: time) -> None:
     parts.window = begin, end
 
 
-def _readings(first: _Said, last: _Said, *, exact: bool) -> list[tuple[int, int]]:
+def _readings(first: _ClockGroups, last: _ClockGroups, *, exact: bool) -> list[tuple[int, int]]:
     """The windows that two clocks can mean, in minutes of the day: both on the 12-hour clock, or both on the 24-hour.
 
     An end before its begin is on the next morning. More than one reading means that nobody can know. `exact`: UTC is
@@ -374,12 +374,12 @@ def _both_open(begin: int, end: int) -> list[tuple[int, int]]:
     return [(at, at + _ahead(at, end)) for at in begins]
 
 
-def _fits_24_hours(sure: _Said, unsure: _Said) -> bool:
+def _fits_24_hours(sure: _ClockGroups, unsure: _ClockGroups) -> bool:
     """Whether the other clock is written as on a 24-hour clock too: as in "22:00 to 6:00" and in "10:00 to 06:00"."""
     return int(sure[1] or 0) not in range(1, 13) or (len(unsure[1] or "") > 1 and unsure[2] is not None)
 
 
-def _on_24_hours(first: _Said, begin: int, end: int) -> list[tuple[int, int]]:
+def _on_24_hours(first: _ClockGroups, begin: int, end: int) -> list[tuple[int, int]]:
     """One clock has a leading zero. Over midnight the other may have been meant as pm: "09:00 to 5:00"."""
     if begin <= end:
         return [(begin, end)]
@@ -395,14 +395,14 @@ def _time(minutes: int) -> time:
     return time(minutes % _DAY // 60, minutes % 60)
 
 
-def _is_open(said: _Said) -> bool:
+def _is_open(clock: _ClockGroups) -> bool:
     """Whether it does not say which half of the day it is in."""
-    return not said[0] and not said[3] and not _is_24h(said[1])
+    return not clock[0] and not clock[3] and not _is_24h(clock[1])
 
 
-def _minutes(said: _Said) -> int:
+def _minutes(clock: _ClockGroups) -> int:
     """Minutes of the day; of a clock that leaves its half of the day open those that are written."""
-    name, hour, minute, half = said
+    name, hour, minute, half = clock
     if name:
         return 0 if name == "midnight" else _NOON
     number, minutes = int(hour or 0), int(minute or 0)

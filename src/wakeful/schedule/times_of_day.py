@@ -229,8 +229,8 @@ def afternoon_remark(clock: WallTime, part: str | None, words: str) -> tuple[str
     if not _is_assumed(clock, part):
         return ()
     morning = settle(clock._replace(certain=True), None)
-    said = words.removeprefix("for ").removeprefix("at ").removeprefix("@").strip()
-    return (f'"{said}" was read as {settle(clock, part):%H:%M}: for the morning write "{morning:%H:%M}".',)
+    text = words.removeprefix("for ").removeprefix("at ").removeprefix("@").strip()
+    return (f'"{text}" was read as {settle(clock, part):%H:%M}: for the morning write "{morning:%H:%M}".',)
 
 
 def is_machine_written(day: str, clock: str) -> bool:

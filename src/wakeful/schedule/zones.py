@@ -292,10 +292,10 @@ def zone_meant(name: str) -> str:
 
 def zones_meant(name: str) -> tuple[str, ...]:
     """All that an abbreviation or a city can stand for, the likeliest first."""
-    said = _key(name.lower().removesuffix(" time"))
-    if not said or len(said) > _LONGEST:
+    key = _key(name.lower().removesuffix(" time"))
+    if not key or len(key) > _LONGEST:
         return ()
-    return _ABBREVIATIONS.get(said) or _city(said)
+    return _ABBREVIATIONS.get(key) or _city(key)
 
 
 def zones_alike(name: str) -> tuple[str, ...]:
@@ -331,19 +331,19 @@ def _before(words: list[str]) -> str:
 
 
 def _place(words: list[str], *, regional: bool) -> str:
-    said = _key(" ".join(words).strip("."))
-    if words[0].lower() in _NO_CITY or not said.replace("_", "").replace(".", "").isalpha():
+    key = _key(" ".join(words).strip("."))
+    if words[0].lower() in _NO_CITY or not key.replace("_", "").replace(".", "").isalpha():
         return ""
-    found = _city(said)
-    return (_REGIONAL.get(said, "") if regional else "") or (found[0] if found else "")
+    found = _city(key)
+    return (_REGIONAL.get(key, "") if regional else "") or (found[0] if found else "")
 
 
 def _key(name: str) -> str:
     return "_".join(name.lower().split())
 
 
-def _city(said: str) -> tuple[str, ...]:
-    name = _MORE_CITIES.get(said) or _cities().get(said)
+def _city(key: str) -> tuple[str, ...]:
+    name = _MORE_CITIES.get(key) or _cities().get(key)
     return (name,) if name else ()
 
 

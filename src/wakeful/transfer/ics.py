@@ -21,7 +21,7 @@ from wakeful.alarm.request import CreateRequest
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import zone
 from wakeful.schedule.expression import schedule
-from wakeful.schedule.recurrence import LONGEST_RULE, Recurrence, Said, read, written
+from wakeful.schedule.recurrence import LONGEST_RULE, Recurrence, RuleMoment, read, written
 from wakeful.schedule.recurrence_shift import shifted, wall
 from wakeful.schedule.zones import instant
 
@@ -67,7 +67,7 @@ class CalendarDefaults(NamedTuple):
 
 
 class _Start(NamedTuple):
-    said: Said  # without a zone
+    said: RuleMoment  # without a zone
     timezone: str
 
     @property
@@ -172,12 +172,12 @@ def _zone_of(moment: datetime, params: Any, usual: CalendarDefaults) -> str:
     return usual.timezone
 
 
-def _said(value: Any, timezone: str, usual: CalendarDefaults) -> Said:
+def _said(value: Any, timezone: str, usual: CalendarDefaults) -> RuleMoment:
     """A date of an event as a recurrence takes it: a day, a reading of the event's own clock, or a moment in UTC."""
     return _as_said(value.dt, value.params, timezone, usual)
 
 
-def _as_said(moment: Any, params: Any, timezone: str, usual: CalendarDefaults) -> Said:
+def _as_said(moment: Any, params: Any, timezone: str, usual: CalendarDefaults) -> RuleMoment:
     if isinstance(moment, tuple):  # a period: it begins then
         moment = moment[0]
     if not isinstance(moment, datetime):
@@ -189,7 +189,9 @@ def _as_said(moment: Any, params: Any, timezone: str, usual: CalendarDefaults) -
     return reading if name == timezone else instant(reading, zone(name))
 
 
-def _series(event: Component, start: _Start, apart: tuple[Said, ...], usual: CalendarDefaults) -> Recurrence | None:
+def _series(
+    event: Component, start: _Start, apart: tuple[RuleMoment, ...], usual: CalendarDefaults
+) -> Recurrence | None:
     rules = [rule.to_ical().decode() for rule in _values(event, "RRULE")]
     if event.get("EXRULE") is not None:
         raise NotTaken("EXRULE is not supported: EXDATE names the dates it does not happen on")
@@ -209,7 +211,7 @@ def _values(event: Component, name: str) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
-def _dates(event: Component, name: str, start: _Start, usual: CalendarDefaults) -> Iterator[Said]:
+def _dates(event: Component, name: str, start: _Start, usual: CalendarDefaults) -> Iterator[RuleMoment]:
     for value in _values(event, name):
         for one in value.dts:
             yield _as_said(one.dt, value.params, start.timezone, usual)

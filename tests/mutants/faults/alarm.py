@@ -277,8 +277,8 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     ),
     "a suggestion loses what stands around it": Source(
         "wakeful.schedule.suggestions",
-        "before, after = said[: self.start], said[self.end :]",
-        'before, after = "", said[self.end :]',
+        "before, after = text[: self.start], text[self.end :]",
+        'before, after = "", text[self.end :]',
     ),
     "a suggestion fires once for several times": Source(
         "wakeful.schedule.recurring", "if parts.times_per_unit > 1:", "if False:"
@@ -305,7 +305,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.schedule.phrases", "if refused.all_or_none and len(meant) < len(refused.instead):", "if False:"
     ),
     "one of several moments is suggested": Source(
-        "wakeful.schedule.suggestions", "elif _SEVERAL.search(said):", "elif False:"
+        "wakeful.schedule.suggestions", "elif _SEVERAL.search(text):", "elif False:"
     ),
     "hours in other words are one night": Source(
         "wakeful.schedule.recurring", "if hours is None or hours.end is None:", "if True:"

@@ -97,7 +97,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "_previewed(understood, given.n, now)",
     ),
     "a repeating interval is worked out in the event loop": Source(
-        "wakeful.schedule.expression", "is_rule(said) or _REPEATED.match(said) is not None", "is_rule(said)"
+        "wakeful.schedule.expression", "is_rule(text) or _REPEATED.match(text) is not None", "is_rule(text)"
     ),
     "CPU time in the event loop is not charged": Source(
         "wakeful.cpu_time", "self._spend(thread_time() - began)", "self._spend(0.0)"
