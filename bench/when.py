@@ -49,10 +49,10 @@ def shared(alarms: int = 100_000) -> dict[str, Any]:
     searches = 0
     search = Cron.search
 
-    def counting(self: WallSchedule, asked: datetime) -> datetime | None:
+    def counting(self: WallSchedule, start: datetime) -> datetime | None:
         nonlocal searches
         searches += 1
-        return search(self, asked)
+        return search(self, start)
 
     Cron.search = counting  # type: ignore[method-assign]  # only while counting
     try:

@@ -108,7 +108,7 @@ def schedule(cron_expr: str, timezone: str = "UTC", *, anchor: datetime | None =
     """The schedule of a cron expression. The same expression and zone give the same, shared value.
 
     `@every` fires at anchor + k · period, k ≥ 1, and a rule without DTSTART from its anchor on; without an anchor they
-    can be checked but not asked.
+    have no fires, but can be checked.
     """
     # What is kept is short; only a rule may be longer.
     named = _named(cron_expr, timezone) if len(cron_expr) <= LONGEST else None

@@ -192,27 +192,27 @@ def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime, def
 
 
 def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_order: str) -> Understood:
-    asked = aware(now, "now")
+    now = aware(now, "now")
     timezone = zone(timezone).key
     try:
-        return _understand(text, timezone, asked, default_time, date_order)
+        return _understand(text, timezone, now, default_time, date_order)
     except RefusedRhythm as refused:
-        raise _refused_rhythm(text, refused, timezone, asked, default_time) from None
+        raise _refused_rhythm(text, refused, timezone, now, default_time) from None
     except PhraseRefused as refused:
         right = _spelled_right(text)
         if _that_work(
-            right, timezone, asked, default_time, kind="cron"
+            right, timezone, now, default_time, kind="cron"
         ):  # "evry monday": no single monday is suggested for it
-            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, asked, default_time) from None
-        meant = _suggested(text, refused, timezone, asked, default_time)
-        fix = _try(meant, timezone) if meant else _examples(timezone, asked)
-        raise _refusal(text, refused.why, fix, timezone, asked) from None
+            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, now, default_time) from None
+        meant = _suggested(text, refused, timezone, now, default_time)
+        fix = _try(meant, timezone) if meant else _examples(timezone, now)
+        raise _refusal(text, refused.why, fix, timezone, now) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
-        raise _refusal(text, "it is too far away", _examples(timezone, asked), timezone, asked) from None
+        raise _refusal(text, "it is too far away", _examples(timezone, now), timezone, now) from None
     except InvalidSchedule as invalid:
         if invalid.field == "timezone":
             raise
-        raise _refusal(text, invalid.message, invalid.fix or RHYTHMS, timezone, asked) from None
+        raise _refusal(text, invalid.message, invalid.fix or RHYTHMS, timezone, now) from None
 
 
 def _understand(text: str, timezone: str, now: datetime, default: time, date_order: str = "") -> Understood:

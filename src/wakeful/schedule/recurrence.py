@@ -392,7 +392,7 @@ def _moment(text: str, name: str, tzid: str, tz: ZoneInfo | None) -> RuleMoment:
         if found is None:
             raise ValueError
         numbers = [int(number) for number in found.groups()[:6] if number is not None]
-        if not 2 <= numbers[0] <= 9998:  # beyond its ends the calendar cannot be asked
+        if not 2 <= numbers[0] <= 9998:  # beyond its ends the calendar has no moments
             raise ValueError
         if len(numbers) == 3:
             return date(*numbers)

@@ -1,6 +1,6 @@
 """When a recurrence fires next: its days and its times of day as bits.
 
-Every search begins at the moment asked, whatever the age of the rule.
+A search starts at the moment that it is given, whatever the age of the rule.
 """
 
 from __future__ import annotations
@@ -357,15 +357,15 @@ class RuleSchedule(WallSchedule):
                 fix="Leave out BYSETPOS, INTERVAL or one of BYHOUR, BYMINUTE and BYSECOND, or change DTSTART.",
             )
 
-    def search(self, asked: datetime) -> datetime | None:
-        found = self.search_uncounted(asked)
+    def search(self, start: datetime) -> datetime | None:
+        found = self.search_uncounted(start)
         if found is None or found > self._end:
             return None
         return found if self.rule.fire_count is None or self._is_counted(found) else None
 
-    def search_uncounted(self, asked: datetime) -> datetime | None:
+    def search_uncounted(self, start: datetime) -> datetime | None:
         """The next fire as if there were no COUNT and no UNTIL."""
-        found = super().search(max(asked, self.begin - TICK) - self._fraction)
+        found = super().search(max(start, self.begin - TICK) - self._fraction)
         return None if found is None else found + self._fraction
 
     def _is_counted(self, found: datetime) -> bool:
@@ -408,14 +408,14 @@ class RuleSchedule(WallSchedule):
         """The first day that fires, from this one on up to the end of a year; -1 when there is none."""
         if ordinal > _LAST_DAY:
             return -1
-        asked = date.fromordinal(ordinal)
-        year, month, day = asked.year, asked.month, asked.day
+        start = date.fromordinal(ordinal)
+        year, month, day = start.year, start.month, start.day
         last = min(year + self._reach, last)
         for _ in range(_MONTHS if year <= last else 0):
             if (found := lowest(self.days.of(year, month), day)) > 0:
                 return (
                     ordinal + found - day
-                    if month == asked.month and year == asked.year
+                    if month == start.month and year == start.year
                     else _ordinal(year, month, found)
                 )
             year, month = self.days.next_month(year, month)
@@ -484,15 +484,15 @@ class RecurrenceSchedule:
         self.zone = tz
 
     def after(self, moment: datetime) -> datetime | None:
-        asked = aware(moment)
+        start = aware(moment)
         while True:  # an exception is met once at most
-            found = min((fire for rule in self.rules if (fire := rule.after(asked)) is not None), default=None)
+            found = min((fire for rule in self.rules if (fire := rule.after(start)) is not None), default=None)
             if found is None:
                 return None
             if found in self._off:
-                asked = found
+                start = found
             elif self._days_off and (day := found.astimezone(self.zone).date()) in self._days_off:
-                asked = max(found, _last_moment(day, self.zone))
+                start = max(found, _last_moment(day, self.zone))
             else:
                 return found
 

@@ -52,7 +52,7 @@ class _Rules:
 
 
 _rules = _Rules()
-_asked: ContextVar[int] = ContextVar("the rules that are asked", default=0)  # 0: those in force
+_requested: ContextVar[int] = ContextVar("the rules that are asked", default=0)  # 0: those in force
 
 
 def by_zone_rules(maxsize: int) -> Callable[[F], F]:
@@ -65,7 +65,7 @@ def by_zone_rules(maxsize: int) -> Callable[[F], F]:
 
         @wraps(function)
         def answer(*args: Hashable) -> Any:
-            return known(_asked.get() or _rules.in_force, *args)
+            return known(_requested.get() or _rules.in_force, *args)
 
         return answer  # type: ignore[return-value]  # it has the signature of what it wraps
 
@@ -128,11 +128,11 @@ def rules_changed_at() -> datetime | None:
 @contextmanager
 def former_rules() -> Iterator[None]:
     """Inside, zones have the rules they had before."""
-    token = _asked.set(_rules.former)
+    token = _requested.set(_rules.former)
     try:
         yield
     finally:
-        _asked.reset(token)
+        _requested.reset(token)
 
 
 def read_alike(moment: datetime, name: str) -> datetime:
@@ -149,7 +149,7 @@ def read_alike(moment: datetime, name: str) -> datetime:
 def zone(name: str) -> ZoneInfo:
     """The IANA time zone of this name, in any case; its `key` is the name as the data writes it."""
     if isinstance(name, str) and len(name) <= 64 and _NAME.fullmatch(name) and not name.startswith(_NOT_NAMES):
-        data = _rules.numbered[_asked.get() or _rules.in_force].get(name)
+        data = _rules.numbered[_requested.get() or _rules.in_force].get(name)
         try:
             return ZoneInfo(name) if data is None else ZoneInfo.from_file(BytesIO(data), key=name)
         except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder such as "Europe"

@@ -137,7 +137,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.service.history", 'await in_thread(fires) if alarm.kind == "cron" else fires()', "fires()"
     ),
     "a search that found nothing is made again": Source(
-        "wakeful.schedule.wall_schedule", "if self._ended[0] <= asked < self._ended[1]:", "if False:"
+        "wakeful.schedule.wall_schedule", "if self._ended[0] <= start < self._ended[1]:", "if False:"
     ),
     "a script changes many without a yes": Source("wakeful.cli.bulk", "    if yes:", "    if True:"),
     "a dry run of named alarms changes them": Source("wakeful.cli.bulk", 'if ids and not given["dry_run"]:', "if ids:"),
