@@ -16,7 +16,7 @@ from typing import Any
 
 from wakeful.schedule import parse, schedule, zone
 from wakeful.schedule.cron import Cron
-from wakeful.schedule.readings import WallSchedule
+from wakeful.schedule.wall_schedule import WallSchedule
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
@@ -49,10 +49,10 @@ def shared(alarms: int = 100_000) -> dict[str, Any]:
     searches = 0
     search = Cron.search
 
-    def counting(self: WallSchedule, asked: datetime) -> datetime | None:
+    def counting(self: WallSchedule, start: datetime) -> datetime | None:
         nonlocal searches
         searches += 1
-        return search(self, asked)
+        return search(self, start)
 
     Cron.search = counting  # type: ignore[method-assign]  # only while counting
     try:

@@ -24,7 +24,7 @@ GENERATED = "keywords.py"  # from the others: a test in tests/typing says when i
 MOST = {"field": 7, "policy": 3, "fire status": 4, "target": 2}
 # Something there is of each, and where it is named besides: there its value is used to decide, or means something else.
 SAMPLES: dict[str, tuple[str, set[str]]] = {
-    "field": ("isolated", {"alarm/task.py", "mcp/task_schemas.py", "targets/table.py"}),  # a column of others' tables
+    "field": ("isolated", {"alarm/task.py", "mcp/task_tools.py", "targets/table.py"}),  # a column of others' tables
     "policy": ("grace", {"config/__init__.py"}),  # a setting too
     "fire status": (
         "snoozed",
@@ -134,7 +134,7 @@ from wakeful.alarm.request import CreateRequest
 from wakeful.cli import main
 from wakeful.errors import InvalidRequest
 from wakeful.http.answers import InboxWake
-from wakeful.mcp import schemas, views
+from wakeful.mcp import agent_views, schemas
 from wakeful.service import Alarms
 from wakeful.views import AlarmView, encode
 
@@ -158,7 +158,7 @@ assert b'"colour":"red"' in Wake(alarm).body
 assert "colour" in InboxWake.__struct_fields__
 for tool in (schemas.SetArguments, schemas.UpdateArguments):
     assert tool.__struct_fields__.count("colour") == 1
-assert views.alarm_view(alarm, views.TextBudget(), message=100, payload=100).colour == "red"
+assert agent_views.alarm_view(alarm, agent_views.TextBudget(), message=100, payload=100).colour == "red"
 assert "colour" in inspect.signature(Alarms.set).parameters
 assert "--colour TEXT" in CliRunner().invoke(main, ["at", "--help"]).output
 """

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 import wakeful
 from wakeful.errors import InvalidRequest, UnknownTarget
-from wakeful.testing.stepped import SteppedWakeful
+from wakeful.testing.alarms_for_tests import SteppedWakeful
 
 
 def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.seeds.erlang import a_map, encoded, keywords, term_to_binary
-from wakeful.contrib.erlang_terms import BIG_LIMIT, DEPTH_LIMIT, SIZE_LIMIT, Atom, Map, as_json, inspect, read
 from wakeful.errors import InvalidRequest
+from wakeful.seeds.erlang_terms import BIG_LIMIT, DEPTH_LIMIT, SIZE_LIMIT, Atom, Map, as_json, inspect, read
 
 OK = Atom("ok")
 # Each line by hand from the description of the External Term Format: a tag, its lengths, its bytes.

@@ -21,7 +21,7 @@ from wakeful.errors import StoreUnavailable
 from wakeful.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 from wakeful.service import Service
 from wakeful.testing import ManualClock
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 __all__ = ["clock", "outbox", "place", "store", "world"]
 

@@ -317,14 +317,12 @@ class Wakeful(Alarms):
         >>> app = clock.asgi()
         """
         from wakeful import dashboard
-        from wakeful.http import did, health
+        from wakeful.http import did, health, websocket
         from wakeful.http.app import application
-        from wakeful.http.context import Context
+        from wakeful.http.endpoint import Context
         from wakeful.http.envelope import Envelope
-        from wakeful.http.live import websocket
-        from wakeful.http.live.open_connections import OpenConnections
-        from wakeful.http.live.sse import LiveContext
         from wakeful.http.security.auth import Auth
+        from wakeful.http.sse import LiveContext, OpenConnections
         from wakeful.service.live import Live
 
         auth = Auth(self._store, self.settings, self._clock)

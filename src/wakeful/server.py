@@ -31,10 +31,9 @@ from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
 from wakeful.http.app import with_middleware
 from wakeful.http.http_server import HttpServer
-from wakeful.http.live.rpc import MESSAGE_LIMIT
 from wakeful.http.security.auth import Auth, is_loopback
-from wakeful.http.security.connection import Connection
-from wakeful.http.security.connection_limiter import ConnectionLimiter, raise_limit, room
+from wakeful.http.security.connection import Connection, ConnectionLimiter, raise_limit, room
+from wakeful.http.websocket import MESSAGE_LIMIT
 from wakeful.logs import log_to_stderr, shown
 from wakeful.parent_link import ParentLink
 from wakeful.service.tasks import USUAL_TABLE

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Policy, begin, first_due, release
 from wakeful.alarm.edit import cancel, pause, resume
 from wakeful.testing import ManualClock
-from wakeful.testing.clock import NEW_YEAR
 from wakeful.testing.conformance.making import an_alarm
+from wakeful.testing.manual_clock import NEW_YEAR
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)

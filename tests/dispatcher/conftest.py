@@ -19,7 +19,7 @@ from wakeful.service import Service
 from wakeful.store import FireQuery, Store, Worker
 from wakeful.targets import Target
 from wakeful.testing import ManualClock
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 __all__ = ["clock", "outbox", "place", "store"]
 

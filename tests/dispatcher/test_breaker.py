@@ -12,8 +12,8 @@ from wakeful.alarm import Alarm, Failed
 from wakeful.dispatcher.breaker import FIRST_PAUSE, LONGEST_HOLD, LONGEST_PAUSE, OPENS_AFTER, Breaker
 from wakeful.dispatcher.holds import APART, FORGOTTEN_AFTER, MOST, TOGETHER, Holds
 from wakeful.testing import ManualClock
-from wakeful.testing.clock import NEW_YEAR
 from wakeful.testing.conformance.making import an_alarm
+from wakeful.testing.manual_clock import NEW_YEAR
 
 SECOND = timedelta(seconds=1)
 steps = st.tuples(

@@ -11,7 +11,7 @@ from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.dispatcher import Dispatcher
 from wakeful.dispatcher.breaker import OPENS_AFTER
 from wakeful.testing.conformance.making import an_alarm
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 from .conftest import World
 

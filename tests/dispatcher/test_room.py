@@ -13,7 +13,7 @@ from wakeful.clock import SystemClock
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 from .conftest import World
 from .test_early import ended

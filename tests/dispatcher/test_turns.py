@@ -22,7 +22,7 @@ from wakeful.store.queries import Naming
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, an_alarm, done
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 from .conftest import World
 

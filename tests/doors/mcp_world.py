@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from wakeful.app import Wakeful
 from wakeful.http.security.auth import Principal
 from wakeful.mcp import server
-from wakeful.mcp.views import BUDGET
+from wakeful.mcp.agent_views import BUDGET
 
 MODES = ("auto", "legacy")
 ALL = frozenset({"read", "write"})

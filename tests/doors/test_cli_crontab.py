@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doors.pty_world import check_snapshot, on_a_terminal, piped
-from wakeful.contrib.crontab import CronJob, read
+from wakeful.transfer.crontab import CronJob, read
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TAB = r"""# my jobs

@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from tests.doors.pty_world import check_snapshot, environ, on_a_terminal, piped
-from wakeful.schedule.zone_data import ZoneData, zone_data
+from wakeful.schedule.zone_rules import ZoneData, zone_data
 from wakeful.service import diagnosis
 from wakeful.service.diagnosis import Finding
 from wakeful.store import Inspection, TargetState, Worker

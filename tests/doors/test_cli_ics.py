@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.contrib.test_ics_file import USUAL, calendar, event, valarm
 from tests.doors.pty_world import piped
 from tests.remote.world import serving_process
-from wakeful.contrib.ics_file import LIMIT, read_events
+from tests.transfer.test_ics_file import USUAL, calendar, event, valarm
 from wakeful.errors import InvalidConfig
+from wakeful.transfer.ics import LIMIT, read_events
 
 TEAM = calendar(
     event("DTSTART;TZID=Europe/Berlin:20900501T090000", valarm("TRIGGER:-PT15M"), valarm("TRIGGER:-P1D")),

@@ -24,7 +24,7 @@ HEAVY = (
     "httptools",
     "uvicorn",
     "uvloop",
-    "wakeful.contrib",
+    "wakeful.seeds",
     "wakeful.dispatcher",
     "wakeful.http",
     "wakeful.logs",
@@ -37,6 +37,7 @@ HEAVY = (
     "wakeful.targets.handler",
     "wakeful.targets.http",
     "wakeful.targets.webhook",
+    "wakeful.transfer",
 )
 TARGETS = """
 [targets.hook]

@@ -16,8 +16,8 @@ import uvloop
 from tests.doors.test_owner_limits import streaming
 from tests.doors.world import Visitor, serving
 from wakeful.config import Settings
-from wakeful.http.acceptor import ACCEPTED_AT_ONCE, Acceptor
-from wakeful.http.security.connection_limiter import ConnectionLimiter, room
+from wakeful.http.http_server import ACCEPTED_AT_ONCE, Acceptor
+from wakeful.http.security.connection import ConnectionLimiter, room
 
 FAR, FARTHER = "192.0.2.1", "192.0.2.2"
 
@@ -167,7 +167,7 @@ def test_descriptors_are_kept_for_deliveries() -> None:
 
 def test_a_process_raises_its_limit_as_far_as_it_may() -> None:
     script = (
-        "import resource; from wakeful.http.security.connection_limiter import raise_limit;"
+        "import resource; from wakeful.http.security.connection import raise_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 400));"
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )

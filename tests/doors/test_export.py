@@ -15,8 +15,8 @@ from msgspec.structs import asdict, fields, replace
 from tests.doors.pty_world import on_a_terminal, piped
 from tests.store.copying_world import Databases, an_alarm, end_of
 from wakeful.alarm import Alarm, Attempt, Change, Fire, Policy
-from wakeful.contrib.export_file import FORMAT, VERSION, Header, ImportResult, bring_in, exported, read_alarms
 from wakeful.store import AlarmQuery, FireQuery, Store
+from wakeful.transfer.json_lines import FORMAT, VERSION, Header, ImportResult, bring_in, exported, read_alarms
 
 STORES = ["sqlite", "postgres"]
 PAST = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 import wakeful
 from tests.doors.world import serving
-from wakeful.calendars import CountryDays
 from wakeful.cli import main
 from wakeful.config import load
 from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidConfig
+from wakeful.schedule.holiday_calendars import CountryDays
 
 BERLIN = {"berlin": CalendarSettings(country="DE", subdivision="BE")}
 

@@ -17,9 +17,8 @@ from tests.doors.mcp_world import MODES, SET, Agent, door, the_whole_round, woke
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.mcp import TASK_TOOLS, TOOLS
-from wakeful.mcp.arguments import without_nulls
-from wakeful.mcp.json_schema import schema
-from wakeful.mcp.views import cut
+from wakeful.mcp.agent_views import cut
+from wakeful.mcp.schemas import schema, without_nulls
 from wakeful.testing import store_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -32,8 +32,8 @@ from tests.acting import acting
 from wakeful.alarm.request import ReportRequest
 from wakeful.app import build
 from wakeful.config import Settings
+from wakeful.http.app import document
 from wakeful.http.endpoint import operations_of
-from wakeful.http.openapi import document
 from wakeful.http.security.auth import mint
 from wakeful.server import serve
 from wakeful.testing import store_of

@@ -18,7 +18,7 @@ from tests.databases import database_of
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.http.live import sse
+from wakeful.http import sse
 from wakeful.http.security.auth import mint
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, Live, LiveEvent
 from wakeful.testing import store_of
@@ -122,7 +122,7 @@ async def test_what_is_not_remembered_is_a_reset(visit: Visitor) -> None:
 
 
 async def test_silence_is_filled_with_comments(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakeful.http.live.sse.HEARTBEAT", 0.05)
+    monkeypatch.setattr("wakeful.http.sse.HEARTBEAT", 0.05)
     async with stream(visit) as reader:
         assert await reader.block() == {"": "still here"}
         assert await reader.block() == {"": "still here"}

@@ -19,8 +19,8 @@ from tests.doors.world import Visitor, serving
 from wakeful.alarm import Alarm
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.http.live.rpc import MESSAGE_LIMIT
 from wakeful.http.security.auth import mint
+from wakeful.http.websocket import MESSAGE_LIMIT
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, WHATS, Live, LiveEvent
 from wakeful.testing import store_of
 

@@ -13,10 +13,10 @@ import pytest
 from tests.doors.test_owner_limits import opened
 from tests.doors.world import Visitor, serving
 from wakeful.errors import TooMany
-from wakeful.http.live.rpc import ANSWER_LIMIT
 from wakeful.http.operations import PAGE_SIZE
 from wakeful.http.security.guard import OUTGOING, PIECE, Answer
 from wakeful.http.security.limits import Outgoing
+from wakeful.http.websocket import ANSWER_LIMIT
 
 HEAVY = {"payload": "x" * 60_000}
 

@@ -22,10 +22,10 @@ from wakeful.errors import WakefulError
 from wakeful.http import did
 from wakeful.http.answers import BATCH_LIMIT
 from wakeful.http.endpoint import operations_of
-from wakeful.http.live.rpc import INTERNAL_ERROR
 from wakeful.http.operations import Operation
 from wakeful.http.security.auth import mint
 from wakeful.http.security.guard import BODY_LIMIT
+from wakeful.http.websocket import INTERNAL_ERROR
 from wakeful.mcp import TASK_TOOLS, TOOLS
 from wakeful.testing import ManualClock, store_of
 

@@ -34,13 +34,13 @@ from wakeful.alarm.request import CreateRequest, decode, moment, span, wanted_al
 from wakeful.alarm.task import Planner
 from wakeful.app import build_targets
 from wakeful.config import Settings, load
-from wakeful.contrib.alarm_file import LATER, FileAlarm, state_of, taken
-from wakeful.contrib.erlang_terms import Atom, Map, as_json, inspect, read
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.operations import CURSOR
 from wakeful.ids import id_of
-from wakeful.mcp.views import cursor
+from wakeful.mcp.agent_views import cursor
 from wakeful.schedule import describe, duration, parse, schedule, zone
+from wakeful.seeds.alarm_file import LATER, FileAlarm, state_of, taken
+from wakeful.seeds.erlang_terms import Atom, Map, as_json, inspect, read
 
 from .harness import Broke, Open, Parser, pure
 from .inputs import (

@@ -19,7 +19,7 @@ from wakeful.store import Store
 from wakeful.store.sqlite import SqliteStore
 from wakeful.store.sqlite import file as sqlite_file
 from wakeful.testing import ManualClock
-from wakeful.testing.clock import NEW_YEAR
+from wakeful.testing.manual_clock import NEW_YEAR
 
 T = TypeVar("T")
 _TABLES = ("events", "fires", "alarms")

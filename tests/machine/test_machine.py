@@ -46,7 +46,7 @@ from wakeful.alarm import (
 from wakeful.alarm.signalling import signalled
 from wakeful.alarm.signals import Signal
 from wakeful.store import Claim
-from wakeful.testing.clock import NEW_YEAR
+from wakeful.testing.manual_clock import NEW_YEAR
 
 from .acting import OWNER, Acting
 from .house import House, postgres_house, sqlite_house

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.expression import schedule
-from wakeful.schedule.recurrence import Recurrence
+from wakeful.schedule.recurrence import Recurrence, read
 from wakeful.schedule.recurrence_shift import shifted
-from wakeful.schedule.recurrence_text import read
 
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)

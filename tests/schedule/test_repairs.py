@@ -9,8 +9,8 @@ import pytest
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import parse
-from wakeful.schedule.time_of_day import at_time_of_day, time_of_day
-from wakeful.schedule.zone_names import zone_meant
+from wakeful.schedule.times_of_day import at_time_of_day, time_of_day
+from wakeful.schedule.zones import zone_meant
 
 MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
 REPAIRED: list[tuple[str, dict[str, Any]]] = [

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import anchor_now, counts_from_start, describe, is_rule, parse, schedule, split_zone
-from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule
-from wakeful.schedule.recurrence_text import read
+from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule, read
 from wakeful.schedule.recurrence_words import read_words
 
 from .helpers import BERLIN, NOW, QUICK, rule_fires, say

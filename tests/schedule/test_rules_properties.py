@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import schedule
-from wakeful.schedule.recurrence_days import RuleDays
-from wakeful.schedule.recurrence_schedule import RuleSchedule, _build
-from wakeful.schedule.recurrence_text import read
+from wakeful.schedule.recurrence import read
+from wakeful.schedule.recurrence_schedule import RuleDays, RuleSchedule, _build
 from wakeful.schedule.zones import zone
 
 from .helpers import QUICK

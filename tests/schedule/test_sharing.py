@@ -64,5 +64,5 @@ def test_importing_it_loads_neither_the_rest_of_wakeful_nor_the_phrases() -> Non
         "wakeful",
         "wakeful.errors",
         "wakeful.schedule",
-        *(f"wakeful.schedule.{room}" for room in ("cron", "expression", "interval", "readings", "zones")),
+        *(f"wakeful.schedule.{name}" for name in ("cron", "expression", "interval", "names", "wall_schedule", "zones")),
     }

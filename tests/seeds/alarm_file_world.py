@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from wakeful.contrib.erlang_terms import Atom
+from wakeful.seeds.erlang_terms import Atom
 
 from .erlang import a_map, term_to_binary
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Any
 
-from wakeful.contrib.erlang_terms import Atom, Map
+from wakeful.seeds.erlang_terms import Atom, Map
 
 
 def term_to_binary(term: Any, *, compressed: bool = False) -> bytes:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import wakeful
 from wakeful.cli import main
-from wakeful.contrib.erlang_terms import Atom
+from wakeful.seeds.erlang_terms import Atom
 from wakeful.service.history import HistoryStatus
 from wakeful.store import Stats
 from wakeful.testing import ManualClock

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.faults.conftest import Process
 from wakeful.cli import main
-from wakeful.contrib.takeover import PAGE
+from wakeful.transfer.takeover import PAGE
 
 from .alarm_file_world import NOW, AlarmsFile
 from .alarm_import_world import Import, bring, by_row, file, fires, here, told

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wakeful.cli import main
-from wakeful.contrib.alarm_file import COLUMNS
+from wakeful.seeds.alarm_file import COLUMNS
 
 from .alarm_file_world import CALL, NOW, AlarmsFile
 from .chronos_world import Here

@@ -21,11 +21,11 @@ from click.testing import CliRunner, Result
 from tests.faults.conftest import Process
 from wakeful.alarm import Alarm
 from wakeful.cli import main
-from wakeful.contrib.chronos import ChronosTable
-from wakeful.contrib.takeover import PAGE
 from wakeful.moments import whole_ms
+from wakeful.seeds.chronos_import import ChronosTable
 from wakeful.store import Store
 from wakeful.testing import ManualClock
+from wakeful.transfer.takeover import PAGE
 
 from .chronos_world import DID, USER, Chronos, Here, an_alarm, chronos_in, here_on
 

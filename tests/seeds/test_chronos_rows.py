@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, following
-from wakeful.contrib.chronos import COLUMNS, ChronosRow, alarm_of
 from wakeful.errors import InvalidRequest
+from wakeful.seeds.chronos_import import COLUMNS, ChronosRow, alarm_of
 
 from .chronos_world import DID, TABLE, USER
 

@@ -18,12 +18,12 @@ from tests.dispatcher.conftest import World
 from tests.dispatcher.test_isolation import Tells, running
 from wakeful.alarm import Delivered, Failed
 from wakeful.config import Settings, load
-from wakeful.contrib.chronos import ChronosTable, taken
-from wakeful.contrib.takeover import go_through
+from wakeful.seeds.chronos_import import ChronosTable, taken
 from wakeful.store import Claimed
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
+from wakeful.transfer.takeover import go_through
 
 from .chronos_world import DID, Chronos, an_alarm, chronos_in, store_on
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.acting import acting
 from wakeful.alarm import Alarm, Fire
-from wakeful.http.live.rpc import AlarmMethods, RpcDispatcher
+from wakeful.http.websocket import AlarmMethods, RpcDispatcher
 from wakeful.ids import Ids
 from wakeful.service import Service
 from wakeful.service.fetching import HANDED_OUT

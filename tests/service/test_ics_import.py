@@ -6,16 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from tests.contrib.test_ics_file import BERLIN, calendar, event, valarm
+from tests.transfer.test_ics_file import BERLIN, calendar, event, valarm
 from wakeful.alarm import Alarm
 from wakeful.cli.ics import ImportedEvent, import_events
 from wakeful.client import Wakeful
-from wakeful.contrib.ics_event import CalendarDefaults
-from wakeful.contrib.ics_file import read_events
 from wakeful.errors import UnknownTarget
 from wakeful.service import Alarms
 from wakeful.store import Store
 from wakeful.testing import ManualClock
+from wakeful.transfer.ics import CalendarDefaults, read_events
 
 from .world import HOUR, waking
 

@@ -11,7 +11,7 @@ import pytest
 from wakeful.alarm import Delivered, Event, Fire, Outcome, Wake, report_token, reports_under
 from wakeful.client import Wakeful
 from wakeful.dispatcher import ServedTarget
-from wakeful.http.context import Context
+from wakeful.http.endpoint import Context
 from wakeful.http.routes.fires import _speaks_for
 from wakeful.store import Store
 from wakeful.testing import ManualClock, targets_of

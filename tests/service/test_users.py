@@ -20,7 +20,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
 from wakeful.store import Store, Worker
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock
-from wakeful.testing.recording import RecordingTarget
+from wakeful.testing.receiver import RecordingTarget
 
 # Tables are where words are read: only the operator's, and only ada's.
 TARGETS: dict[str, tuple[str, Any]] = {

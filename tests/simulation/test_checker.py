@@ -13,7 +13,7 @@ from wakeful.alarm.model import Policy
 from wakeful.alarm.outcome import Report
 from wakeful.service.changes import Changed
 from wakeful.store import Claimed, Settled
-from wakeful.testing.clock import NEW_YEAR
+from wakeful.testing.manual_clock import NEW_YEAR
 from wakeful.testing.simulation.checker import Checker, KnownAlarm, Operation
 
 ID = "01900000-0000-7000-8000-000000000001"

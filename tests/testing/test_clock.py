@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from wakeful.clock import BUSY
 from wakeful.testing import NEW_YEAR, ManualClock
-from wakeful.testing.clock import OWN
+from wakeful.testing.manual_clock import OWN
 
 
 async def test_it_stands_still_until_it_is_moved() -> None:

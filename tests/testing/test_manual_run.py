@@ -12,7 +12,7 @@ import pytest
 import wakeful
 from wakeful.clock import SystemClock
 from wakeful.testing import ManualClock
-from wakeful.testing.clock import PATIENCE
+from wakeful.testing.manual_clock import PATIENCE
 
 
 @asynccontextmanager

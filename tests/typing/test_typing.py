@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.doors.world import serving
 from tests.typing import keywords
 from tests.typing.programs import own_tests, remote_client, script, web_app, worker
-from wakeful.testing.stepped import SteppedWakeful
+from wakeful.testing.alarms_for_tests import SteppedWakeful
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"

@@ -21,7 +21,7 @@ from wakeful.config.tables import BudgetLimits, BudgetSettings
 from wakeful.errors import InvalidSchedule
 from wakeful.moments import unix_ms, whole_ms
 from wakeful.schedule import is_interval, is_rule, schedule, zone
-from wakeful.schedule.frequency import fires_per_day, fires_within_day, per_day
+from wakeful.schedule.expression import fires_per_day, fires_within_day, per_day
 from wakeful.schedule.zones import by_zone_rules
 
 Scope = Literal["owner", "alarm", "chain", "rewake", "agent"]

@@ -23,7 +23,7 @@ from wakeful.alarm.signals import check_rearm
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, StaleVersion
 from wakeful.moments import whole_ms
 from wakeful.schedule import schedule, zone
-from wakeful.schedule.time_of_day import at_time_of_day, time_of_day
+from wakeful.schedule.times_of_day import at_time_of_day, time_of_day
 
 _MS: Final = timedelta(milliseconds=1)
 _MOMENT: Final = ("when", "fire_at", "delay", "cron_expr")

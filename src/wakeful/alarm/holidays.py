@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm.model import Alarm, Event
 from wakeful.schedule import Schedule, instant, split_zone, zone
-from wakeful.schedule.days_off import MovedSchedule, calendar_named, calendar_problem
-from wakeful.schedule.working_days import USUAL_DAYS
+from wakeful.schedule.days_off import USUAL_DAYS, MovedSchedule, calendar_named, calendar_problem
 
 HOLIDAYS_UNKNOWN: Final = "holidays_unknown"  # what the event says of an alarm that fired though it keeps holidays
 _MS: Final = timedelta(milliseconds=1)

@@ -14,8 +14,8 @@ from wakeful.alarm.request import about
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import given_zone
+from wakeful.schedule.days_off import days_text
 from wakeful.schedule.names import DATE_ORDERS
-from wakeful.schedule.working_days import days_text
 
 SETTINGS_FIELDS: Final = ("timezone", "date_order", "working_days", "calendar")
 

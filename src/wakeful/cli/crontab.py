@@ -17,9 +17,9 @@ from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, local, utc
 from wakeful.clock import SystemClock
-from wakeful.contrib.crontab import CronJob, Crontab, read
 from wakeful.errors import InvalidRequest
 from wakeful.service import Created
+from wakeful.transfer.crontab import CronJob, Crontab, read
 
 _AT_ONCE: Final = 100
 LIMIT: Final = 1024 * 1024  # bytes of a crontab

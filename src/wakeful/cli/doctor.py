@@ -24,7 +24,7 @@ from wakeful.clock import SystemClock
 from wakeful.config import FILE, FOREVER, Settings, exposed
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, WakefulError
 from wakeful.http.security.auth import is_loopback
-from wakeful.schedule.zone_data import zone_data
+from wakeful.schedule.zone_rules import zone_data
 from wakeful.service import diagnosis
 from wakeful.service.audit import audited
 from wakeful.service.diagnosis import Finding

@@ -19,10 +19,10 @@ from wakeful.cli.backup import progress
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.config import Settings
-from wakeful.contrib.export_file import FORMAT, VERSION, End, Header, exported, how_much
 from wakeful.errors import Conflict
 from wakeful.logs import shown
 from wakeful.store import AlarmQuery
+from wakeful.transfer.json_lines import FORMAT, VERSION, End, Header, exported, how_much
 
 _ALL: Final = 2**31 - 1
 

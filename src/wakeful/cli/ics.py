@@ -16,13 +16,13 @@ from wakeful import views
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, utc
 from wakeful.clock import SystemClock
-from wakeful.contrib.ics_event import KEYS
 from wakeful.errors import Conflict, InvalidRequest, UnknownTarget
+from wakeful.transfer.ics import KEYS
 
 if TYPE_CHECKING:
     from wakeful.alarm import Alarm
-    from wakeful.contrib.ics_file import FoundEvent
     from wakeful.service import Alarms
+    from wakeful.transfer.ics import FoundEvent
 
 
 _SHOWN: Final = ("wake_message", "when", "fire_at", "cron_expr", "timezone", "target", "idempotency_key")
@@ -41,9 +41,7 @@ def import_ics(file: str, target: str, tz: str | None, dry_run: bool) -> int:
     updated, and an event that the file calls cancelled is cancelled. The exit status is 1 when an event was left out.
     Columns in a pipe: line, what becomes of it, event, alarms, next fire, why not.
     """
-    from wakeful.cli.ics import import_events, tried
-    from wakeful.contrib.ics_event import CalendarDefaults
-    from wakeful.contrib.ics_file import read_events
+    from wakeful.transfer.ics import CalendarDefaults, read_events
 
     usual = CalendarDefaults(asked().zone(tz).name, target, SystemClock().now())
     found = read_events(_data(file), usual)
@@ -58,7 +56,7 @@ def import_ics(file: str, target: str, tz: str | None, dry_run: bool) -> int:
 
 def _data(file: str) -> bytes:
     """No more than is accepted and one byte, by which it is seen to be too long."""
-    from wakeful.contrib.ics_file import LIMIT
+    from wakeful.transfer.ics import LIMIT
 
     try:
         if file == "-":
@@ -70,7 +68,6 @@ def _data(file: str) -> bytes:
 
 
 def _tell(done: Sequence[ImportedEvent], out: Output, *, dry_run: bool) -> None:
-    from wakeful.cli.ics import STATES
 
     counts = Counter(one.state for one in done)
     if out.json:

@@ -18,7 +18,7 @@ from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from wakeful.contrib.export_file import ImportResult
+    from wakeful.transfer.json_lines import ImportResult
 
 _SHOWN = 10  # bad lines that a refusal names
 
@@ -53,7 +53,7 @@ def _bad_lines(result: ImportResult) -> str:
 
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
-    from wakeful.contrib.export_file import read_header
+    from wakeful.transfer.json_lines import read_header
 
     try:
         with open(file, "rb") as lines:
@@ -65,7 +65,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 def _looked_through(file: str) -> ImportResult:
     """All of it is read before anything is written."""
-    from wakeful.contrib.export_file import ImportResult, read_alarms
+    from wakeful.transfer.json_lines import ImportResult, read_alarms
 
     result = ImportResult()
     with _opened(file) as lines:
@@ -76,7 +76,7 @@ def _looked_through(file: str) -> ImportResult:
 
 
 async def _import(settings: Settings, file: str, result: ImportResult) -> None:
-    from wakeful.contrib.export_file import bring_in, read_alarms
+    from wakeful.transfer.json_lines import bring_in, read_alarms
 
     told: Callable[[int, str], None] = lambda line, reason: None  # noqa: E731 - said when it was looked through
     store = build_store(settings)

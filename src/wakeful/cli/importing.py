@@ -23,7 +23,7 @@ from wakeful.errors import InvalidRequest, UnknownTarget
 from wakeful.store import Store
 
 if TYPE_CHECKING:
-    from wakeful.contrib.takeover import Findings, Source, Take, TakeoverResult
+    from wakeful.transfer.takeover import Findings, Source, Take, TakeoverResult
 
 
 @click.group("import")
@@ -45,7 +45,7 @@ def import_chronos(url: str, target: str, others: tuple[str, ...], table: str, d
     URL is postgresql://…, or comes from CHRONOS_POSTGRES_URI. Nothing is written there. Stop Chronos first. Every alarm
     keeps its id, so the command can be interrupted and run again. The exit status is 1 when anything was left behind.
     """
-    from wakeful.contrib.chronos import CHAT, ChronosTable, taken
+    from wakeful.seeds.chronos_import import CHAT, ChronosTable, taken
 
     settings = asked().settings()
     targets = {CHAT: target} | dict(map(_pair, others))
@@ -68,7 +68,7 @@ def import_alarm(file: str, target: str, others: tuple[str, ...], dry_run: bool)
     becomes the target or handler of the same name: Elixir.Pushover is Pushover. The command can be interrupted and run
     again. The exit status is 1 when anything was left behind.
     """
-    from wakeful.contrib.alarm_file import AlarmFile, taken
+    from wakeful.seeds.alarm_file import AlarmFile, taken
 
     settings = asked().settings()
     take = partial(taken, owner=settings.owner, target=target, targets=dict(map(_pair, others)))
@@ -147,7 +147,7 @@ async def _through(
     source: Source, take: Take, settings: Settings, *, label: str, store: Store | None = None
 ) -> Findings:
     """Once through all of it, with a bar for whoever watches."""
-    from wakeful.contrib.takeover import go_through
+    from wakeful.transfer.takeover import go_through
 
     now = SystemClock().now()
     with click.progressbar(

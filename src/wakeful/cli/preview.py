@@ -11,7 +11,6 @@ import click
 from wakeful.alarm.bounds import BOUNDS
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.app import Wakeful
-from wakeful.calendars import Calendars
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import OWN_ZONE, ShellZone, absolute, full, own_zone, reader_zone
@@ -20,7 +19,8 @@ from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
-from wakeful.service.holidays import as_said, calendar_meant
+from wakeful.schedule.holiday_calendars import Calendars
+from wakeful.service.holidays import calendar_meant
 
 
 @click.command("preview", cls=Command)
@@ -67,10 +67,16 @@ def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Unders
     if not tz and own.timezone:
         zone = ShellZone(own.timezone, OWN_ZONE)
     usual = effective(own, of_server(settings))
-    said, skips_holidays = as_said(text, usual, settings)
-    now, bare_day = SystemClock().now(), settings.bare_day
-    found = parse(said or "", timezone=zone.name, now=now, default_time=bare_day, date_order=usual.date_order)
-    if skips_holidays:
+    found = parse(
+        text,
+        timezone=zone.name,
+        now=SystemClock().now(),
+        default_time=settings.bare_day,
+        date_order=usual.date_order,
+        working_days=usual.working_days,
+        has_calendar=bool(settings.calendars),
+    )
+    if found.skips_holidays:
         Calendars(settings.calendars)
         found = replace(found, calendar=calendar_meant(usual, settings, "when"))
     return found, zone

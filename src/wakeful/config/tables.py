@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration
-from wakeful.schedule.working_days import days_of
+from wakeful.schedule.days_off import days_of
 
 LONGEST_LOOK: Final = 60.0  # seconds
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")

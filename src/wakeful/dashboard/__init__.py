@@ -24,8 +24,8 @@ from wakeful.dashboard import (
 )
 from wakeful.dashboard.page import Dashboard, static
 from wakeful.dashboard.sign_in_link import SignInLink
-from wakeful.http.context import Context
-from wakeful.http.live.sse import LiveContext
+from wakeful.http.endpoint import Context
+from wakeful.http.sse import LiveContext
 
 __all__ = ["SignInLink", "routes"]
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from wakeful._version import __version__
 from wakeful.dashboard.page import HEADERS, Visit
-from wakeful.schedule.zone_data import zone_data
+from wakeful.schedule.zone_rules import zone_data
 from wakeful.service import diagnosis
 from wakeful.service.figures import CHANGED, DUE, SAMPLED, waiting
 from wakeful.service.figures import health as health_by_hour

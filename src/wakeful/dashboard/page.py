@@ -28,11 +28,10 @@ from wakeful.cpu_time import charged, in_thread
 from wakeful.dashboard import words
 from wakeful.dashboard.sign_in_link import SignInLink
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
-from wakeful.http.context import Context
-from wakeful.http.endpoint import whole_body
-from wakeful.http.live.sse import LiveContext
+from wakeful.http.endpoint import Context, whole_body
 from wakeful.http.security.auth import SCOPES, Principal
 from wakeful.http.security.guard import problem, refuse_pages
+from wakeful.http.sse import LiveContext
 from wakeful.schedule import zone
 from wakeful.service import Alarms
 

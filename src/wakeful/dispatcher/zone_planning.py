@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, rezone
-from wakeful.calendars import refresh_calendars
 from wakeful.clock import Clock
 from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.metrics import Metrics
 from wakeful.schedule import takes_long
+from wakeful.schedule.holiday_calendars import refresh_calendars
 from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here
 from wakeful.schedule.zones import first_edition, forget_former, remember_former, rules_in_force, use_rules
 from wakeful.store import Store

@@ -1,26 +1,65 @@
-"""One operation as an ASGI application: it finds the caller, reads the query, and calls the operation.
-
-Every HTTP route is one of these, whichever module it comes from, so each has the same time limit for slow
-bodies, refuses unknown parameters, and is in the OpenAPI document.
-"""
+"""One operation as an ASGI application: its context, its caller, its query; then it calls the operation."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wakeful.alarm import Alarm
+from wakeful.alarm.request import EditRequest
 from wakeful.clock import stopwatch
+from wakeful.config import Settings
 from wakeful.errors import StoreUnavailable, Unauthorized
+from wakeful.http import answers as shape
 from wakeful.http.operations import Operation, OperationRequest, read_query
 from wakeful.http.security.auth import PRINCIPAL, Principal
-from wakeful.http.security.guard import BODY_READ, Refusal, read, refuse_pages
-from wakeful.service import Caller
+from wakeful.http.security.guard import BODY_READ, Refusal, answer, read, refuse_pages
+from wakeful.moments import cursor_text
+from wakeful.service import Alarms, Caller, Changed, Service
+from wakeful.store import Store
+
+_NONE: Final[Mapping[str, str]] = {}
+
+
+class Context(Struct, frozen=True):
+    service: Service
+    store: Store
+    settings: Settings
+
+    def of(self, call: OperationRequest) -> Alarms:
+        """Return the verbs for this caller."""
+        return self.service.of(call.caller)
+
+    async def now(self) -> datetime:
+        """What time it is, for an answer: every one says it."""
+        return await self.service.now()
+
+    async def changed(
+        self, alarms: Alarms, done: Changed, asked: EditRequest | None = None, before: Alarm | None = None
+    ) -> Response:
+        """Return an answer about a changed alarm, and whether an attempt was under way."""
+        notes = await alarms.notes(done, asked, before=before) or UNSET
+        return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, notes=notes, now=await self.now()))
+
+
+def tagged(shown: shape.AlarmAnswer, status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:
+    """An answer about one alarm, with its version in the header that `If-Match` takes back."""
+    return answer(shown, status, {"etag": f'"{shown.version}"', **headers})
+
+
+def further(cursor: tuple[datetime, str] | None) -> str | UnsetType:
+    """`next_cursor` where there are more."""
+    return UNSET if cursor is None else cursor_text(*cursor)
+
 
 ANSWER_WITHIN: Final = 30.0
 VIA: Final = "http"

@@ -36,11 +36,10 @@ from wakeful.http.endpoint import disconnected, unless_gone, whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
 from wakeful.http.security.guard import BODY_LIMIT, check_depth
 from wakeful.mcp import resources
-from wakeful.mcp.arguments import without_nulls
+from wakeful.mcp.agent_views import utc
 from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
-from wakeful.mcp.json_schema import given, schema
-from wakeful.mcp.task_catalogue import TASK_INSTRUCTIONS, TASK_TOOLS
-from wakeful.mcp.views import utc
+from wakeful.mcp.schemas import given, schema, without_nulls
+from wakeful.mcp.task_tools import TASK_INSTRUCTIONS, TASK_TOOLS
 from wakeful.service import Alarms, Service
 
 __all__ = ["TASK_TOOLS", "TOOLS", "http", "server", "stdio"]

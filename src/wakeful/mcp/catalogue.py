@@ -23,7 +23,7 @@ from wakeful.errors import (
     WakefulError,
 )
 from wakeful.mcp import schemas
-from wakeful.mcp.json_schema import schema
+from wakeful.mcp.schemas import schema
 from wakeful.mcp.tools import Tools
 from wakeful.service import Alarms
 

@@ -1,18 +1,153 @@
-"""The arguments and answers of the tools, as types. The schemas that agents see are made from them."""
+"""The arguments and answers of the tools as types, and the JSON schemas that agents see, as short as they can be."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wakeful.alarm.model import AlarmStatus, CatchUp, Cost, FireStatus
 from wakeful.alarm.outcome import ReportOutcome
-from wakeful.alarm.request import Count, CreateRequest, EditRequest, Moment, OnConflict, PolicyRequest, Span
+from wakeful.alarm.request import AGENTS, Count, CreateRequest, EditRequest, Moment, OnConflict, PolicyRequest, Span
 from wakeful.alarm.signalling import Effect
-from wakeful.mcp.arguments import arguments, offered
 from wakeful.service.history import HistoryStatus
+
+
+def given(value: Struct) -> dict[str, Any]:
+    """The fields that were given, by their names in Python."""
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    return {name: found for name, found in fields.items() if found is not UNSET}
+
+
+_ANY: Final = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean")]}
+
+
+@cache
+def schema(kind: type[Struct]) -> dict[str, Any]:
+    """The JSON schema of a type in one piece: no references, no titles. Made once: nobody changes it."""
+    made = msgspec.json.schema(kind)
+    parts = made.pop("$defs")
+    found: dict[str, Any] = _inlined(made, parts)
+    return found
+
+
+def _inlined(node: Any, parts: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(item, parts) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        more = {name: value for name, value in node.items() if name != "$ref"}
+        return _inlined(parts[node["$ref"].rpartition("/")[2]], parts) | more
+    shown = {name: _inlined(value, parts) for name, value in node.items() if not _noise(name, value)}
+    if "enum" in shown:
+        shown.setdefault("type", "string")
+    kinds = shown.get("anyOf")
+    if isinstance(kinds, list) and all(set(kind) == {"type"} for kind in kinds):
+        shown["type"] = _one_type([kind["type"] for kind in shown.pop("anyOf")])
+    if isinstance(shown.get("properties"), dict):
+        shown["properties"] = {name: value or _ANY for name, value in shown["properties"].items()}
+    return shown
+
+
+def _one_type(kinds: list[str]) -> Any:
+    """Return the type that agents see. A text says whatever a number does, and some clients know only single types."""
+    return "string" if set(kinds) == {"string", "number"} else kinds
+
+
+# What an agent does not need to be told in advance: it costs context in every conversation, and our refusals say it.
+_SAID_BY_REFUSALS: Final = frozenset({"minLength", "maxLength", "minItems", "minimum", "exclusiveMinimum"})
+_NO_BOUND: Final = 2**31 - 1
+
+
+def _noise(name: str, value: Any) -> bool:
+    if name in _SAID_BY_REFUSALS or (name == "maximum" and value == _NO_BOUND):
+        return not isinstance(value, dict)
+    if name in ("default", "required"):
+        return value in ("", [], {}, 0, None, False)
+    return name == "title" and isinstance(value, str)
+
+
+def arguments(
+    name: str,
+    request: type[Struct],
+    fields: Collection[str],
+    *,
+    required: Collection[str] = (),
+    renamed: Mapping[str, str] | None = None,
+    other: Mapping[str, Any] | None = None,
+    base: type[Struct] | None = None,
+    about: str = "",
+) -> Any:
+    """A type with these fields of a request. What need not be said is left out; null is the same (`without_nulls`).
+
+    `renamed`: the name an agent knows a field by. `other`: types that are different for an agent. `base`: what there is
+    besides.
+    """
+    kinds = {field: _said(kind) for field, kind in get_type_hints(request, include_extras=True).items()}
+    kinds |= other or {}
+    names = {field: (renamed or {}).get(field, field) for field in fields}
+    said: list[Any] = [
+        (names[field], kinds[field]) if field in required else (names[field], kinds[field] | UnsetType, UNSET)
+        for field in fields
+    ]
+    return msgspec.defstruct(
+        name,
+        said,
+        bases=(base or Struct,),
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+        namespace={"__doc__": about},
+    )
+
+
+def without_nulls(arguments: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """The arguments that are given: null means that one is not, as some clients send for each that nobody named.
+
+    Only for arguments of this type: in a payload, and in the policy of an edit, null is a value.
+    """
+    nested = _structs(kind)
+    known = {name: value for name, value in arguments.items() if value is not None or name not in nested}
+    return {
+        name: without_nulls(value, inner) if (inner := nested.get(name)) and isinstance(value, Mapping) else value
+        for name, value in known.items()
+    }
+
+
+@cache
+def _structs(kind: type[Struct]) -> dict[str, type[Struct] | None]:
+    """The arguments of a type, each with the type of its own arguments, if it has some."""
+    hints = get_type_hints(kind)
+    inner = [get_args(hints[name]) or (hints[name],) for name in kind.__struct_fields__]
+    found = [next((one for one in kinds if isinstance(one, type) and issubclass(one, Struct)), None) for kinds in inner]
+    return dict(zip(kind.__struct_encode_fields__, found, strict=True))
+
+
+def offered(request: type[Struct]) -> tuple[str, ...]:
+    """The fields of a request that agents get, as `about` marks them."""
+    hints = get_type_hints(request, include_extras=True)
+    return tuple(name for name in request.__struct_fields__ if _is_offered(hints[name]))
+
+
+def _is_offered(kind: Any) -> bool:
+    words = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+    return not any(meta.extra == {AGENTS: False} for meta in words if isinstance(meta, msgspec.Meta))
+
+
+def _said(kind: Any) -> Any:
+    """The type of a field without its None, with its words."""
+    if get_origin(kind) is not Annotated:
+        return kind
+    inner, *words = get_args(kind)
+    if get_origin(inner) is Literal:
+        return kind
+    some = tuple(part for part in get_args(inner) or (inner,) if part is not type(None))
+    return Annotated[(Union[some], *words)]  # noqa: UP007 (made at run time)
+
 
 INBOX_LIMIT: Final = 5
 LIST_LIMIT: Final = 50

@@ -1,41 +1,225 @@
-"""The tools that do something: each reads its arguments, calls one verb of the service, and describes the result."""
+"""The tools: each reads its arguments, calls one verb of the service, and describes the result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id, parse_fire_id
+from wakeful.alarm.model import PENDING
 from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
 from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, InvalidRequest, NotFound
-from wakeful.mcp import views
-from wakeful.mcp.arguments import without_nulls
-from wakeful.mcp.json_schema import given
-from wakeful.mcp.look_tools import HEAD, LookTools, that_fit
+from wakeful.http import operations
+from wakeful.mcp import agent_views
+from wakeful.mcp.agent_views import BUDGET, TextBudget
 from wakeful.mcp.schemas import (
     EDITABLE,
     RENAMED,
     REQUIRED_TO_SET,
     ActArguments,
+    AgendaArguments,
+    AgendaEntry,
+    AgendaResult,
+    AgentAlarm,
     AlarmResult,
     CancelArguments,
     CancelResult,
+    GetArguments,
+    GetResult,
+    HistoryArguments,
+    HistoryLine,
+    HistoryResult,
     InboxArguments,
     InboxResult,
+    ListArguments,
+    ListResult,
     ReportArguments,
     ReportResult,
     SetArguments,
     SetResult,
     SignalArguments,
     SignalResult,
+    given,
+    without_nulls,
 )
-from wakeful.mcp.views import BUDGET, TextBudget
-from wakeful.service import Cancelled, Changed, Created
+from wakeful.service import Alarms, Cancelled, Changed, Created, HistoryEntry
+from wakeful.service.history import next_fires
+from wakeful.service.taken_wake import missed
+
+HEAD: Final = 400  # bytes of an answer around its list
+PIECE: Final = 4800  # bytes of a long text read in pieces, unless more are asked for
+Line = TypeVar("Line", bound=Struct)
+
+
+class LookTools:
+    """What one caller can look at."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        self._alarms = alarms
+        self._service = alarms.service
+
+    async def list(self, asked: ListArguments) -> ListResult:
+        statuses: Any = {"all": (), "pending": PENDING}.get(asked.status, (asked.status,))
+        found = await self._alarms.find(
+            status=statuses,
+            text=asked.text,
+            target=asked.target,
+            conversation_id=asked.conversation_id,
+            cursor=agent_views.cursor(asked.cursor),
+            limit=asked.limit,
+            most=operations.PAGE_SIZE,
+        )
+        shown: list[AgentAlarm] = that_fit(agent_views.brief(alarm) for alarm in found)
+        last = found[len(shown) - 1] if len(shown) < len(found) else None
+        further = found.further if last is None else (last.created_at, last.id)
+        more = further is not None
+        what = f"{len(shown)} alarms, newest first" if len(shown) != 1 else "1 alarm"
+        kind = "" if asked.status == "all" else f" ({asked.status})"
+        return ListResult(
+            summary=f"{what}{kind}." + (" There are more: call again with cursor." if more else ""),
+            now=await self._now(),
+            alarms=shown,
+            next_cursor="" if further is None else agent_views.cursor_of(*further),
+        )
+
+    async def agenda(self, asked: AgendaArguments) -> AgendaResult:
+        found = await self._alarms.agenda(hours=asked.hours, limit=asked.limit, most=operations.PAGE_SIZE)
+        now = await self._service.now()
+        shown = that_fit(_coming(at, alarm) for at, alarm in found)
+        more = len(shown) < len(found) or found.further is not None
+        what = f"{len(shown)} fires" if len(shown) != 1 else "1 fire"
+        first = f" The next is {agent_views.away(found[0][0] - now)}." if found else ""
+        return AgendaResult(
+            summary=f"{what} in the next {asked.hours:g} hours, soonest first.{first}"
+            + (" There are more: ask for fewer hours." if more else ""),
+            now=agent_views.utc(now),
+            agenda=shown,
+            more=more,
+            notes=await self._alarms.due_notes(),
+        )
+
+    async def history(self, asked: HistoryArguments) -> HistoryResult:
+        since = None if asked.since is UNSET else asked.since
+        found = await self._alarms.history(
+            status=asked.status, target=asked.target, since=since, limit=asked.limit, most=operations.PAGE_SIZE
+        )
+        shown = that_fit(map(_line, found))
+        more = len(shown) < len(found) or found.further is not None
+        kinds = Counter(entry.status for entry in found[: len(shown)])
+        told = ", ".join(f"{number} {status}" for status, number in kinds.most_common()) or "nothing happened"
+        return HistoryResult(
+            summary=f"{told}, newest first." + (" There are more: give since, status or target." if more else ""),
+            now=await self._now(),
+            history=shown,
+            missed=missed(found[: len(shown)]),
+            more=more,
+            notes=await self._alarms.due_notes(),
+        )
+
+    async def get(self, asked: GetArguments) -> GetResult:
+        try:
+            return await self._got(asked)
+        except NotFound as error:  # be it an alarm or a fire: here it is called id
+            raise NotFound(error.message, field="id", fix=error.fix) from None
+
+    async def _got(self, asked: GetArguments) -> GetResult:
+        is_fire = is_fire_id(asked.id)
+        alarm = await self._alarms.get(parse_fire_id(asked.id)[0] if is_fire else asked.id)
+        if asked.part is not UNSET:
+            return await self._part(alarm, asked)
+        why = await self._alarms.why(asked.id)
+        one = [await self._alarms.fire_of(asked.id)] if is_fire else None
+        fires = one or await self._alarms.fires(alarm.id, limit=3)
+        ahead = await next_fires(alarm, 3) if alarm.status == "active" else []
+        room = TextBudget()
+        return GetResult(
+            summary=f"{agent_views.words(alarm)}. {agent_views.ahead(alarm, why.now)}",
+            now=agent_views.utc(why.now),
+            why=room.text(why.summary, 800, "why", agent_views.part_call(asked.id, "facts")),
+            alarm=agent_views.alarm_view(alarm, room, message=900, payload=900),
+            next_fires=[agent_views.local(at, alarm.timezone) for at in ahead],
+            fires=[agent_views.fire_view(fire, room, manual=fire.alarm_id != alarm.id) for fire in fires],
+            notes=[*room.notes, *await self._alarms.notes(alarm)],
+        )
+
+    async def _part(self, alarm: Alarm, asked: GetArguments) -> GetResult:
+        assert asked.part is not UNSET
+        part, offset = asked.part, asked.offset
+        text = await self._text(alarm, asked.id, part)
+        kept = agent_views.cut(
+            text[offset:], PIECE if asked.length is UNSET else max(asked.length, agent_views.SHORTEST_PIECE)
+        )
+        end = offset + len(kept) - (1 if kept != text[offset:] else 0)
+        more = end < len(text)
+        return GetResult(
+            summary=f"{part}: characters {offset} to {end} of {len(text)}."
+            + (" Call again with offset; a greater length takes fewer calls." if more else ""),
+            now=await self._now(),
+            part=part,
+            text=kept.removesuffix("…") if more else kept,
+            next_offset=end if more else 0,
+        )
+
+    async def _text(self, alarm: Alarm, id: str, part: str) -> str:
+        if part == "facts":
+            why = await self._alarms.why(id)
+            return "\n".join(why.facts)
+        if part == "result":
+            if not is_fire_id(id):
+                raise InvalidRequest(
+                    "only a fire has a result", field="id", fix="Give a fire_id from alarm_get's fires."
+                )
+            return (await self._alarms.fire_of(id)).result
+        return alarm.payload_json if part == "payload" else alarm.wake_message
+
+    async def _now(self) -> str:
+        return agent_views.utc(await self._service.now())
+
+
+def that_fit(lines: Iterable[Line], room: int = BUDGET - HEAD) -> list[Line]:
+    """As many lines as there is room for in an answer, but always one."""
+    shown: list[Line] = []
+    for line in lines:
+        room -= len(msgspec.json.encode(line)) + 1
+        if room < 0 and shown:
+            break
+        shown.append(line)
+    return shown
+
+
+def _coming(at: datetime, alarm: Alarm) -> AgendaEntry:
+    return AgendaEntry(
+        at=agent_views.utc(at),
+        local=agent_views.local(at, alarm.timezone),
+        alarm_id=alarm.id,
+        target=agent_views.cut(alarm.target, 80),
+        label=agent_views.cut(alarm.label, 80),
+        key=agent_views.cut(alarm.idempotency_key, 80),
+        message=agent_views.cut(alarm.wake_message, 120),
+    )
+
+
+def _line(entry: HistoryEntry) -> HistoryLine:
+    return HistoryLine(
+        id=entry.id,
+        status=entry.status,
+        scheduled_for=agent_views.utc(entry.scheduled_for),
+        late_ms=entry.late_ms or 0,
+        count=entry.count,
+        manual=entry.manual,
+        reason=agent_views.cut(entry.reason, 120),
+        attempts=entry.attempts,
+        outcome=agent_views.cut(entry.result or entry.error, 160),
+        message=agent_views.cut(entry.label or entry.message, 100),
+    )
+
 
 NUMBERS: Final = 540  # bytes of each wake that tell how late it is and where it stands in its series
 OWNER: Final = "me"  # in place of an alarm's id
@@ -84,7 +268,7 @@ class Tools(LookTools):
         requests = [_item(at, shared, one) for at, one in enumerate(asked.alarms)]
         added = await self._alarms.create_many(requests)
         ids = [one.alarm.id for one in added]
-        lines = that_fit((views.brief(one.alarm) for one in added), BUDGET - 2 * HEAD - 40 * len(ids))
+        lines = that_fit((agent_views.brief(one.alarm) for one in added), BUDGET - 2 * HEAD - 40 * len(ids))
         notes: dict[str, None] = {}
         pairs = zip(added, requests, strict=True)
         for one, request in sorted(pairs, key=lambda pair: not pair[0].alarm.finished):  # what was not set, first
@@ -178,7 +362,7 @@ class Tools(LookTools):
         )
 
     async def _cancelled(self, done: Cancelled) -> CancelResult:
-        shown = that_fit(views.brief(alarm) for alarm in done.alarms)
+        shown = that_fit(agent_views.brief(alarm) for alarm in done.alarms)
         number = len(done.alarms)
         what = f"{number} alarms" if number != 1 else "1 alarm"
         told = f"{what} would be cancelled; nothing was." if done.dry_run else f"{what} cancelled."
@@ -196,7 +380,7 @@ class Tools(LookTools):
     async def signal(self, asked: SignalArguments) -> SignalResult:
         payload = None if asked.payload is UNSET else asked.payload
         done = await self._alarms.signal(asked.name, payload)
-        shown = that_fit(map(views.brief, (one.alarm for one in done.alarms)), BUDGET - 2 * HEAD)
+        shown = that_fit(map(agent_views.brief, (one.alarm for one in done.alarms)), BUDGET - 2 * HEAD)
         hidden = len(done.alarms) - len(shown)
         others = f", {len(done.skipped)} skipped, {len(done.moved)} moved" if done.skipped or done.moved else ""
         return SignalResult(
@@ -207,7 +391,7 @@ class Tools(LookTools):
             fired=len(done.fired),
             skipped=len(done.skipped),
             moved=len(done.moved),
-            effects=[views.signal_effect(one) for one in done.alarms[: len(shown)]],
+            effects=[agent_views.signal_effect(one) for one in done.alarms[: len(shown)]],
             in_flight=bool(done.in_flight),
             notes=[f"{hidden} more are not shown."] if hidden else done.notes,
         )
@@ -232,19 +416,19 @@ class Tools(LookTools):
         told = f"Not noted: the fire is {fire.status}." if note else f"Noted: the fire is {fire.status}."
         return ReportResult(
             summary=" ".join(filter(None, (told, note, await self._then(alarm, fire)))),
-            now=views.utc(now),
-            fire=views.fire_view(fire, room, result=600),
-            alarm=views.alarm_view(alarm, room, message=600, payload=0),
+            now=agent_views.utc(now),
+            fire=agent_views.fire_view(fire, room, result=600),
+            alarm=agent_views.alarm_view(alarm, room, message=600, payload=0),
             notes=[*room.notes, *filter(None, [note])],
         )
 
     async def _then(self, alarm: Alarm, fire: Fire) -> str:
         again = await self._alarms.retry_at(fire)
         if again:
-            return f"It is tried again at {views.utc(again)}."
+            return f"It is tried again at {agent_views.utc(again)}."
         if fire.status == "delivered" and fire.report_by is not None:
-            return f"Report its end by {views.utc(fire.report_by)}."
-        return views.ahead(alarm, await self._service.now())
+            return f"Report its end by {agent_views.utc(fire.report_by)}."
+        return agent_views.ahead(alarm, await self._service.now())
 
     async def inbox(self, asked: InboxArguments) -> InboxResult:
         target = asked.target or INBOX
@@ -257,7 +441,7 @@ class Tools(LookTools):
         )
         room = TextBudget()
         each = (BUDGET - HEAD) // max(1, len(found)) - NUMBERS
-        wakes = [views.wake_view(taken, room, each=each) for taken in found]
+        wakes = [agent_views.wake_view(taken, room, each=each) for taken in found]
         what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
         reported = f" {len(asked.done)} reported as completed." if asked.done else ""
         notes = [] if wakes else await self._alarms.due_notes(target)
@@ -275,9 +459,9 @@ class Tools(LookTools):
         """What every answer about one alarm says."""
         now, room = await self._service.now(), TextBudget()
         return {
-            "summary": f"{what}: {views.words(alarm)}. {views.ahead(alarm, now)}",
-            "now": views.utc(now),
-            "alarm": views.alarm_view(alarm, room, message=600, payload=600),
+            "summary": f"{what}: {agent_views.words(alarm)}. {agent_views.ahead(alarm, now)}",
+            "now": agent_views.utc(now),
+            "alarm": agent_views.alarm_view(alarm, room, message=600, payload=600),
             "notes": [*notes, *room.notes],
         }
 
@@ -333,7 +517,7 @@ def _soonest(added: Sequence[Created]) -> str:
     if not active:
         return ""
     first = min(active, key=lambda alarm: alarm.next_fire_at)
-    return f"The first fires at {views.local(first.next_fire_at, first.timezone)}."
+    return f"The first fires at {agent_views.local(first.next_fire_at, first.timezone)}."
 
 
 def _check_action(asked: ActArguments) -> None:

@@ -32,7 +32,7 @@ from wakeful.remote.decoding import (
     value,
 )
 from wakeful.schedule import Understood
-from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
+from wakeful.schedule.days_off import without_days_off
 from wakeful.service import HistoryEntry, Why
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
@@ -75,7 +75,7 @@ class RemoteLookVerbs(Wakeful):
         )
 
     async def _preview(self, when: str, timezone: str = "") -> Answered:
-        n = PREVIEWED if without_holidays(with_working_days(when))[1] else 1  # what is left out only the server knows
+        n = PREVIEWED if without_days_off(when)[1] else 1  # what is left out only the server knows
         body = {"when": when, "n": n} | ({"timezone": timezone} if timezone else {})
         return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.readings import WallSchedule, lowest, reading
+from wakeful.schedule.wall_schedule import WallSchedule, lowest, reading
 
 DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",

@@ -8,8 +8,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from wakeful.schedule.names import MONTH_NAMES
-from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS
+from wakeful.schedule.words import MONTH, MONTHS, WEEKDAY, WEEKDAYS, PhraseRefused
 
 _END = r"(?![a-z0-9]|:(?![0-9]{2}:[0-9]{2}))"
 _NTH = r"([0-9]{1,2})(?:st|nd|rd|th)"

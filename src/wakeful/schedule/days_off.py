@@ -1,19 +1,96 @@
-"""Holidays: which calendars there are in this process, and a schedule that keeps clear of their days.
-
-What a calendar says is read elsewhere (`wakeful/calendars.py`) and handed in here by its name, as the rules of time
-zones are: whatever plans an alarm goes by the same.
-"""
+"""Days off: calendars of holidays in this process, working days as settings have them, and phrases about both."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Final, Literal, Protocol
 from zoneinfo import ZoneInfo
 
 from wakeful.schedule.expression import Schedule
-from wakeful.schedule.working_days import days_of
 from wakeful.schedule.zones import instant
+
+DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+USUAL_DAYS: Final = "mon-fri"
+
+
+@lru_cache(maxsize=256)
+def days_of(text: str) -> frozenset[int]:
+    """Which days a text names; a range may go over the end of the week. ValueError for what does not name days."""
+    found: set[int] = set()
+    for part in text.lower().replace(" ", "").split(","):
+        first, _, last = part.partition("-")
+        begin, end = _day(first, text), _day(last or first, text)
+        found |= {(begin + step) % 7 for step in range((end - begin) % 7 + 1)}
+    return frozenset(found)
+
+
+def _day(name: str, text: str) -> int:
+    if name[:3] not in DAY_NAMES or not _FULL[name[:3]].startswith(name):
+        raise ValueError(f"{text[:60]!r} does not name days of the week")
+    return DAY_NAMES.index(name[:3])
+
+
+_FULL: Final = {
+    **{name: f"{name}day" for name in ("mon", "fri", "sun")},
+    "tue": "tuesday",
+    "wed": "wednesday",
+    "thu": "thursday",
+    "sat": "saturday",
+}
+
+
+def days_text(text: str) -> str:
+    """The same days in one way of writing: a range where they follow each other, else a list from Monday on."""
+    days = days_of(text)
+    if len(days) == 7:
+        return "mon-sun"
+    begins = [day for day in sorted(days) if (day - 1) % 7 not in days]
+    if len(begins) > 1 or len(days) <= 2:
+        return ",".join(DAY_NAMES[day] for day in sorted(days))
+    return f"{DAY_NAMES[begins[0]]}-{DAY_NAMES[(begins[0] + len(days) - 1) % 7]}"
+
+
+EXCEPT_HOLIDAYS: Final = "except public holidays"
+_EXCEPT: Final = re.compile(
+    r"[\s,;(]*\b(?:except(?: for)?|excluding|but not|not|skipping|other than)\s+(?:on\s+)?(?:the\s+|any\s+)?"
+    r"(?:public\s+|bank\s+|national\s+|legal\s+)?holidays?\b[\s,;)]*",
+    re.IGNORECASE,
+)
+_WORKING_DAY: Final = re.compile(
+    r"\b(?:(every|each)\s+working\s+day|(?:on\s+)?(?<![0-9] )working\s+days)\b", re.IGNORECASE
+)
+
+
+def without_holidays(text: str) -> tuple[str, bool]:
+    """A phrase without what it says of holidays, and whether it says that they are left out."""
+    if "OLIDAY" not in text.upper():  # nearly always
+        return text, False
+    rest, found = _EXCEPT.subn(" ", text)
+    return rest.strip(), found > 0
+
+
+def with_working_days(text: str, days: str = USUAL_DAYS) -> str:
+    """A phrase in which "every working day" is said by its days, with holidays left out."""
+    if "ORKING" not in text.upper() or _WORKING_DAY.search(text) is None:
+        return text
+    named = (
+        "weekday" if days_text(days) == USUAL_DAYS else " and ".join(DAY_NAMES[day] for day in sorted(days_of(days)))
+    )
+    phrase = _WORKING_DAY.sub(f"every {named}", text)
+    return phrase if without_holidays(phrase)[1] else f"{phrase} {EXCEPT_HOLIDAYS}"
+
+
+def without_days_off(text: str, working_days: str = USUAL_DAYS, *, has_calendar: bool = True) -> tuple[str, bool]:
+    """A phrase with its working days named and without its words about holidays, and whether holidays are left out.
+
+    Without any calendar, "every working day" means days of the week only.
+    """
+    phrase, skips_holidays = without_holidays(with_working_days(text, working_days))
+    return phrase, skips_holidays and (has_calendar or without_holidays(text)[1])
+
 
 OnHoliday = Literal["skip", "next_working_day", "previous_working_day"]
 FARTHEST: Final = 31  # days that an occurrence is moved at most

@@ -1,10 +1,11 @@
-"""From the text of a recurring schedule to a value that answers "when next?"."""
+"""From the text of a recurring schedule to a value that answers "when next?", and how often it fires in a day."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.cron import Cron
@@ -33,7 +34,7 @@ def split_zone(cron_expr: str, timezone: str) -> tuple[str, str]:
     expr, timezone = _split_prefix(cron_expr, timezone)
     if not _begins_rule(expr):
         return expr, timezone
-    from wakeful.schedule.recurrence_text import read  # only where there is a rule: most have none
+    from wakeful.schedule.recurrence import read  # only where there is a rule: most have none
 
     recurrence, timezone = read(expr, timezone)
     return recurrence.text(), timezone
@@ -63,12 +64,12 @@ def _begins_rule(expr: str) -> bool:
     return expr[:1].isalpha() and _RULE.match(expr) is not None  # cron begins with no letter
 
 
-def may_be_rule(said: str) -> bool:
+def may_be_rule(text: str) -> bool:
     """Whether what somebody gives as a time is a rule, or is read as one that may count: R5000/2027-01-01T09:00Z/P1D.
 
     What such a rule costs is up to whoever wrote it.
     """
-    return is_rule(said) or _REPEATED.match(said) is not None
+    return is_rule(text) or _REPEATED.match(text) is not None
 
 
 def takes_long(cron_expr: str) -> bool:
@@ -79,8 +80,8 @@ def takes_long(cron_expr: str) -> bool:
     """
     if not is_rule(cron_expr):
         return False
-    said = cron_expr.upper()
-    return any(word in said for word in ("COUNT=", "MINUTELY", "HOURLY")) or said.count("FREQ=") > 1
+    text = cron_expr.upper()
+    return any(word in text for word in ("COUNT=", "MINUTELY", "HOURLY")) or text.count("FREQ=") > 1
 
 
 def is_interval(cron_expr: str) -> bool:
@@ -107,7 +108,7 @@ def schedule(cron_expr: str, timezone: str = "UTC", *, anchor: datetime | None =
     """The schedule of a cron expression. The same expression and zone give the same, shared value.
 
     `@every` fires at anchor + k · period, k ≥ 1, and a rule without DTSTART from its anchor on; without an anchor they
-    can be checked but not asked.
+    have no fires, but can be checked.
     """
     # What is kept is short; only a rule may be longer.
     named = _named(cron_expr, timezone) if len(cron_expr) <= LONGEST else None
@@ -136,3 +137,41 @@ def _counting(cron_expr: str, timezone: str, anchor: datetime | None) -> Schedul
     from wakeful.schedule.recurrence_schedule import recurrence_schedule
 
     return recurrence_schedule(expr, name, anchor)
+
+
+_HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
+_MS: Final = timedelta(milliseconds=1)
+_COUNTED: Final = 100  # fires of an hour that are counted one by one; what fires more often does so evenly
+
+
+def fires_per_day(rhythm: Schedule, first: datetime, zone: ZoneInfo) -> int:
+    """How often a schedule fires on the day of one of its fires, by the clock of its zone."""
+    midnight = first.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    return fires_within_day(rhythm, midnight.astimezone(UTC))
+
+
+def fires_within_day(rhythm: Schedule, begin: datetime) -> int:
+    """How often a schedule fires in the 24 hours from a moment on: what counts from its first fire has none before it.
+
+    Each hour that has a fire at all is taken to have as many as the first one: nobody waits until 1,440 were found.
+    """
+    hours = [begin + number * _HOUR for number in range(24)]
+    busy = [fire for hour in hours if (fire := rhythm.after(hour - _MS)) is not None and fire < hour + _HOUR]
+    return len(busy) * _within_hour(rhythm, busy[0]) if busy else 0
+
+
+def per_day(gap: timedelta) -> int:
+    """The same of what fires after equal spans of time."""
+    return _DAY // gap
+
+
+def _within_hour(rhythm: Schedule, first: datetime) -> int:
+    """How many fires the hour has that begins with this one."""
+    count, last = 1, first
+    while count < _COUNTED:
+        upcoming = rhythm.after(last)
+        if upcoming is None or upcoming >= first + _HOUR:
+            return count
+        count, last = count + 1, upcoming
+    return round(_HOUR / ((last - first) / (count - 1)))

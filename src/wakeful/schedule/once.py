@@ -1,31 +1,368 @@
-"""Phrases for one moment: what was said is collected part by part, then put together by the rules.
-
-Whatever is left over, doubled or contradictory means refusal.
-"""
+"""Phrases for one moment: the parts are collected in whatever order they come, then put together by the rules."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from wakeful.schedule.clocks import (
+from wakeful.schedule.dates import Day, day_of_month, month_length, next_month, read_date, read_dayword, read_weekday
+from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES, ordinal
+from wakeful.schedule.offsets import Offset, Relative, is_iso, read_length, read_offset, read_relative
+from wakeful.schedule.times_of_day import (
+    PART_OF_DAY,
     PARTS,
     SMALL_HOURS,
     WallTime,
     afternoon_remark,
     is_machine_written,
+    read_clock,
     read_past,
     settle,
 )
-from wakeful.schedule.dates import Day
-from wakeful.schedule.iso8601 import is_iso, read_length
-from wakeful.schedule.names import MONTH_NAMES, ordinal
-from wakeful.schedule.once_days import check_weekday, days_meant, is_weekday_in_weeks, which_week
-from wakeful.schedule.once_parts import ABBREVIATIONS, OnceParts, collect, read_utc_offset
-from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.relative import Relative, read_relative
+from wakeful.schedule.words import Contradiction, LazyPattern, PhraseRefused
 from wakeful.schedule.zones import change_at, instant, zone
+
+_BETWEEN = re.compile(r"[ ,]+")
+_DATE_TO_CLOCK = re.compile(r"[:\-t](?=[0-9]{2}:[0-9]{2})")
+_UNLESS = LazyPattern(r".*\bunless\b")
+_EVENT = LazyPattern(r"(?:when|once|as soon as|if) [a-z]")
+_PAST_WORDS = re.compile(r"\b(?:yesterday|ago|last (?:night|week|month|year))\b")
+_UTC_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})(?![0-9:])")
+_YEAR = re.compile(r"([1-9][0-9]{3})(?![a-z0-9:])")
+_THE_NUMBER = LazyPattern(r"(?:on )?the ([0-9]{1,2})(?![a-z0-9])")
+_DAYS_NOT_HOURS = range(13, 32)  # a lone number beside a weekday: people say smaller ones for hours as well
+# An abbreviation counts only while its zone really uses it: "9am EST" in July would be off by an hour.
+ABBREVIATIONS = {
+    **dict.fromkeys(("utc", "gmt"), "UTC"),
+    **dict.fromkeys(("cet", "cest"), "Europe/Paris"),
+    "jst": "Asia/Tokyo",
+    **dict.fromkeys(("est", "edt"), "America/New_York"),
+    **dict.fromkeys(("mst", "mdt"), "America/Denver"),
+    **dict.fromkeys(("pst", "pdt"), "America/Los_Angeles"),
+}
+_ABBREVIATION = re.compile(rf"\(?({'|'.join(ABBREVIATIONS)})\)?(?![a-z0-9+\-/])")
+
+
+class LoneNumber(NamedTuple):
+    """A number that can be a day of the month: "21", or "the 21"."""
+
+    number: int
+    clock: WallTime | None  # what it is as an hour; None after "the"
+
+
+@dataclass(slots=True)
+class OnceParts:
+    """The parts of a phrase, each at most once."""
+
+    offset: Offset | None = None
+    date: Day | None = None
+    dayword: Day | None = None
+    weekday: tuple[Day, int] | None = None
+    part: str | None = None
+    clock: WallTime | None = None
+    number: LoneNumber | None = None
+    abbreviation: str | None = None
+    utc_offset: timedelta | None = None
+    year: int | None = None
+    in_utc: bool = False  # a name of UTC stood beside the phrase
+    phrase: str = ""
+    remarks: tuple[str, ...] = ()
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # where each part stands in the phrase
+
+    @property
+    def has_day(self) -> bool:
+        return bool(self.date or self.dayword or self.weekday or self.offset)
+
+    def words(self, slot: str) -> str:
+        start, end = self.spans[slot]
+        return self.phrase[start:end].removeprefix("on ")
+
+    def with_part(self, slot: str, words: str) -> str:
+        """The phrase with other words for one of its parts, for a suggestion that keeps all the others."""
+        start, end = self.spans.get(slot, (0, 0))
+        return " ".join(f"{self.phrase[:start]} {words} {self.phrase[end:]}".split()).strip(", ")
+
+    def comes_before(self, slot: str, other: str) -> bool:
+        return self.spans[slot] < self.spans[other]
+
+    def between(self, slot: str, other: str) -> str:
+        """What stands between two parts; empty where they do not come in this order."""
+        return self.phrase[self.spans[slot][1] : self.spans[other][0]]
+
+
+def collect(text: str, today: date) -> OnceParts:
+    """Every part of the phrase, in whatever order; PhraseRefused when something is left over or said twice."""
+    parts = OnceParts(phrase=text)
+    position, slot = 0, ""
+    while position < len(text):
+        between = _DATE_TO_CLOCK if slot == "date" and text[position] in ":-t" else _BETWEEN
+        if position and (gap := between.match(text, position)):
+            position = gap.end()
+        if text[position:] in ("", ".", "!"):
+            break
+        slot, value, end = _next_part(text, position, today)
+        if not slot:
+            raise _left_over(text, position)
+        if getattr(parts, slot) is not None:
+            raise PhraseRefused(f'"{text[position:end]}" is a second {slot}')
+        setattr(parts, slot, value)
+        parts.spans[slot] = (position, end)
+        position = end
+    if parts.number is not None:
+        _place_number(parts, parts.number, today)
+    return parts
+
+
+def read_utc_offset(text: str) -> timedelta:
+    if text == "z":
+        return timedelta(0)
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    if int(digits[2:]) > 59 or minutes > 14 * 60:
+        raise PhraseRefused(f"there is no offset {text} from UTC")
+    return timedelta(minutes=-minutes if text[0] == "-" else minutes)
+
+
+def _left_over(text: str, position: int) -> PhraseRefused:
+    if text.isdigit() and len(text) == 13:
+        return PhraseRefused("unix time is counted in seconds here, not milliseconds", text[:10])
+    if _UNLESS.match(text):
+        return PhraseRefused('a condition is not part of a time: give the time alone, and a signal in policy "unless"')
+    if _EVENT.match(text):
+        return PhraseRefused('an event is not a time: give the latest time, and a signal in policy "or_when"')
+    if _PAST_WORDS.search(text):
+        return PhraseRefused("that is in the past")
+    return PhraseRefused(f'"{text[position:][:60]}" was not understood')
+
+
+def _next_part(text: str, position: int, today: date) -> tuple[str, Any, int]:
+    found: tuple[Any, int] | None
+    if found := read_past(text, position, one_moment=True):
+        return "clock", *found
+    if found := read_offset(text, position):
+        return "offset", *found
+    if found := read_date(text, position, today):
+        return "date", *found
+    if found := read_dayword(text, position, today):
+        return "dayword", *found
+    if found := read_weekday(text, position, today):
+        return "weekday", *found
+    if part := PART_OF_DAY.match(text, position):
+        return "part", part[1], part.end()
+    return _clock_or_number(text, position)
+
+
+def _clock_or_number(text: str, position: int) -> tuple[str, Any, int]:
+    if clock := read_clock(text, position):
+        parts, end = clock
+        if parts.bare and parts.hour in _DAYS_NOT_HOURS and text[position:end].isdigit():
+            return "number", LoneNumber(parts.hour, parts), end
+        return "clock", parts, end
+    if number := _THE_NUMBER.match(text, position):
+        return "number", LoneNumber(int(number[1]), None), number.end()
+    return _zone_or_year(text, position)
+
+
+def _zone_or_year(text: str, position: int) -> tuple[str, Any, int]:
+    if short := _ABBREVIATION.match(text, position):
+        return "abbreviation", short[1], short.end()
+    if offset := _UTC_OFFSET.match(text, position):
+        return "utc_offset", read_utc_offset(offset[0]), offset.end()
+    if year := _YEAR.match(text, position):
+        return "year", int(year[1]), year.end()
+    return "", None, position
+
+
+def _place_number(parts: OnceParts, lone: LoneNumber, today: date) -> None:
+    """A lone number is the day of the month right after a weekday, and else the hour that it would be without one."""
+    start, end = parts.spans["number"]
+    after_weekday = (
+        parts.weekday is not None
+        and parts.weekday[0].plain
+        and parts.comes_before("weekday", "number")
+        and not parts.between("weekday", "number").strip(" ,")
+    )
+    is_hour = lone.clock is not None and parts.clock is None and parts.part is not None  # "monday 21 in the evening"
+    if after_weekday and not is_hour and not (parts.date or parts.dayword or parts.offset):
+        parts.date, parts.spans["date"] = day_of_month(lone.number, today), (start, end)
+    elif lone.clock is None:
+        raise PhraseRefused(
+            f'"{parts.words("number")}" was not understood', parts.with_part("number", f"the {ordinal(lone.number)}")
+        )
+    elif parts.clock is not None:
+        raise PhraseRefused(f'"{parts.words("number")}" is a second clock')
+    else:
+        parts.clock, parts.spans["clock"] = lone.clock, (start, end)
+
+
+_WEEK = timedelta(days=7)
+_COUNTED_WEEKDAYS = 5  # "2nd friday" counts the fridays of a month, "13th friday" cannot
+
+
+def days_meant(parts: OnceParts, today: date) -> tuple[date, ...]:
+    """The dates it can be, soonest first; what was decided on the way is remarked."""
+    if parts.date and parts.dayword:
+        raise PhraseRefused("two dates are given")
+    day = parts.date or parts.dayword
+    if parts.year is not None:
+        day = _with_year(day, parts.year)
+    if parts.offset is not None:
+        return (_counted(parts, parts.offset, day, today),)
+    if day is not None:
+        return _with_weekday(parts, day).dates
+    if parts.weekday is not None:
+        return parts.weekday[0].dates
+    if parts.clock is None:
+        raise PhraseRefused("no day is given")
+    return today, today + timedelta(days=1)
+
+
+def is_weekday_in_weeks(parts: OnceParts) -> bool:
+    """Whether it is the weekday of a week that is so many weeks ahead: "friday in two weeks"."""
+    if not (parts.offset and parts.offset.in_weeks and parts.weekday and parts.weekday[0].plain):
+        return False
+    words = parts.words("offset")  # "for two weeks" and "within two weeks" are not a week
+    return words.startswith("in ") or words.endswith((" now", " hence", " out"))
+
+
+def check_weekday(parts: OnceParts, day: date) -> None:
+    if parts.weekday is not None and day.toordinal() % 7 != parts.weekday[1]:
+        name = WEEKDAY_NAMES[day.toordinal() % 7]
+        either = (parts.with_part("weekday", name.lower()), parts.with_part("date", ""))
+        why = f"{day} is a {name}, not a {WEEKDAY_NAMES[parts.weekday[1]]}"
+        raise Contradiction(why, *(either if "date" in parts.spans else ()))
+
+
+def which_week(parts: OnceParts, taken: date) -> tuple[str, ...]:
+    """Which of two weekdays was taken, where the words are used for both."""
+    if parts.weekday is None or parts.date or parts.dayword:
+        return ()
+    day, other = parts.weekday[0], parts.weekday[0].other
+    if other is None or taken != day.dates[0]:
+        return ()
+    name = WEEKDAY_NAMES[parts.weekday[1]]
+    meant = _day_and_month(other)
+    return (
+        f'"{parts.words("weekday")}" is {name} {_day_and_month(taken)}: '
+        f'for {name} {meant} say "{name.lower()} {meant.lower()}".',
+    )
+
+
+def _day_and_month(day: date) -> str:
+    return f"{day.day} {MONTH_NAMES[day.month - 1]}"
+
+
+def _in_full(day: date) -> str:
+    return f"{WEEKDAY_NAMES[day.toordinal() % 7]} {_day_and_month(day)} {day.year}"
+
+
+def _with_year(day: Day | None, year: int) -> Day:
+    if day is None or not day.yearless:
+        raise PhraseRefused(f'"{year}" does not belong to a date')
+    try:
+        return Day((day.dates[0].replace(year=year),))
+    except ValueError:
+        raise PhraseRefused(f"there is no 29 February {year}") from None
+
+
+def _counted(parts: OnceParts, offset: Offset, day: Day | None, today: date) -> date:
+    """So far from today, or from the day that is named after it: "2 days after next friday"."""
+    if day is None and is_weekday_in_weeks(parts):
+        return _weekday_in_weeks(parts, offset, today)
+    counts_from_weekday = offset.from_date and parts.weekday is not None and parts.comes_before("offset", "weekday")
+    if counts_from_weekday and parts.weekday is not None:
+        if day is not None:
+            day = _with_weekday(parts, day)
+        elif len(parts.weekday[0].dates) == 1:
+            day = parts.weekday[0]
+            parts.remarks += which_week(parts, day.dates[0])
+    counted = _shifted(offset, day, today)
+    if not counts_from_weekday:
+        check_weekday(parts, counted)
+    return counted
+
+
+def _shifted(offset: Offset, day: Day | None, today: date) -> date:
+    counts_from_day = offset.from_date and day is not None and not offset.millis
+    if not counts_from_day and not (offset.takes_a_clock and day is None and not offset.from_date):
+        raise PhraseRefused("an offset and a date cannot be combined like that")
+    return offset.shift(day.dates[0] if day else today)
+
+
+def _weekday_in_weeks(parts: OnceParts, offset: Offset, today: date) -> date:
+    """That weekday of the week, Monday to Sunday, in which today's weekday is so many weeks ahead."""
+    assert parts.weekday is not None
+    there = offset.shift(today)
+    day = there + timedelta(days=(parts.weekday[1] - 1) % 7 - (there.toordinal() - 1) % 7)
+    if day < today + _WEEK:  # "friday in a week", said on a Sunday: hardly the one in five days
+        readings = [
+            parts.with_part("offset", f"{_day_and_month(one)} {one.year}".lower()) for one in (day, day + _WEEK)
+        ]
+        name = WEEKDAY_NAMES[parts.weekday[1]]
+        raise PhraseRefused(f"that can be {name} {_day_and_month(day)} or a week later", *readings)
+    if day != there:
+        words = parts.words("offset")
+        parts.remarks += (f'"{words}" is {_in_full(there)}: {_in_full(day)}, in the same week, is meant.',)
+    return day
+
+
+def _with_weekday(parts: OnceParts, day: Day) -> Day:
+    """The day with the weekday beside it: the next date that is both, where its month or year is not said."""
+    if parts.weekday is None:
+        return day
+    fits = day.dates[0].toordinal() % 7 == parts.weekday[1]
+    if day.monthless and parts.between("date", "weekday") == " " and not (fits and day.dates[0].day == 1):
+        _check_is_not_counted(parts, day.dates[0].day, parts.weekday[1])
+    if day.monthless and parts.weekday[0].plain and parts.comes_before("weekday", "date"):
+        return _next_that_is_both(parts, day.dates[0], parts.weekday[1])
+    if not fits and day.yearless and parts.weekday[0].plain:
+        following = _a_year_later(day.dates[0])
+        if following is not None and following.toordinal() % 7 == parts.weekday[1]:
+            name, coming = WEEKDAY_NAMES[parts.weekday[1]], day.dates[0]
+            parts.remarks += (
+                f"{_day_and_month(coming)} is not a {name} in {coming.year}: {_in_full(following)} is meant.",
+            )
+            return Day((following,))
+    check_weekday(parts, day.dates[0])
+    return day
+
+
+def _check_is_not_counted(parts: OnceParts, number: int, weekday: int) -> None:
+    """PhraseRefused for "2nd friday"; there is no 13th friday in a month."""
+    if number > _COUNTED_WEEKDAYS:
+        return
+    nth, name = ordinal(number), WEEKDAY_NAMES[weekday].lower()
+    parts.spans["counted"] = (parts.spans["date"][0], parts.spans["weekday"][1])
+    readings = (f"{name} the {nth}", f"{nth} {name} of this month", f"{nth} {name} of next month")
+    raise PhraseRefused(
+        f'"{nth} {name}" can be a day of the month or count the {name.title()}s of one',
+        *(parts.with_part("counted", words) for words in readings),
+    )
+
+
+def _next_that_is_both(parts: OnceParts, coming: date, weekday: int) -> Day:
+    """Every day of the month comes on every weekday within two years, the 31st too."""
+    found, number = coming, coming.day
+    while found.toordinal() % 7 != weekday:
+        month = next_month(found)
+        while month_length(month) < number:
+            month = next_month(month)
+        found = month.replace(day=number)
+    if found != coming or parts.number is not None:
+        name = WEEKDAY_NAMES[weekday]
+        parts.remarks += (f'"{name} {ordinal(number)}" is {_in_full(found)}, the next {ordinal(number)} on a {name}.',)
+    return Day((found,))
+
+
+def _a_year_later(day: date) -> date | None:
+    """None for 29 February."""
+    try:
+        return day.replace(year=day.year + 1)
+    except ValueError:
+        return None
+
 
 _UNIX = re.compile(r"([0-9]{9,10})(?:\.([0-9]{1,9}))?")
 _ISO = re.compile(
@@ -65,11 +402,11 @@ def understand(
         return _offset_only(OnceParts(offset=read_length(text)), timezone, now)
     if read_past(text, 0) is None and (relative := read_relative(text)) is not None:
         return _relative(relative, timezone, now, default, date_order)
-    said = collect(text, now.astimezone(zone(timezone)).date())
-    said.in_utc = in_utc
-    short = said.abbreviation
+    parts = collect(text, now.astimezone(zone(timezone)).date())
+    parts.in_utc = in_utc
+    short = parts.abbreviation
     if short is None:
-        return _put_together(said, timezone, now, default, date_order)
+        return _put_together(parts, timezone, now, default, date_order)
     name = ABBREVIATIONS[short]
     once = _put_together(collect(text, now.astimezone(zone(name)).date()), name, now, default, date_order)
     used = once.fire_at.astimezone(zone(name)).tzname()
@@ -83,16 +420,16 @@ def understand(
 
 def _relative(relative: Relative, timezone: str, now: datetime, default: time, date_order: str) -> Once:
     """So long before or after a moment. Of a time of day without a day, the next one that is still ahead."""
-    offset, said, rest = relative
+    offset, parts, rest = relative
     try:
         base = understand(rest, timezone, now, default, date_order)
     except PhraseRefused as refused:
         if rest == "today" and offset.millis > 0:
-            raise PhraseRefused('"today" has no time of day to count from', f"{said}now") from None
-        raise PhraseRefused(refused.why, *(f"{said}{phrase}" for phrase in refused.instead)) from None
+            raise PhraseRefused('"today" has no time of day to count from', f"{parts}now") from None
+        raise PhraseRefused(refused.why, *(f"{parts}{phrase}" for phrase in refused.instead)) from None
     if offset.millis and not base.has_clock:
         raise PhraseRefused(
-            f'"{rest}" has no time of day to count from', f"{said}{rest} at 9am", f"{said}{rest} at noon"
+            f'"{rest}" has no time of day to count from', f"{parts}{rest} at 9am", f"{parts}{rest} at noon"
         )
     tz = zone(base.timezone)
     fire_at = offset.after(base.fire_at, tz)
@@ -130,56 +467,58 @@ def _fixed(wall: datetime, offset: timedelta, name: str, now: datetime) -> Once:
     return Once(_ahead([wall.replace(tzinfo=timezone(offset)).astimezone(UTC)], now, name), name)
 
 
-def _put_together(said: OnceParts, timezone: str, now: datetime, default: time, date_order: str) -> Once:
-    if said.date is not None and said.date.day_first is not None:
-        said.date = _in_order(said, said.date, said.date.day_first, date_order)
+def _put_together(parts: OnceParts, timezone: str, now: datetime, default: time, date_order: str) -> Once:
+    if parts.date is not None and parts.date.day_first is not None:
+        parts.date = _in_order(parts, parts.date, parts.date.day_first, date_order)
     today = now.astimezone(zone(timezone)).date()
-    part = _part(said)
-    _check_clock(said, part)
+    part = _part(parts)
+    _check_clock(parts, part)
     if (
-        said.offset
-        and not said.offset.from_date
-        and said.clock is None
+        parts.offset
+        and not parts.offset.from_date
+        and parts.clock is None
         and part is None
-        and not is_weekday_in_weeks(said)
+        and not is_weekday_in_weeks(parts)
     ):
-        return _offset_only(said, timezone, now)
-    days = days_meant(said, today)
-    if said.clock and _is_on_24_hours(said):
-        said.clock = said.clock._replace(exact=True)
-    at = settle(said.clock, part) if said.clock else PARTS[part] if part else default
+        return _offset_only(parts, timezone, now)
+    days = days_meant(parts, today)
+    if parts.clock and _is_on_24_hours(parts):
+        parts.clock = parts.clock._replace(exact=True)
+    at = settle(parts.clock, part) if parts.clock else PARTS[part] if part else default
     if part == "night" and at < SMALL_HOURS:
-        days = _small_hours(said, days, today)
+        days = _small_hours(parts, days, today)
     walls = [datetime.combine(day, at) for day in days]
-    if said.utc_offset is None:
+    if parts.utc_offset is None:
         once = _first_ahead(walls, timezone, now)
-        taken = once.wall.date() if once.wall and not said.offset else None
-        afternoon = afternoon_remark(said.clock, part, said.words("clock")) if said.clock else ()
-        remarks = (*once.remarks, *said.remarks, *afternoon, *(which_week(said, taken) if taken else ()))
-        return once._replace(remarks=remarks, has_day=said.has_day, has_clock=bool(said.clock or part))
-    if said.clock is None or len(walls) > 1:
+        taken = once.wall.date() if once.wall and not parts.offset else None
+        afternoon = afternoon_remark(parts.clock, part, parts.words("clock")) if parts.clock else ()
+        remarks = (*once.remarks, *parts.remarks, *afternoon, *(which_week(parts, taken) if taken else ()))
+        return once._replace(remarks=remarks, has_day=parts.has_day, has_clock=bool(parts.clock or part))
+    if parts.clock is None or len(walls) > 1:
         raise PhraseRefused("an offset from UTC needs a date and a time")
-    return _fixed(walls[0], said.utc_offset, timezone, now)
+    return _fixed(walls[0], parts.utc_offset, timezone, now)
 
 
-def _is_on_24_hours(said: OnceParts) -> bool:
+def _is_on_24_hours(parts: OnceParts) -> bool:
     """Whether its time is one that programs write: with an offset, in UTC, or beside a date in numbers."""
-    if said.utc_offset is not None or said.abbreviation in ("utc", "gmt") or said.in_utc:
+    if parts.utc_offset is not None or parts.abbreviation in ("utc", "gmt") or parts.in_utc:
         return True
-    return said.date is not None and is_machine_written(said.words("date"), said.words("clock"))
+    return parts.date is not None and is_machine_written(parts.words("date"), parts.words("clock"))
 
 
-def _in_order(said: OnceParts, day: Day, day_first: date, date_order: str) -> Day:
+def _in_order(parts: OnceParts, day: Day, day_first: date, date_order: str) -> Day:
     """03/04 as it was meant: by the order that is set, or by the weekday beside it; else nobody knows."""
     readings = {"mdy": day.dates[0], "dmy": day_first}
     fits = [date_order] if date_order else list(readings)
-    if not date_order and said.weekday is not None:
-        fits = [order for order in fits if readings[order].toordinal() % 7 == said.weekday[1]]
-    start, end = said.spans["date"]
-    written = said.phrase[start:end].removeprefix("on ")
+    if not date_order and parts.weekday is not None:
+        fits = [order for order in fits if readings[order].toordinal() % 7 == parts.weekday[1]]
+    start, end = parts.spans["date"]
+    written = parts.phrase[start:end].removeprefix("on ")
     if date_order:
         first = "day" if date_order == "dmy" else "month"
-        said.remarks = (f"{written} was read {first} first, as date_order says. Write the month as a word to be sure.",)
+        parts.remarks = (
+            f"{written} was read {first} first, as date_order says. Write the month as a word to be sure.",
+        )
     if len(fits) == 1:
         return Day((readings[fits[0]],), yearless=day.yearless)
     names = [
@@ -188,71 +527,71 @@ def _in_order(said: OnceParts, day: Day, day_first: date, date_order: str) -> Da
     ]
     raise PhraseRefused(
         f'"{written}" can be {names[0]} or {names[1]}; the setting date_order, mdy or dmy, decides it',
-        *(said.with_part("date", name.lower()) for name in names),
+        *(parts.with_part("date", name.lower()) for name in names),
     )
 
 
-def _part(said: OnceParts) -> str | None:
-    from_day = said.dayword.part if said.dayword else None
-    if from_day and said.part and from_day != said.part:
-        raise PhraseRefused(f"{from_day} and {said.part} contradict each other")
-    return from_day or said.part
+def _part(parts: OnceParts) -> str | None:
+    from_day = parts.dayword.part if parts.dayword else None
+    if from_day and parts.part and from_day != parts.part:
+        raise PhraseRefused(f"{from_day} and {parts.part} contradict each other")
+    return from_day or parts.part
 
 
-def _check_clock(said: OnceParts, part: str | None) -> None:
-    clock = said.clock
+def _check_clock(parts: OnceParts, part: str | None) -> None:
+    clock = parts.clock
     if clock is None:
-        if said.abbreviation and not part:
+        if parts.abbreviation and not part:
             raise PhraseRefused("a time zone needs a time of day")
-    elif clock.bare and part is None and not (clock.minute and said.has_day):
-        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(said, clock))
-    elif clock.hours_only and not (said.has_day or said.abbreviation):  # a length has no time zone
+    elif clock.bare and part is None and not (clock.minute and parts.has_day):
+        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(parts, clock))
+    elif clock.hours_only and not (parts.has_day or parts.abbreviation):  # a length has no time zone
         raise PhraseRefused(
-            f'"{said.words("clock")}" alone can be a time or a duration',
-            said.with_part("clock", f"in {clock.hour}h{f'{clock.minute}m' if clock.minute else ''}"),
-            said.with_part("clock", f"at {clock.hour:02}:{clock.minute:02}"),
+            f'"{parts.words("clock")}" alone can be a time or a duration',
+            parts.with_part("clock", f"in {clock.hour}h{f'{clock.minute}m' if clock.minute else ''}"),
+            parts.with_part("clock", f"at {clock.hour:02}:{clock.minute:02}"),
         )
-    elif clock.midnight and (said.has_day or part):
+    elif clock.midnight and (parts.has_day or part):
         raise PhraseRefused(
             "midnight with a date can be its start or its end",
-            said.with_part("clock", "at 00:00"),
-            said.with_part("clock", "at 23:59"),
+            parts.with_part("clock", "at 00:00"),
+            parts.with_part("clock", "at 23:59"),
         )
 
 
-def _clocks_meant(said: OnceParts, clock: WallTime) -> list[str]:
+def _clocks_meant(parts: OnceParts, clock: WallTime) -> list[str]:
     minutes = f":{clock.minute:02}" if clock.minute else ""
-    if 1 <= clock.hour <= 12 and not minutes and said.weekday and not (said.date or said.dayword or said.offset):
+    if 1 <= clock.hour <= 12 and not minutes and parts.weekday and not (parts.date or parts.dayword or parts.offset):
         half = "am" if 5 < clock.hour < 12 else "pm"
-        return [said.with_part("clock", words) for words in (f"at {clock.hour}{half}", f"the {ordinal(clock.hour)}")]
+        return [parts.with_part("clock", words) for words in (f"at {clock.hour}{half}", f"the {ordinal(clock.hour)}")]
     if 1 <= clock.hour <= 12:
-        return [said.with_part("clock", f"at {clock.hour}{minutes}{half}m") for half in "ap"]
-    found = [said.with_part("clock", f"at {clock.hour:02}{minutes or ':00'}")]
-    return found if minutes or said.date else [*found, said.with_part("clock", f"the {ordinal(clock.hour)}")]
+        return [parts.with_part("clock", f"at {clock.hour}{minutes}{half}m") for half in "ap"]
+    found = [parts.with_part("clock", f"at {clock.hour:02}{minutes or ':00'}")]
+    return found if minutes or parts.date else [*found, parts.with_part("clock", f"the {ordinal(clock.hour)}")]
 
 
-def _offset_only(said: OnceParts, timezone: str, now: datetime) -> Once:
-    assert said.offset is not None
-    if said.date or said.dayword or said.year or said.utc_offset is not None or said.abbreviation:
+def _offset_only(parts: OnceParts, timezone: str, now: datetime) -> Once:
+    assert parts.offset is not None
+    if parts.date or parts.dayword or parts.year or parts.utc_offset is not None or parts.abbreviation:
         raise PhraseRefused("an offset from now and a date are two different moments")
-    fire_at = said.offset.after(now, zone(timezone))
-    check_weekday(said, fire_at.astimezone(zone(timezone)).date())
+    fire_at = parts.offset.after(now, zone(timezone))
+    check_weekday(parts, fire_at.astimezone(zone(timezone)).date())
     fire_at = fire_at.replace(microsecond=fire_at.microsecond // 1000 * 1000)
-    wall = None if said.offset.millis else fire_at.astimezone(zone(timezone)).replace(tzinfo=None, fold=0)
+    wall = None if parts.offset.millis else fire_at.astimezone(zone(timezone)).replace(tzinfo=None, fold=0)
     return Once(_ahead([fire_at], now, timezone), timezone, wall=wall)
 
 
-def _small_hours(said: OnceParts, days: tuple[date, ...], today: date) -> tuple[date, ...]:
+def _small_hours(parts: OnceParts, days: tuple[date, ...], today: date) -> tuple[date, ...]:
     """Tonight at 1am is the coming 1am; friday night at 1am could be on either side."""
-    if said.date or said.weekday or said.offset or (said.dayword and said.dayword.dates != (today,)):
-        at = settle(said.clock, "night") if said.clock else SMALL_HOURS
-        where = f" {said.words('abbreviation')}" if said.abbreviation else ""
+    if parts.date or parts.weekday or parts.offset or (parts.dayword and parts.dayword.dates != (today,)):
+        at = settle(parts.clock, "night") if parts.clock else SMALL_HOURS
+        where = f" {parts.words('abbreviation')}" if parts.abbreviation else ""
         raise PhraseRefused(
             "the small hours of a night belong to two days",
             *(
                 f"{day.day} {MONTH_NAMES[day.month - 1].lower()} {day.year} at {at:%H:%M}{where}"
                 for day in (days[-1], days[-1] + timedelta(days=1))
-                if said.utc_offset is None
+                if parts.utc_offset is None
             ),
         )
     return today, today + timedelta(days=1)

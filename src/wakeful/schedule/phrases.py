@@ -10,14 +10,21 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.days_off import calendar_named
-from wakeful.schedule.descriptions import describe, moment
+from wakeful.schedule.days_off import EXCEPT_HOLIDAYS, USUAL_DAYS, calendar_named, without_days_off
+from wakeful.schedule.descriptions import describe, moment, remarks
 from wakeful.schedule.expression import LONGEST, Schedule, anchor_now, counts_from_start, is_rule, schedule, split_zone
-from wakeful.schedule.holiday_phrases import EXCEPT_HOLIDAYS, with_working_days, without_holidays
 from wakeful.schedule.names import DATE_ORDERS, MONTH_NAMES, WEEKDAY_NAMES
-from wakeful.schedule.refusals import PhraseRefused, RefusedRhythm
-from wakeful.schedule.remarks import remarks
-from wakeful.schedule.zones import aware, zone
+from wakeful.schedule.words import (
+    COUNTED_WORKDAYS,
+    EVERY,
+    RECURS,
+    SEVERAL_DAYS,
+    SOUNDS_RECURRING,
+    PhraseRefused,
+    RefusedRhythm,
+    normal,
+)
+from wakeful.schedule.zones import aware, zone, zone_said
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
@@ -113,23 +120,32 @@ class Understood:
 
 
 def parse(
-    text: str, *, timezone: str = "UTC", now: datetime, default_time: time = time(9), date_order: str = ""
+    text: str,
+    *,
+    timezone: str = "UTC",
+    now: datetime,
+    default_time: time = time(9),
+    date_order: str = "",
+    working_days: str = USUAL_DAYS,
+    has_calendar: bool = True,
 ) -> Understood:
     """Understand a phrase, an ISO time, an offset, unix seconds, a cron expression or a recurring phrase.
 
-    `date_order` says how 03/04 is read: "dmy" or "mdy"; without it, both readings are offered. Raises InvalidSchedule,
-    and nothing else, for what is ambiguous, past or not understood.
+    `date_order` says how 03/04 is read: "dmy" or "mdy"; without it, both readings are offered. `working_days`
+    and `has_calendar`: as in `without_days_off`. Raises InvalidSchedule, and nothing else, for what is ambiguous, past
+    or not understood.
     """
     if date_order not in DATE_ORDERS:
         raise InvalidSchedule(f"{date_order!r} is not accepted.", field="date_order", fix='Give "dmy" or "mdy".')
     if isinstance(text, str) and len(text) <= LONGEST:
-        said, skips_holidays = without_holidays(with_working_days(text))
+        phrase, skips_holidays = without_days_off(text, working_days, has_calendar=has_calendar)
         if skips_holidays:
             try:
-                kept = parse(said, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
+                kept = parse(phrase, timezone=timezone, now=now, default_time=default_time, date_order=date_order)
             except InvalidSchedule as error:
-                raise _suggested_without_holidays(error, text, said, timezone, now, default_time) from None
+                raise _suggested_without_holidays(error, text, phrase, timezone, now, default_time) from None
             return _but_not_on_holidays(kept, text)
+        text = phrase
     try:
         return _parsed(text, timezone, now, default_time, date_order)
     except InvalidSchedule as error:
@@ -146,14 +162,14 @@ def _but_not_on_holidays(understood: Understood, text: str) -> Understood:
 
 
 def _suggested_without_holidays(
-    error: InvalidSchedule, text: str, said: str, timezone: str, now: datetime, default: time
+    error: InvalidSchedule, text: str, phrase: str, timezone: str, now: datetime, default: time
 ) -> InvalidSchedule:
     """The refusal of a phrase that leaves holidays out: so does what it suggests, or it gives the forms there are."""
     if error.field != "when":
         return error
     kept = _that_work(error.meant, timezone, aware(now, "now"), default, kind="cron")
     meant = {f"{one} {EXCEPT_HOLIDAYS}": understood for one, understood in kept.items()}
-    message = error.message.replace(repr(said), repr(text.strip()), 1)
+    message = error.message.replace(repr(phrase), repr(text.strip()), 1)
     without = InvalidSchedule(message, field="when", fix=_try(meant, timezone) if meant else RHYTHMS)
     without.meant = tuple(meant)
     return without
@@ -161,42 +177,42 @@ def _suggested_without_holidays(
 
 def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime, default: time) -> None:
     """Say what was most likely meant in fields that are understood, in the place of what says only a part of it."""
-    from wakeful.schedule import repairs
+    from wakeful.schedule import suggestions
 
-    def understand(said: str, name: str, at: datetime) -> Understood:
-        return _understand(said, name, at, default)
+    def understand(phrase: str, name: str, at: datetime) -> Understood:
+        return _understand(phrase, name, at, default)
 
-    found = repairs.repair(text, timezone, now, understand)
+    found = suggestions.repair(text, timezone, now, understand)
     if not found:
         return
     error.repair = found
     meant = understand(found["when"], timezone, now)
     if meant.kind == "cron":
-        error.meant, error.fix = (found["when"],), repairs.in_words(found, _moment_of(meant, timezone))
+        error.meant, error.fix = (found["when"],), suggestions.in_words(found, _moment_of(meant, timezone))
 
 
 def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_order: str) -> Understood:
-    asked = aware(now, "now")
+    now = aware(now, "now")
     timezone = zone(timezone).key
     try:
-        return _understand(text, timezone, asked, default_time, date_order)
+        return _understand(text, timezone, now, default_time, date_order)
     except RefusedRhythm as refused:
-        raise _refused_rhythm(text, refused, timezone, asked, default_time) from None
+        raise _refused_rhythm(text, refused, timezone, now, default_time) from None
     except PhraseRefused as refused:
         right = _spelled_right(text)
         if _that_work(
-            right, timezone, asked, default_time, kind="cron"
+            right, timezone, now, default_time, kind="cron"
         ):  # "evry monday": no single monday is suggested for it
-            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, asked, default_time) from None
-        meant = _suggested(text, refused, timezone, asked, default_time)
-        fix = _try(meant, timezone) if meant else _examples(timezone, asked)
-        raise _refusal(text, refused.why, fix, timezone, asked) from None
+            raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, now, default_time) from None
+        meant = _suggested(text, refused, timezone, now, default_time)
+        fix = _try(meant, timezone) if meant else _examples(timezone, now)
+        raise _refusal(text, refused.why, fix, timezone, now) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
-        raise _refusal(text, "it is too far away", _examples(timezone, asked), timezone, asked) from None
+        raise _refusal(text, "it is too far away", _examples(timezone, now), timezone, now) from None
     except InvalidSchedule as invalid:
         if invalid.field == "timezone":
             raise
-        raise _refusal(text, invalid.message, invalid.fix or RHYTHMS, timezone, asked) from None
+        raise _refusal(text, invalid.message, invalid.fix or RHYTHMS, timezone, now) from None
 
 
 def _understand(text: str, timezone: str, now: datetime, default: time, date_order: str = "") -> Understood:
@@ -212,7 +228,7 @@ def _understand(text: str, timezone: str, now: datetime, default: time, date_ord
         expr, timezone = split_zone(text, timezone)
         return _recurring(" ".join(expr.split()), timezone, now)
     if text[0] in "Rr" and "/" in text:
-        from wakeful.schedule.iso8601 import read_repeated
+        from wakeful.schedule.offsets import read_repeated
 
         return _recurring(*split_zone(*read_repeated(text, timezone)), now)
     text, named = _take_zone(text)
@@ -234,23 +250,23 @@ def _in_zone(suggestion: str, named: str) -> str:
 
 
 def _phrase(text: str, timezone: str, now: datetime, default: time, date_order: str, *, in_utc: bool) -> Understood:
-    # Imported when first needed: compiling their patterns takes longer than everything else in this room.
-    from wakeful.schedule import once, recurring_signs, words
+    # Imported when first needed: compiling their patterns takes longer than everything else here.
+    from wakeful.schedule import once
 
-    phrase = words.normal(text)
+    phrase = normal(text)
     if phrase is None:
         refuse = RefusedRhythm if "*" in text else PhraseRefused
         raise refuse("it has characters that are not used in dates or times")
-    if (counted := recurring_signs.COUNTED_WORKDAYS.search(phrase)) and not recurring_signs.EVERY.search(phrase):
+    if (counted := COUNTED_WORKDAYS.search(phrase)) and not EVERY.search(phrase):
         raise PhraseRefused(f'"{counted[0]}" cannot be counted: name the day')
-    if recurring_signs.RECURS.search(phrase):
+    if RECURS.search(phrase):
         return _rhythm_phrase(phrase, timezone, now, default, in_utc=in_utc)
     try:
         found = once.understand(phrase, timezone, now, default, date_order, in_utc=in_utc)
     except PhraseRefused as refused:
-        if recurring_signs.SEVERAL_DAYS.search(phrase):
+        if SEVERAL_DAYS.search(phrase):
             raise RefusedRhythm(refused.why, f"every {phrase}") from None
-        if "*" in phrase or recurring_signs.SOUNDS_RECURRING.search(phrase):
+        if "*" in phrase or SOUNDS_RECURRING.search(phrase):
             raise RefusedRhythm(refused.why) from None
         raise
     description = moment(found.fire_at, found.timezone)
@@ -310,8 +326,6 @@ def _take_zone(text: str) -> tuple[str, str]:
         return text[: found.start()], found[1]
     lower = text.lower()
     if lower.endswith(" time") or " in " in lower:
-        from wakeful.schedule.zone_names import zone_said
-
         return zone_said(text) or (text, "")
     return text, ""
 
@@ -364,9 +378,9 @@ def _refusal(text: str, why: str, fix: str, timezone: str, now: datetime) -> Inv
     today = (
         f"{WEEKDAY_NAMES[local.toordinal() % 7]} {local.day} {MONTH_NAMES[local.month - 1]} {local.year} {local:%H:%M}"
     )
-    said = text.strip() if isinstance(text, str) else repr(text)
-    said = said if len(said) <= 80 else said[:77] + "..."
-    message = f"{said!r} is not a time: {why.rstrip('.')}. It is now {today} in {timezone}."
+    shown = text.strip() if isinstance(text, str) else repr(text)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    message = f"{shown!r} is not a time: {why.rstrip('.')}. It is now {today} in {timezone}."
     return InvalidSchedule(message, field="when", fix=fix)
 
 
@@ -394,12 +408,12 @@ def _moment_of(found: Understood, timezone: str) -> str:
 
 def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, default: time) -> dict[str, Understood]:
     """What was probably meant, where that can be told from the words."""
-    from wakeful.schedule import suggestions, words
+    from wakeful.schedule import suggestions
 
-    phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
+    phrase = normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
 
-    def is_understood(said: str) -> bool:
-        return bool(_that_work([said], timezone, now, default, kind="once"))
+    def is_understood(candidate: str) -> bool:
+        return bool(_that_work([candidate], timezone, now, default, kind="once"))
 
     known = _that_work(refused.instead, timezone, now, default)
     if refused.all_or_none and len(known) < len(refused.instead):
@@ -410,9 +424,9 @@ def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, 
 
 
 def _spelled_right(text: str) -> Iterable[str]:
-    from wakeful.schedule import suggestions, words
+    from wakeful.schedule import suggestions
 
-    phrase = words.normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
+    phrase = normal(text) if isinstance(text, str) and len(text) <= LONGEST else None
     return [right] if phrase and (right := suggestions.spelled(phrase)) else []
 
 

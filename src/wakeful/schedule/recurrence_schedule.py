@@ -1,19 +1,313 @@
-"""When a recurrence fires next. Every search begins at the moment asked, whatever the age of the rule."""
+"""When a recurrence fires next: its days and its times of day as bits.
+
+A search starts at the moment that it is given, whatever the age of the rule.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from math import gcd
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from wakeful.errors import InvalidSchedule
-from wakeful.schedule.readings import WallSchedule, lowest, reading
-from wakeful.schedule.recurrence import Recurrence, RecurrenceRule, Said
-from wakeful.schedule.recurrence_days import LAST_YEAR, RuleDays, month_number, week_of, with_days_of
-from wakeful.schedule.recurrence_text import read
-from wakeful.schedule.recurrence_times import RuleTimes, bits_of, picked
+from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule, RuleMoment, read
+from wakeful.schedule.wall_schedule import WallSchedule, lowest, reading
 from wakeful.schedule.zones import SECOND, aware, by_zone_rules, instant, zone
+
+LAST_YEAR = 9999
+_EVERY_SEVENTH = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
+_EVERY_WEEK_OF_YEAR = sum(1 << 7 * week for week in range(54))
+_MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_ALL_MONTHS = (2 << 12) - 2
+_WEEK = 127
+
+
+class RuleDays:
+    """The days of one rule that counts from `start`. It never changes; it only remembers its last year and month."""
+
+    __slots__ = (
+        *("_month", "_month_days", "_months", "_n", "_nth_in_month", "_nth_in_year", "_rule", "_start", "_stride"),
+        *("_week", "_weekdays", "_year"),
+    )
+
+    def __init__(self, rule: RecurrenceRule, start: date) -> None:
+        rule = with_days_of(rule, start)
+        self._rule = rule
+        self._start = start
+        self._n = rule.interval
+        self._months = sum(1 << month for month in rule.by_month) or _ALL_MONTHS
+        self._month_days = rule.by_month_day
+        self._weekdays = sum({1 << day.weekday for day in rule.by_day if not day.n})
+        counted = tuple(day for day in rule.by_day if day.n)
+        in_year = rule.freq == "YEARLY" and not rule.by_month
+        self._nth_in_month = () if in_year else counted
+        self._nth_in_year = counted if in_year else ()
+        self._week = week_of(start.toordinal(), rule.week_start)
+        self._stride = sum(1 << day for day in range(0, 31, self._n))
+        self._year = (0, 0)
+        self._month = (0, 0, 0)
+
+    def of(self, year: int, month: int) -> int:
+        """The days of a month, as bits 1 to 31."""
+        known_year, known_month, known = self._month
+        if (known_year, known_month) != (year, month):
+            known = self._of(year, month) if self._months >> month & 1 else 0
+            self._month = year, month, known
+        return known
+
+    def _of(self, year: int, month: int) -> int:
+        length = 29 if month == 2 and is_leap(year) else _MONTH_LENGTHS[month]
+        first = date(year, month, 1).toordinal()
+        bits = self._counted(year, month, first) & (2 << length) - 2
+        if bits and self._month_days:
+            bits &= sum({1 << (day if day > 0 else length + 1 + day) for day in self._month_days if -day <= length})
+        if bits and (self._weekdays or self._nth_in_month) and not self._nth_in_year:
+            bits &= self._on_weekdays(length, first % 7)
+        if bits and (self._rule.by_year_day or self._rule.by_week_no or self._nth_in_year):
+            bits &= self._in_year(year) >> first - date(year, 1, 1).toordinal()
+        return bits
+
+    def _counted(self, year: int, month: int, first: int) -> int:
+        """Those in a year, month, week or day that counts, when only every n-th does."""
+        freq, n = self._rule.freq, self._n
+        if n == 1 or freq in ("HOURLY", "MINUTELY"):
+            return -1
+        if freq == "YEARLY":
+            return 0 if (year - self._start.year) % n else -1
+        if freq == "MONTHLY":
+            return 0 if (month_number(year, month) - month_number(self._start.year, self._start.month)) % n else -1
+        if freq == "DAILY":
+            return self._stride << (self._start.toordinal() - first) % n + 1
+        bits, begins = 0, self._rule.week_start
+        week = week_of(first, begins)
+        for number in range(week + (self._week - week) % n, week_of(first + 30, begins) + 1, n):
+            at = number * 7 + begins - first + 1
+            bits |= _WEEK << at if at >= 0 else _WEEK >> -at
+        return bits
+
+    def _on_weekdays(self, length: int, first: int) -> int:
+        week = self._weekdays
+        bits = ((week >> first | week << 7 - first) & _WEEK) * _EVERY_SEVENTH << 1
+        for day in self._nth_in_month:
+            bits |= nth_weekday(day, length, first)
+        return bits
+
+    def _in_year(self, year: int) -> int:
+        """The days of a year, as bits 1 to 366, by the parts that count within the year."""
+        known, bits = self._year
+        if known != year:
+            bits = self._work_out_year(year)
+            self._year = year, bits
+        return bits
+
+    def _work_out_year(self, year: int) -> int:
+        rule, length = self._rule, 366 if is_leap(year) else 365
+        first = date(year, 1, 1).toordinal()
+        bits = (2 << length) - 2
+        if rule.by_year_day:
+            bits &= sum({1 << (day if day > 0 else length + 1 + day) for day in rule.by_year_day if -day <= length})
+        if rule.by_week_no:
+            bits &= self._in_weeks(year, first)
+        if self._nth_in_year:
+            week = self._weekdays
+            on = ((week >> first % 7 | week << 7 - first % 7) & _WEEK) * _EVERY_WEEK_OF_YEAR << 1
+            for day in self._nth_in_year:
+                on |= nth_weekday(day, length, first % 7)
+            bits &= on
+        return bits
+
+    def _in_weeks(self, year: int, first: int) -> int:
+        """Week 1 is the first with four days in its year: the days at either end may be of a neighbour's week."""
+        bits = 0
+        for owner in (year - 1, year, year + 1):
+            begin, end = first_week(owner, self._rule.week_start), first_week(owner + 1, self._rule.week_start)
+            weeks = (end - begin) // 7
+            for number in self._rule.by_week_no:
+                week = number - 1 if number > 0 else weeks + number
+                if 0 <= week < weeks:
+                    at = begin + 7 * week - first + 1
+                    bits |= _WEEK << at if at >= 0 else _WEEK >> -at
+        return bits
+
+    def next_month(self, year: int, month: int) -> tuple[int, int]:
+        """The next month that may have some; beyond the last year when there is none."""
+        number = month_number(year, month) + 1
+        freq, n = self._rule.freq, self._n
+        if n > 1:
+            if freq == "MONTHLY":
+                number += (month_number(self._start.year, self._start.month) - number) % n
+            elif freq == "YEARLY":
+                wait = (self._start.year - number // 12) % n
+                number = (number // 12 + wait) * 12 if wait else number
+            elif freq in ("DAILY", "WEEKLY") and number // 12 <= LAST_YEAR:
+                number = max(number, self._month_of_next_counted(number))
+        while not self._months >> number % 12 + 1 & 1 and number // 12 <= LAST_YEAR:
+            number += 1
+        return number // 12, number % 12 + 1
+
+    def rare(self) -> int:
+        """The day that makes shorter months be skipped, or 0."""
+        lowest = min(self._month_days, default=0)
+        skipped = (month for month in range(1, 13) if self._months >> month & 1 and _MONTH_LENGTHS[month] < lowest)
+        return lowest if any(skipped) else 0
+
+    def _month_of_next_counted(self, number: int) -> int:
+        """In which month the next day or week that counts begins or goes on: long intervals skip many."""
+        ordinal = date(number // 12, number % 12 + 1, 1).toordinal()
+        if self._rule.freq == "DAILY":
+            ordinal += (self._start.toordinal() - ordinal) % self._n
+        else:
+            week = week_of(ordinal, self._rule.week_start)
+            ordinal = max(ordinal, (week + (self._week - week) % self._n) * 7 + self._rule.week_start)
+        if ordinal > date.max.toordinal():
+            return (LAST_YEAR + 1) * 12
+        found = date.fromordinal(ordinal)
+        return month_number(found.year, found.month)
+
+
+def with_days_of(rule: RecurrenceRule, start: date) -> RecurrenceRule:
+    """The rule with the day it leaves out: that of its start."""
+    if rule.by_week_no and not rule.by_day and not rule.by_year_day and not rule.by_month_day:
+        return rule._replace(by_day=(CountedDay(start.toordinal() % 7),))
+    if rule.by_week_no or rule.by_year_day or rule.by_month_day or rule.by_day:
+        return rule
+    if rule.freq == "YEARLY":
+        return rule._replace(by_month=rule.by_month or (start.month,), by_month_day=(start.day,))
+    if rule.freq == "MONTHLY":
+        return rule._replace(by_month_day=(start.day,))
+    if rule.freq == "WEEKLY":
+        return rule._replace(by_day=(CountedDay(start.toordinal() % 7),))
+    return rule
+
+
+def month_number(year: int, month: int) -> int:
+    return year * 12 + month - 1
+
+
+def week_of(ordinal: int, week_start: int) -> int:
+    """The number of a day's week, counted through all years."""
+    return (ordinal - week_start) // 7
+
+
+def first_week(year: int, week_start: int) -> int:
+    """The day on which week 1 of a year begins: the week of its fourth day."""
+    fourth = year * 365 - 361 + (year - 1) // 4 - (year - 1) // 100 + (year - 1) // 400
+    return week_of(fourth, week_start) * 7 + week_start
+
+
+def nth_weekday(day: CountedDay, length: int, first: int) -> int:
+    """The bit of a counted weekday in a month or year of this length that begins on this weekday; 0 if it has none."""
+    found = 1 + (day.weekday - first) % 7
+    if day.n > 0:
+        found += 7 * (day.n - 1)
+    else:
+        found += (length - found) // 7 * 7 + 7 * (day.n + 1)
+    return 1 << found if 1 <= found <= length else 0
+
+
+def is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+_DAY = 86_400
+_STEP_SECONDS = {"HOURLY": 3600, "MINUTELY": 60}
+
+
+class RuleTimes:
+    """The times of day of one rule that counts from `start`, as slots of a day.
+
+    Where only every n-th hour or minute counts, which of them depends on the day.
+    """
+
+    __slots__ = (
+        "_allowed",
+        "_block",
+        "_inside",
+        "_interval",
+        "_second",
+        "_start",
+        "_stride",
+        "_unit",
+        "per_day",
+        "varies",
+    )
+
+    def __init__(self, rule: RecurrenceRule, start: datetime) -> None:
+        seconds = rule.by_second or (start.second,)
+        self._unit = 60 if len(seconds) == 1 else 1
+        self._second = seconds[0] if self._unit == 60 else 0
+        self.per_day = _DAY // self._unit
+        length = _STEP_SECONDS.get(rule.freq, _DAY)  # of what repeats: a day, an hour or a minute
+        self._block = length // self._unit
+        self._interval = rule.interval if length < _DAY else 1
+        self._start = (start.toordinal() * _DAY + start.hour * 3600 + start.minute * 60) // length
+        self._allowed = self._named(rule, start, length, seconds)
+        self._inside = (1 << self._block) - 1
+        if rule.by_set_pos and rule.freq not in ("YEARLY", "MONTHLY", "WEEKLY"):
+            # Each day, hour or minute is like the others: what stands at these positions is known once and for all.
+            self._inside = spread(picked(sorted({at % self._block for at in bits_of(self._allowed)}), rule.by_set_pos))
+        self._stride = spread(range(0, self.per_day, self._block * self._interval), 1, self._inside)
+        self.varies = self._interval > 1
+
+    def _named(self, rule: RecurrenceRule, start: datetime, length: int, seconds: tuple[int, ...]) -> int:
+        hours = rule.by_hour or ((start.hour,) if length == _DAY else range(24))
+        minutes = rule.by_minute or ((start.minute,) if length > 60 else range(60))
+        bits = spread(seconds) if self._unit == 1 else 1
+        return spread(hours, 3600 // self._unit, spread(minutes, 60 // self._unit, bits))
+
+    def any(self) -> bool:
+        """Whether any day has one: steps of an hour from half past never fall on the full hour."""
+        blocks = self.per_day // self._block
+        step = gcd(self._interval, blocks)
+        return bool(spread(range(self._start % step, blocks, step), self._block, self._inside) & self._allowed)
+
+    def of(self, ordinal: int) -> int:
+        """The slots of a day, as bits."""
+        if not self.varies:
+            return self._stride & self._allowed
+        wait = (self._start - ordinal * self.per_day // self._block) % self._interval
+        return 0 if wait * self._block >= self.per_day else self._stride << wait * self._block & self._allowed
+
+    def first_counted(self, ordinal: int, slot: int) -> tuple[int, int]:
+        """The day and slot where the next hour or minute that counts begins: a long interval skips many days."""
+        if not self.varies:
+            return ordinal, slot
+        block = (ordinal * self.per_day + slot) // self._block
+        wait = (self._start - block) % self._interval
+        return divmod((block + wait) * self._block, self.per_day) if wait else (ordinal, slot)
+
+    def slot(self, wall: datetime) -> int:
+        """The first slot that is not before a reading."""
+        passed = wall.hour * 3600 + wall.minute * 60 + wall.second
+        return -((self._second - passed) // self._unit)
+
+    def time(self, slot: int) -> tuple[int, int, int]:
+        seconds = slot * self._unit + self._second
+        return seconds // 3600, seconds // 60 % 60, seconds % 60
+
+
+def picked(values: Sequence[int], positions: tuple[int, ...]) -> list[int]:
+    """Those at the given positions, counted from 1, or from the end if negative."""
+    size = len(values)
+    places = {position - 1 if position > 0 else size + position for position in positions}
+    return [values[place] for place in sorted(places) if 0 <= place < size]
+
+
+def bits_of(bits: int) -> list[int]:
+    """The places of the set bits."""
+    return [place for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"]
+
+
+def spread(places: Iterable[int], size: int = 1, bits: int = 1) -> int:
+    """The bits, again at each of these places."""
+    found = 0
+    for place in places:
+        found |= bits << place * size
+    return found
+
 
 TICK = timedelta(microseconds=1)
 SHORTER = ("HOURLY", "MINUTELY")  # than a day
@@ -63,15 +357,15 @@ class RuleSchedule(WallSchedule):
                 fix="Leave out BYSETPOS, INTERVAL or one of BYHOUR, BYMINUTE and BYSECOND, or change DTSTART.",
             )
 
-    def search(self, asked: datetime) -> datetime | None:
-        found = self.search_uncounted(asked)
+    def search(self, start: datetime) -> datetime | None:
+        found = self.search_uncounted(start)
         if found is None or found > self._end:
             return None
         return found if self.rule.fire_count is None or self._is_counted(found) else None
 
-    def search_uncounted(self, asked: datetime) -> datetime | None:
+    def search_uncounted(self, start: datetime) -> datetime | None:
         """The next fire as if there were no COUNT and no UNTIL."""
-        found = super().search(max(asked, self.begin - TICK) - self._fraction)
+        found = super().search(max(start, self.begin - TICK) - self._fraction)
         return None if found is None else found + self._fraction
 
     def _is_counted(self, found: datetime) -> bool:
@@ -114,14 +408,14 @@ class RuleSchedule(WallSchedule):
         """The first day that fires, from this one on up to the end of a year; -1 when there is none."""
         if ordinal > _LAST_DAY:
             return -1
-        asked = date.fromordinal(ordinal)
-        year, month, day = asked.year, asked.month, asked.day
+        start = date.fromordinal(ordinal)
+        year, month, day = start.year, start.month, start.day
         last = min(year + self._reach, last)
         for _ in range(_MONTHS if year <= last else 0):
             if (found := lowest(self.days.of(year, month), day)) > 0:
                 return (
                     ordinal + found - day
-                    if month == asked.month and year == asked.year
+                    if month == start.month and year == start.year
                     else _ordinal(year, month, found)
                 )
             year, month = self.days.next_month(year, month)
@@ -190,15 +484,15 @@ class RecurrenceSchedule:
         self.zone = tz
 
     def after(self, moment: datetime) -> datetime | None:
-        asked = aware(moment)
+        start = aware(moment)
         while True:  # an exception is met once at most
-            found = min((fire for rule in self.rules if (fire := rule.after(asked)) is not None), default=None)
+            found = min((fire for rule in self.rules if (fire := rule.after(start)) is not None), default=None)
             if found is None:
                 return None
             if found in self._off:
-                asked = found
+                start = found
             elif self._days_off and (day := found.astimezone(self.zone).date()) in self._days_off:
-                asked = max(found, _last_moment(day, self.zone))
+                start = max(found, _last_moment(day, self.zone))
             else:
                 return found
 
@@ -294,24 +588,24 @@ def _counted_from(rule: RecurrenceRule, origin: datetime, tz: ZoneInfo, anchor: 
     return RuleSchedule(rule, origin, tz, anchor)
 
 
-def _wall(start: Said, tz: ZoneInfo) -> datetime:
+def _wall(start: RuleMoment, tz: ZoneInfo) -> datetime:
     if not isinstance(start, datetime):
         return reading(start.year, start.month, start.day, _MIDNIGHT)
     return start if start.tzinfo is None else start.astimezone(tz).replace(tzinfo=None)
 
 
-def _at(moment: Said, origin: datetime, tz: ZoneInfo) -> datetime:
+def _at(moment: RuleMoment, origin: datetime, tz: ZoneInfo) -> datetime:
     """A date's moment in UTC; a whole day has the time of day the rules count from."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, origin.time())
     return moment if moment.tzinfo is not None else instant(moment, tz)
 
 
-def _last_moment(said: Said, tz: ZoneInfo) -> datetime:
+def _last_moment(day: RuleMoment, tz: ZoneInfo) -> datetime:
     """The end of a day, or the moment itself."""
-    if isinstance(said, datetime):
-        return said if said.tzinfo is not None else instant(said, tz)
-    after = date.fromordinal(said.toordinal() + 1)
+    if isinstance(day, datetime):
+        return day if day.tzinfo is not None else instant(day, tz)
+    after = date.fromordinal(day.toordinal() + 1)
     return instant(reading(after.year, after.month, after.day, _MIDNIGHT), tz) - TICK
 
 

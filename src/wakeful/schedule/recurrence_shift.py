@@ -1,7 +1,4 @@
-"""A recurrence moved by a length of time: "a day before the first Monday of the month" as a rule of its own. Pure.
-
-Not every such rhythm is a rule. What comes out is compared with what was meant, and refused where it differs.
-"""
+"""A recurrence moved by a length of time: "a day before the first Monday of the month" as a rule of its own. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule.expression import schedule
-from wakeful.schedule.recurrence import Recurrence, RecurrenceRule, Said
+from wakeful.schedule.recurrence import Recurrence, RecurrenceRule, RuleMoment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 COMPARED = 60  # fires: of a yearly rule, leap years as well
 _CALENDAR = ("YEARLY", "MONTHLY")
@@ -46,13 +44,13 @@ def shifted(recurrence: Recurrence, by: timedelta) -> Recurrence:
     return moved
 
 
-def wall(said: Said) -> datetime:
+def wall(moment: RuleMoment) -> datetime:
     """A reading of the clock, at midnight where only a day is named; a moment in UTC stays one."""
-    return said if isinstance(said, datetime) else datetime.combine(said, time())
+    return moment if isinstance(moment, datetime) else datetime.combine(moment, time())
 
 
-def _moved(said: Said, by: timedelta, days: int) -> Said:
-    return said + by if isinstance(said, datetime) else said + timedelta(days=days)
+def _moved(moment: RuleMoment, by: timedelta, days: int) -> RuleMoment:
+    return moment + by if isinstance(moment, datetime) else moment + timedelta(days=days)
 
 
 def _rule(rule: RecurrenceRule, start: datetime, by: timedelta, days: int) -> RecurrenceRule:

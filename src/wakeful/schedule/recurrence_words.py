@@ -11,10 +11,17 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 
 from wakeful.schedule.names import MONTH_NAMES, ORDINAL_NAMES, WEEKDAY_NAMES, listed, ordinal
-from wakeful.schedule.readings import reading
-from wakeful.schedule.recurrence import CountedDay, Recurrence, RecurrenceRule, Said
+from wakeful.schedule.recurrence import (
+    CountedDay,
+    Recurrence,
+    RecurrenceRule,
+    RuleMoment,
+    YearDay,
+    dates_left_out,
+    without_dates,
+)
+from wakeful.schedule.wall_schedule import reading
 from wakeful.schedule.words import MONTHS, WEEKDAYS, normal
-from wakeful.schedule.yearly_exclusions import YearDay, dates_left_out, without_dates
 
 _UNITS = {
     "MINUTELY": "minute",
@@ -51,10 +58,10 @@ _NTH = re.compile(r"(?:([0-9]{1,3})(?:st|nd|rd|th)( to last)?|(last))(?: (day|we
 @lru_cache(maxsize=1024)
 def rule_words(recurrence: Recurrence) -> str:
     """In words if they say all of it, else its text."""
-    said = _words(recurrence)
-    if len(said) > _LONGEST:
+    words = _words(recurrence)
+    if len(words) > _LONGEST:
         return recurrence.text()
-    return said if said and read_words(normal(said) or "") == recurrence else recurrence.text()
+    return words if words and read_words(normal(words) or "") == recurrence else recurrence.text()
 
 
 def _words(recurrence: Recurrence) -> str:
@@ -77,7 +84,7 @@ def _words(recurrence: Recurrence) -> str:
     return ", ".join([*clauses, *_exceptions(rule, yearly, recurrence.exceptions)])
 
 
-def _exceptions(rule: RecurrenceRule, yearly: frozenset[YearDay], dates: tuple[Said, ...]) -> Iterator[str]:
+def _exceptions(rule: RecurrenceRule, yearly: frozenset[YearDay], dates: tuple[RuleMoment, ...]) -> Iterator[str]:
     if _is_filtered(rule):
         left_out = tuple(CountedDay(day) for day in range(7) if CountedDay(day) not in rule.by_day)
         yield f"except on {listed([WEEKDAY_NAMES[day.weekday] for day in _from_monday(left_out)])}"
@@ -184,11 +191,11 @@ def _clocks(rule: RecurrenceRule) -> list[str]:
     return [f"{h:02}:{m:02}" + (f":{s:02}" if s >= 0 else "") for h, m, s in times]
 
 
-def _moment(said: Said) -> str:
-    day = f"{said.day} {MONTH_NAMES[said.month - 1]} {said.year:04}"
-    if not isinstance(said, datetime):
+def _moment(moment: RuleMoment) -> str:
+    day = f"{moment.day} {MONTH_NAMES[moment.month - 1]} {moment.year:04}"
+    if not isinstance(moment, datetime):
         return day
-    return f"{day} at {said:%H:%M}" + (f":{said:%S}" if said.second else "") + (" UTC" if said.tzinfo else "")
+    return f"{day} at {moment:%H:%M}" + (f":{moment:%S}" if moment.second else "") + (" UTC" if moment.tzinfo else "")
 
 
 def read_words(phrase: str) -> Recurrence | None:
@@ -196,27 +203,27 @@ def read_words(phrase: str) -> Recurrence | None:
     found = _SENTENCE.fullmatch(phrase)
     if found is None:
         return None
-    said = found.groupdict()
+    groups = found.groupdict()
     try:
         rule = RecurrenceRule(
-            _FREQUENCIES[said["unit"]],
-            int(said["n"] or 1),
-            1 if said["once"] else int(said["count"]) if said["count"] else None,
-            _read_moment(said["until"]) if said["until"] else None,
-            by_month=_read_months(said["months"]),
-            by_week_no=_sorted(int(number) for number in _items(said["weeks"])),
+            _FREQUENCIES[groups["unit"]],
+            int(groups["n"] or 1),
+            1 if groups["once"] else int(groups["count"]) if groups["count"] else None,
+            _read_moment(groups["until"]) if groups["until"] else None,
+            by_month=_read_months(groups["months"]),
+            by_week_no=_sorted(int(number) for number in _items(groups["weeks"])),
         )
-        rule = _read_clocks(_read_on(rule, said["on"] or ""), said["clocks"])
-        if said["weekdays"]:
-            left_out = _named_days(said["weekdays"])
+        rule = _read_clocks(_read_on(rule, groups["on"] or ""), groups["clocks"])
+        if groups["weekdays"]:
+            left_out = _named_days(groups["weekdays"])
             rule = rule._replace(by_day=tuple(CountedDay(day) for day in range(7) if CountedDay(day) not in left_out))
-        start = _read_moment(said["start"]) if said["start"] else None
-        off = tuple(_read_moment(text[0]) for text in _ONE_MOMENT.finditer(said["off"] or ""))
+        start = _read_moment(groups["start"]) if groups["start"] else None
+        off = tuple(_read_moment(text[0]) for text in _ONE_MOMENT.finditer(groups["off"] or ""))
     except (KeyError, ValueError):
         return None
     # Without a time of day it has that of its start, which must be said.
-    is_whole = start is not None or rule.says_time != bool(said["own"])
-    yearly = frozenset(_read_year_days(said["yearly"] or ""))
+    is_whole = start is not None or rule.says_time != bool(groups["own"])
+    yearly = frozenset(_read_year_days(groups["yearly"] or ""))
     rules = without_dates(rule, yearly) if yearly else (rule,)
     return Recurrence(rules, start, (), off) if is_whole and not (yearly and rule.interval > 1) else None
 
@@ -300,7 +307,7 @@ def _read_clocks(rule: RecurrenceRule, clocks: str | None) -> RecurrenceRule:
     return rule._replace(by_hour=units[0], by_minute=units[1], by_second=units[2] if len(units) > 2 else ())
 
 
-def _read_moment(text: str) -> Said:
+def _read_moment(text: str) -> RuleMoment:
     day, _, clock = text.partition(" at ")
     number, month, year = day.split()
     if not clock:

@@ -8,13 +8,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from wakeful.schedule.clocks import PARTS, afternoon_remark, is_machine_written, read_clock, settle
 from wakeful.schedule.dates import month_length, next_month, read_date, read_dayword, read_weekday
-from wakeful.schedule.lazy_pattern import LazyPattern
 from wakeful.schedule.offsets import Offset, read_amounts, total
 from wakeful.schedule.recurring_parts import DAY_END, Bounds, Hours, RhythmParts, WallBounds
-from wakeful.schedule.refusals import PhraseRefused
-from wakeful.schedule.words import MONTH, MONTHS
+from wakeful.schedule.times_of_day import PARTS, afternoon_remark, is_machine_written, read_clock, settle
+from wakeful.schedule.words import MONTH, MONTHS, LazyPattern, PhraseRefused
 from wakeful.schedule.zones import instant
 
 _END = r"(?![a-z0-9])"
@@ -64,12 +62,12 @@ class NamedMoment(NamedTuple):
 
 def read_bound(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
     """Read one bound; return where it ends, or -1 where none stands. `here`: what the wall clock shows now."""
-    said = parts.bounds
+    bounds = parts.bounds
     if found := _COUNT.match(text, position):
         number = 2 if found[1] else 3 if found[2] else int(found[3] or found[4])
-        if said.max_fires is not None or number < 1:
+        if bounds.max_fires is not None or number < 1:
             raise PhraseRefused("how many times is said twice" if number else "0 times is never")
-        said.max_fires = number
+        bounds.max_fires = number
         return found.end()
     if (found := _FROM_NOW.match(text, position)) is not None:
         parts.from_start = True  # of an interval; what goes by the clock does so from now on anyway
@@ -86,7 +84,7 @@ def says_count(text: str, position: int) -> bool:
 
 
 def _read_lasting(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
-    said = parts.bounds
+    bounds = parts.bounds
     found = _LASTING.match(text, position)
     if found is None:
         return -1
@@ -98,51 +96,51 @@ def _read_lasting(text: str, position: int, parts: RhythmParts, here: datetime) 
         if not amounts:
             return -1
         offset = total(amounts)
-    _check_end(said)
-    said.months, said.days, said.millis = offset.months, offset.days, offset.millis
+    _check_end(bounds)
+    bounds.months, bounds.days, bounds.millis = offset.months, offset.days, offset.millis
     return end
 
 
 def _read_start(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
-    said, found = parts.bounds, _START.match(text, position)
+    bounds, found = parts.bounds, _START.match(text, position)
     moment = read_moment(text, found.end(), here, exact=parts.exact) if found else None
     if found is None or moment is None:
         return -1
-    if said.start is not None:
+    if bounds.start is not None:
         raise PhraseRefused("two starts are given")
-    said.start = moment.exact or datetime.combine(moment.first, moment.clock or time())
-    said.start_clock = moment.clock
-    said.remarks += moment.remarks
+    bounds.start = moment.exact or datetime.combine(moment.first, moment.clock or time())
+    bounds.start_clock = moment.clock
+    bounds.remarks += moment.remarks
     if moment.is_clock and found[0].startswith("from"):
-        said.hours = Hours((position, moment.end), said.start, are_sure=moment.is_sure)
+        bounds.hours = Hours((position, moment.end), bounds.start, are_sure=moment.is_sure)
     onwards = _ONWARDS.match(text, moment.end)
     return onwards.end() if onwards else moment.end
 
 
 def _read_end(text: str, position: int, parts: RhythmParts, here: datetime) -> int:
-    said, found = parts.bounds, _UNTIL.match(text, position)
-    if found is None or (found[2] and found[2] in ("to", "-") and said.start is None):
+    bounds, found = parts.bounds, _UNTIL.match(text, position)
+    if found is None or (found[2] and found[2] in ("to", "-") and bounds.start is None):
         return -1
     is_whole = bool(found[2] or found[3] or found[0].rstrip().endswith("the end of"))
     at = found.end()
     if whole := _THE_END.match(text, at):
         is_whole, at = True, whole.end()
-    moment = read_moment(text, at, max(here, said.start) if said.start else here, exact=parts.exact)
+    moment = read_moment(text, at, max(here, bounds.start) if bounds.start else here, exact=parts.exact)
     if moment is None:
         return -1
-    _check_end(said)
+    _check_end(bounds)
     last = moment.first - timedelta(days=1) if moment.is_period and not is_whole else moment.last
-    said.end = moment.exact or datetime.combine(last, moment.clock or DAY_END)
-    said.end_clock = moment.clock
-    said.remarks += moment.remarks
-    if said.hours is not None and moment.is_clock:
-        start, begin, are_sure = said.hours.at[0], said.hours.begin, said.hours.are_sure and moment.is_sure
-        said.hours = Hours((start, moment.end), begin, said.end, are_sure=are_sure)
+    bounds.end = moment.exact or datetime.combine(last, moment.clock or DAY_END)
+    bounds.end_clock = moment.clock
+    bounds.remarks += moment.remarks
+    if bounds.hours is not None and moment.is_clock:
+        start, begin, are_sure = bounds.hours.at[0], bounds.hours.begin, bounds.hours.are_sure and moment.is_sure
+        bounds.hours = Hours((start, moment.end), begin, bounds.end, are_sure=are_sure)
     return moment.end
 
 
-def _check_end(said: WallBounds) -> None:
-    if said.end is not None or said.is_lasting:
+def _check_end(bounds: WallBounds) -> None:
+    if bounds.end is not None or bounds.is_lasting:
         raise PhraseRefused("two ends are given")
 
 
@@ -275,12 +273,12 @@ def _read_clock(text: str, position: int, here: datetime, exact: bool) -> NamedM
     return NamedMoment(day, day, at, read[1], remarks=remarks, is_clock=True, is_sure=is_sure)
 
 
-def resolved(said: WallBounds, now: datetime, tz: ZoneInfo) -> Bounds:
+def resolved(bounds: WallBounds, now: datetime, tz: ZoneInfo) -> Bounds:
     """The bounds as moments."""
-    starts_at = instant(said.start, tz) if said.start else None
-    ends_at = instant(said.end, tz) if said.end else None
-    if said.is_lasting:
-        offset = Offset(said.months, said.days, said.millis)
+    starts_at = instant(bounds.start, tz) if bounds.start else None
+    ends_at = instant(bounds.end, tz) if bounds.end else None
+    if bounds.is_lasting:
+        offset = Offset(bounds.months, bounds.days, bounds.millis)
         # What lasts from its first moment on ends before the same moment comes again; now itself has passed.
         ends_at = offset.after(starts_at, tz) - timedelta(seconds=1) if starts_at else offset.after(now, tz)
         ends_at = ends_at.replace(microsecond=0)
@@ -288,7 +286,7 @@ def resolved(said: WallBounds, now: datetime, tz: ZoneInfo) -> Bounds:
         raise PhraseRefused(f"its end, {ends_at.astimezone(tz):%Y-%m-%d %H:%M}, has passed")
     if starts_at is not None and ends_at is not None and ends_at < starts_at:
         raise PhraseRefused("its end is before its start")
-    return Bounds(_utc(starts_at), _utc(ends_at), said.max_fires)
+    return Bounds(_utc(starts_at), _utc(ends_at), bounds.max_fires)
 
 
 def _utc(moment: datetime | None) -> datetime | None:

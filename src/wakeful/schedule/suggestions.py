@@ -1,18 +1,16 @@
-"""What a refused phrase can have meant: phrases for one moment that say it, worked out from its words.
-
-Each suggestion puts other words in the place of some that were said, and keeps everything around them: no day, time,
-zone or amount that was said is lost. All of them are understood before they are suggested.
-"""
+"""What a refused phrase most likely means: phrases that say it, and fields that are understood."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from wakeful.errors import InvalidSchedule
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES
-from wakeful.schedule.words import MONTH, MONTHS, UNIT, WEEKDAY
+from wakeful.schedule.words import MONTH, MONTHS, UNIT, WEEKDAY, PhraseRefused, normal
 
 _DAYWORD = r"(?:today|tomorrow|tonight|yesterday)"
 _TIME_WORD = re.compile(
@@ -118,24 +116,24 @@ class Swap(NamedTuple):
     instead: tuple[str, ...]
     all_or_none: bool = False  # readings that exclude each other: one of them alone would be a guess
 
-    def phrases(self, said: str) -> list[str]:
-        before, after = said[: self.start], said[self.end :]
+    def phrases(self, text: str) -> list[str]:
+        before, after = text[: self.start], text[self.end :]
         return [" ".join(f"{before} {words} {after}".split()).replace(" ,", ",") for words in self.instead]
 
 
 def meant_by(phrase: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
     """Phrases that a normalised one can have meant, likeliest first."""
-    said = phrase.rstrip(".!?").strip()
-    if _EXCEPTION.search(said):
+    text = phrase.rstrip(".!?").strip()
+    if _EXCEPTION.search(text):
         return
-    yield from (rest for rest in _without_request(said) if is_understood(rest))
+    yield from (rest for rest in _without_request(text) if is_understood(rest))
     for read in _READERS:
-        for swap in read(said):
-            found = swap.phrases(said)
+        for swap in read(text):
+            found = swap.phrases(text)
             working = [meant for meant in found if is_understood(meant)]
             if working == found or not swap.all_or_none:
                 yield from working
-    if right := spelled(said):
+    if right := spelled(text):
         yield right
 
 
@@ -158,26 +156,26 @@ def _of(found: re.Match[str], *instead: str, all_or_none: bool = False) -> Swap:
     return Swap(*found.span(), instead, all_or_none)
 
 
-def ends(said: str) -> Iterator[Swap]:
+def ends(text: str) -> Iterator[Swap]:
     """The end of a day, a week, a month or a year: when work ends, and its last minute."""
     for pattern, day in _ENDS:
-        if found := pattern.search(said):
-            named = day(said, found)
+        if found := pattern.search(text):
+            named = day(text, found)
             yield _of(found, f"{named} at 5pm".strip(), f"{named} at 23:59".strip())
             return
-    if found := _END_OF_WEEK.search(said):
+    if found := _END_OF_WEEK.search(text):
         which = found[1] or "this"
         yield _of(found, f"friday {which} week at 5pm", f"sunday {which} week at 23:59")
 
 
-def _day_said(said: str, found: re.Match[str]) -> str:
+def _default_day(text: str, found: re.Match[str]) -> str:
     """Nothing where a day stands beside it, else today."""
-    rest = f"{said[: found.start()]} {said[found.end() :]}"
+    rest = f"{text[: found.start()]} {text[found.end() :]}"
     return "" if _NAMES_DAY.search(rest) else "today"
 
 
 _ENDS: tuple[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]], ...] = (
-    (_END_OF_DAY, _day_said),
+    (_END_OF_DAY, _default_day),
     (_END_OF_NAMED, lambda _, found: str(found[1])),
     (_END_OF_NAMED_MONTH, lambda _, found: f"last day of {found[1]}{found[2] or ''}"),
     (_END_OF_MONTH, lambda _, found: f"last day of {found[1] or 'this'} month"),
@@ -185,72 +183,72 @@ _ENDS: tuple[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]], ...] =
 )
 
 
-def _start(said: str) -> Iterator[Swap]:
-    if (found := _START.fullmatch(said)) and (day := _FIRST_DAYS.get(found[1])):
+def _start(text: str) -> Iterator[Swap]:
+    if (found := _START.fullmatch(text)) and (day := _FIRST_DAYS.get(found[1])):
         yield _of(found, f"{day} at 9am", f"{day} at 00:00")
 
 
-def _period(said: str) -> Iterator[Swap]:
-    plain = re.sub(r"\b(?:coming|following|upcoming)\b", "next", said)
+def _period(text: str) -> Iterator[Swap]:
+    plain = re.sub(r"\b(?:coming|following|upcoming)\b", "next", text)
     plain = re.sub(r"^(?:(?:in|on|by|at|the|over|during) )+", "", plain)
     if plain in _PERIODS:
-        yield Swap(0, len(said), _PERIODS[plain])
-    if found := _UPCOMING.search(said):
+        yield Swap(0, len(text), _PERIODS[plain])
+    if found := _UPCOMING.search(text):
         yield _of(found, f"in {found[1]}")
-    if found := _COUNT_UPCOMING.search(said):
+    if found := _COUNT_UPCOMING.search(text):
         yield _of(found, f"in {found[1]} {found[2]}")
 
 
-def _holiday(said: str) -> Iterator[Swap]:
-    if found := _HOLIDAY.search(said):
+def _holiday(text: str) -> Iterator[Swap]:
+    if found := _HOLIDAY.search(text):
         day = list(_HOLIDAYS.values())[(found.lastindex or 1) - 1]
-        yield _of(found, day, *([f"{day} at noon"] if found[0] == said else []))
+        yield _of(found, day, *([f"{day} at noon"] if found[0] == text else []))
 
 
-def _month(said: str) -> Iterator[Swap]:
+def _month(text: str) -> Iterator[Swap]:
     name = year = ""
-    if found := _BARE_MONTH.fullmatch(said):
+    if found := _BARE_MONTH.fullmatch(text):
         name, year = found[1], f" {found[2]}" if found[2] else ""
-    elif found := _YEAR_MONTH.fullmatch(said):
+    elif found := _YEAR_MONTH.fullmatch(text):
         name, year = found[2], f" {found[1]}"
-    elif found := _BARE_YEAR.fullmatch(said):
+    elif found := _BARE_YEAR.fullmatch(text):
         yield _of(found, f"1 january {found[1]} at 9am", f"31 december {found[1]} at 9am")
     if name:
-        yield Swap(0, len(said), (f"1 {name}{year} at 9am", f"last day of {name}{year} at 9am"))
+        yield Swap(0, len(text), (f"1 {name}{year} at 9am", f"last day of {name}{year} at 9am"))
 
 
-def _no_such_day(said: str) -> Iterator[Swap]:
+def _no_such_day(text: str) -> Iterator[Swap]:
     """The last day of a month that is too short, and the first of the next."""
-    if found := _LATE_DAY.search(said):
+    if found := _LATE_DAY.search(text):
         month = found[1] or found[4]
         yield _of(found, f"last day of {month}", f"1 {MONTH_NAMES[MONTHS[month] % 12].lower()}", all_or_none=True)
 
 
-def _midnight(said: str) -> Iterator[Swap]:
-    if found := _MIDNIGHT.search(said):
+def _midnight(text: str) -> Iterator[Swap]:
+    if found := _MIDNIGHT.search(text):
         yield _of(found, "at 00:00", "at 23:59")
 
 
-def _vague(said: str) -> Iterator[Swap]:
-    if found := _FEW.search(said):
+def _vague(text: str) -> Iterator[Swap]:
+    if found := _FEW.search(text):
         yield _of(found, f"in 3 {found[1]}", f"in 5 {found[1]}")
-    if found := _SOON.fullmatch(said):
+    if found := _SOON.fullmatch(text):
         yield _of(found, "in 10 minutes", "in 1 hour")
-    if found := _VAGUE.search(said):
-        yield Swap(0, len(said), (_VAGUE.sub("", said).strip(),))
-    if found := _PART.fullmatch(said):
+    if found := _VAGUE.search(text):
+        yield Swap(0, len(text), (_VAGUE.sub("", text).strip(),))
+    if found := _PART.fullmatch(text):
         yield _of(found, f"today at {_PARTS[found[1]]}", f"tomorrow at {_PARTS[found[1]]}")
 
 
-def _span(said: str) -> Iterator[Swap]:
+def _span(text: str) -> Iterator[Swap]:
     """The two ends of a span of time, each with all that was said beside it."""
-    if iso := _ISO_INTERVAL.fullmatch(said):
+    if iso := _ISO_INTERVAL.fullmatch(text):
         yield _of(iso, *(end.upper() for end in iso.groups() if end[0] != "p"))
-    elif _SEVERAL.search(said):
+    elif _SEVERAL.search(text):
         return
-    elif found := _CLOCKS.search(said):
+    elif found := _CLOCKS.search(text):
         yield _of(found, *_both_clocks(found), all_or_none=True)
-    elif (found := _DATES.fullmatch(said)) and _shape(found[1]) == _shape(found[2]):
+    elif (found := _DATES.fullmatch(text)) and _shape(found[1]) == _shape(found[2]):
         yield _of(found, found[1], found[2], all_or_none=True)
 
 
@@ -270,8 +268,8 @@ def _both_clocks(found: re.Match[str]) -> tuple[str, str]:
     return first, last
 
 
-def _clock_words(said: tuple[str | None, ...], half: str, *, is_24h: bool) -> str:
-    at, hour, minute = said
+def _clock_words(text: tuple[str | None, ...], half: str, *, is_24h: bool) -> str:
+    at, hour, minute = text
     minutes = f":{minute}" if minute else ""
     if half:
         return f"{'at ' if at else ''}{hour}{minutes}{half}m"
@@ -284,30 +282,30 @@ def _shape(words: str) -> str:
     return re.sub("[0-9]+", "0", re.sub("[ap]m", "am", kinds))
 
 
-def _clock(said: str) -> Iterator[Swap]:
-    if found := _NUMBER.fullmatch(said):
+def _clock(text: str) -> Iterator[Swap]:
+    if found := _NUMBER.fullmatch(text):
         hour = int(found[1])
         if 1 <= hour <= 12:
             yield _of(found, f"at {hour}am", f"at {hour}pm")
         elif hour < 24:
             yield _of(found, f"at {hour:02}:00", f"in {hour} minutes")
-    if found := _HALF.search(said):
+    if found := _HALF.search(text):
         hour, minutes, half = int(found[1]), found[2] or "00", found[3]
         if (12 < hour < 24 and half == "p") or (hour == 0 and half == "a"):
             yield _of(found, f"{hour:02}:{minutes}")
 
 
-def _otherwise(said: str) -> Iterator[Swap]:
+def _otherwise(text: str) -> Iterator[Swap]:
     """The same in words that are understood."""
-    if found := _NOW_PLUS.match(said):
+    if found := _NOW_PLUS.match(text):
         yield _of(found, "in")
-    if found := _HOURS_AND_MINUTES.search(said):
+    if found := _HOURS_AND_MINUTES.search(text):
         yield _of(found, f"{found[1]}h{found[2]}m")
-    if found := _FOUR_DIGITS.search(said):
+    if found := _FOUR_DIGITS.search(text):
         yield _of(found, f"at {found[1]}:{found[2]}")
-    if found := _MONTHS_AHEAD.search(said):
+    if found := _MONTHS_AHEAD.search(text):
         yield _of(found, f"{found[1]} from today")
-    if found := _WEEK_ON.search(said):
+    if found := _WEEK_ON.search(text):
         yield _of(found, f"{found[1]} {found[2]} from")
 
 
@@ -316,12 +314,67 @@ _READERS: tuple[Callable[[str], Iterator[Swap]], ...] = (
 )
 
 
-def _without_request(said: str) -> Iterator[str]:
+def _without_request(text: str) -> Iterator[str]:
     """What follows a request ("remind me to call mum"), as far as its words say nothing about time."""
-    request = _REQUEST.match(said)
-    words = said.split()
+    request = _REQUEST.match(text)
+    words = text.split()
     if request is None or len(words) > _MOST_WORDS:
         return
     for start in range(len(request[0].split()), len(words)):
         if not _TIME_WORD.search(" ".join(words[:start])):
             yield " ".join(words[start:])
+
+
+Repair = dict[str, Any]
+# Of a phrase, in a zone, at a moment; raises where it is not understood.
+Understand = Callable[[str, str, datetime], Any]
+
+_REPEATED_SECONDS = re.compile(r"r([0-9]{1,4})/pt(?:([0-9]{1,4})m)?([0-9]{1,5})s")
+
+
+def repair(text: str, timezone: str, now: datetime, understand: Understand) -> Repair:
+    """The fields of a request that say the same and are understood; empty where none are known."""
+    phrase = normal(text.strip().rstrip(".!"))
+    if phrase is None:
+        return {}
+    for found in _candidates(phrase):
+        try:
+            understand(found["when"], found.get("timezone", timezone), now)
+        except (PhraseRefused, InvalidSchedule, OverflowError, ValueError):
+            continue
+        return found
+    return {}
+
+
+def _candidates(phrase: str) -> Iterator[Repair]:
+    yield from _repeated_seconds(phrase)
+    yield from _an_end(phrase)
+
+
+def _repeated_seconds(phrase: str) -> Iterator[Repair]:
+    """A repeating interval of seconds, which no rule counts: elapsed time, and how often beside it."""
+    if found := _REPEATED_SECONDS.fullmatch(phrase):
+        seconds = int(found[2] or 0) * 60 + int(found[3])
+        yield {"when": f"@every {seconds}s", "policy": {"max_fires": int(found[1])}}
+
+
+def _an_end(phrase: str) -> Iterator[Repair]:
+    """The end of a day, a week or a month: at 17:00, where that is ahead, else the last minute."""
+    for swap in ends(phrase):
+        yield from ({"when": text} for text in swap.phrases(phrase))
+    if phrase == "next month":
+        yield {"when": "1st of next month at 9am"}
+
+
+def in_words(found: Repair, first: str) -> str:
+    """A repair as a sentence for whoever reads the refusal; `first`: when it would fire."""
+    more = " and ".join(f"{name} {value}" for name, value in _flat(found))
+    return f'Try "{found["when"]}" ({first}){f" with {more}" if more else ""}.'
+
+
+def _flat(found: Repair) -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from value.items()
+        elif name != "when":
+            yield name, value

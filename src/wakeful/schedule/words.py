@@ -1,11 +1,69 @@
-"""The vocabulary of phrases: normalised text, number words, names of months, weekdays and units."""
+"""What all readers of phrases share: the vocabulary, normalised text, patterns, and how a phrase is refused."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Self
 
 from wakeful.schedule.interval import UNIT_NAMES
 from wakeful.schedule.names import MONTH_NAMES, WEEKDAY_NAMES, ordinal
+
+
+class LazyPattern:
+    """A pattern that is compiled when it is first used: a phrase needs few of them, and compiling is slow."""
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def compiled(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            self._compiled = re.compile(self.text)
+        return self._compiled
+
+    def match(self, text: str, position: int = 0) -> re.Match[str] | None:
+        return (self._compiled or self.compiled).match(text, position)
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return (self._compiled or self.compiled).fullmatch(text)
+
+    def search(self, text: str, position: int = 0) -> re.Match[str] | None:
+        return (self._compiled or self.compiled).search(text, position)
+
+    def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str) -> str:
+        return (self._compiled or self.compiled).sub(replacement, text)
+
+
+class PhraseRefused(Exception):
+    """What was wrong with a phrase, and phrases that say it properly. Becomes an InvalidSchedule in parse()."""
+
+    all_or_none = False  # its suggestions exclude each other: one of them alone would be a guess
+
+    def __init__(self, why: str, *instead: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.instead = instead
+
+    def suggesting(self, *instead: str) -> Self:
+        """The same with other suggestions, as many."""
+        other = type(self)(self.why, *instead)
+        other.all_or_none = self.all_or_none
+        return other
+
+
+class Contradiction(PhraseRefused):
+    """Words that exclude each other, or that have several meanings: all suggestions are offered, or none."""
+
+    all_or_none = True
+
+
+class RefusedRhythm(PhraseRefused):
+    """The same for something that recurs: what is suggested instead recurs too, and as often."""
+
 
 _ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
@@ -37,26 +95,26 @@ UNIT = f"(?:{either(UNITS)})"
 
 _ODD = str.maketrans({"’": "'", "‘": "'", "–": "-", "—": "-", "−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " "})
 _TEEN = "|".join((*_TEENS, *_ORDINALS)).replace("second|", "")
-_WORD_CLOCK = re.compile(
+_WORD_CLOCK = LazyPattern(
     rf"\b({'|'.join((*_ONES, *_TEENS[:3]))})[ -]"
     rf"({'|'.join(_TEENS)}|({'|'.join(_TENS[:4])})(?:[ -]({'|'.join(_ONES)}))?)\b"
 )
-_ORDINAL_SECOND = re.compile(
+_ORDINAL_SECOND = LazyPattern(
     rf"\bsecond(?= (?:of|day|(?:week|work|working|business) ?day|and last|and [a-z0-9]+ {WEEKDAY}|{WEEKDAY}s?)\b"
     r"|[ -]to[ -](?:the )?last\b|,? (?:and )?(?:the )?(?:third|fourth|fifth|[2-5](?:nd|rd|th))\b|, )"
 )
-_MONTH_SECOND = re.compile(rf"\b({MONTH}) second\b")
-_NUMBER_WORDS = re.compile(
+_MONTH_SECOND = LazyPattern(rf"\b({MONTH}) second\b")
+_NUMBER_WORDS = LazyPattern(
     rf"\b(?:({'|'.join(_TENS)})(?:[ -]({'|'.join((*_FIRST[:9], *_ONES))}))?|({_TEEN}|{'|'.join(_ONES)}))\b"
 )
-_ANY_NUMBER_WORD = re.compile(
+_ANY_NUMBER_WORD = LazyPattern(
     r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twe|thir|fif|first|second|for)"
 )
 
 
 _LARGE = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
-_LARGE_WORD = re.compile(rf"\b(?:{'|'.join(_LARGE)})\b")
-_LARGE_NUMBER = re.compile(
+_LARGE_WORD = LazyPattern(rf"\b(?:{'|'.join(_LARGE)})\b")
+_LARGE_NUMBER = LazyPattern(
     rf"\b(?:an?|[0-9]{{1,3}})(?: (?:{'|'.join(_LARGE)})\b)+"
     rf"(?:(?: and)? [0-9]{{1,3}}(?: (?:{'|'.join(_LARGE)})\b)+)*(?:(?: and)? [0-9]{{1,2}}\b(?![:./\-]))?"
 )
@@ -106,3 +164,24 @@ def _large_number(found: re.Match[str]) -> str:
         elif word != "and":
             group += int(word)
     return str(total + group)
+
+
+_PLURALS = "|".join(f"{name.lower()}s" for name in WEEKDAY_NAMES)
+_DAY = r"(?:[a-z]+|(?:week|work|working|business) ?day)"
+RECURS = LazyPattern(
+    rf"\b(?:every|each|everyday|daily|hourly|weekly|monthly|quarterly|yearly|annually|nightly|fortnightly"
+    rf"|(?:{_PLURALS})(?! from now)|weekdays|weekends|(?:work|working|business) ?days(?! from now)"
+    rf"|mornings|afternoons|evenings|nights(?! from now)"
+    rf"|(?:once|twice|thrice|[0-9]+ ?x|[0-9]+ times) (?:an?|per) (?:day|week|month|year)"
+    rf"|(?:[1-9](?:st|nd|rd|th)|last) {_DAY} of the month|through|thru"
+    rf"|{WEEKDAY}s? ?(?:to|-) ?{WEEKDAY}s?)\b"
+)
+EVERY = LazyPattern(r"\b(?:every|each)\b")
+COUNTED_WORKDAYS = LazyPattern(r"(?:\bin )?\b[0-9]+ (?:week|work|working|business)[ -]?days?\b(?! of )(?: from now)?")
+# Days that one moment cannot have: "mon/wed/fri at 8:30" lacks its "every".
+SEVERAL_DAYS = LazyPattern(rf"\b{WEEKDAY}s?(?:,? and |, ?| ?[&/] ?){WEEKDAY}s?\b")
+# Not understood, but meant to recur: so that no single moment is suggested for it.
+SOUNDS_RECURRING = LazyPattern(
+    rf"\b(?:(?:bi|semi|tri)-?(?:weekly|monthly|yearly|annual(?:ly)?)|twice|thrice|[0-9]+ ?x|times"
+    rf"|(?:per|once an?) [a-z]+|alternate|repeat(?:ing|ed|s)?|recurring|{WEEKDAY}s? (?:to|-) {WEEKDAY}s?)\b"
+)

@@ -1,4 +1,4 @@
-"""Time zones by name, and what a wall clock reading means as an instant.
+"""Time zones by name, what people call them, and what a wall clock reading means as an instant.
 
 Only utcoffset() is trusted: a gap is where it grows, a repeated stretch is where it shrinks.
 """
@@ -10,13 +10,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from io import BytesIO
 from itertools import count
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from wakeful.errors import InvalidSchedule
+from wakeful.schedule.names import MONTH_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Compiled = Mapping[str, bytes]  # zones by name, as compiled files
@@ -51,7 +52,7 @@ class _Rules:
 
 
 _rules = _Rules()
-_asked: ContextVar[int] = ContextVar("the rules that are asked", default=0)  # 0: those in force
+_requested: ContextVar[int] = ContextVar("the rules that are asked", default=0)  # 0: those in force
 
 
 def by_zone_rules(maxsize: int) -> Callable[[F], F]:
@@ -64,7 +65,7 @@ def by_zone_rules(maxsize: int) -> Callable[[F], F]:
 
         @wraps(function)
         def answer(*args: Hashable) -> Any:
-            return known(_asked.get() or _rules.in_force, *args)
+            return known(_requested.get() or _rules.in_force, *args)
 
         return answer  # type: ignore[return-value]  # it has the signature of what it wraps
 
@@ -127,11 +128,11 @@ def rules_changed_at() -> datetime | None:
 @contextmanager
 def former_rules() -> Iterator[None]:
     """Inside, zones have the rules they had before."""
-    token = _asked.set(_rules.former)
+    token = _requested.set(_rules.former)
     try:
         yield
     finally:
-        _asked.reset(token)
+        _requested.reset(token)
 
 
 def read_alike(moment: datetime, name: str) -> datetime:
@@ -148,12 +149,10 @@ def read_alike(moment: datetime, name: str) -> datetime:
 def zone(name: str) -> ZoneInfo:
     """The IANA time zone of this name, in any case; its `key` is the name as the data writes it."""
     if isinstance(name, str) and len(name) <= 64 and _NAME.fullmatch(name) and not name.startswith(_NOT_NAMES):
-        data = _rules.numbered[_asked.get() or _rules.in_force].get(name)
+        data = _rules.numbered[_requested.get() or _rules.in_force].get(name)
         try:
             return ZoneInfo(name) if data is None else ZoneInfo.from_file(BytesIO(data), key=name)
         except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder such as "Europe"
-            from wakeful.schedule.zone_names import in_its_case  # a walk through files, for what nearly nobody writes
-
             known = in_its_case(name)
             if known not in ("", name):
                 found: ZoneInfo = zone(known)
@@ -171,8 +170,6 @@ def given_zone(name: str) -> str:
 
 def _unknown(name: str, why: str = "is not a known time zone") -> InvalidSchedule:
     """The refusal of a name, with the zones that are meant by it."""
-    from wakeful.schedule.zone_names import zones_alike, zones_meant
-
     meant = zones_meant(name)
     listed = " or ".join(f'"{one}"' for one in meant or zones_alike(name))
     fix = (
@@ -234,3 +231,142 @@ def instant(wall: datetime, tz: ZoneInfo) -> datetime:
         assert change is not None
         return change[0]
     return wall.replace(tzinfo=UTC, fold=0) - before
+
+
+_NEW_YORK, _CHICAGO, _DENVER, _LOS_ANGELES = (
+    *("America/New_York", "America/Chicago"),
+    *("America/Denver", "America/Los_Angeles"),
+)
+# Words for a zone that has its summer time in it: "9am pacific time".
+_REGIONAL = {
+    **dict.fromkeys(("pt", "pacific"), _LOS_ANGELES),
+    **dict.fromkeys(("mt", "mountain"), _DENVER),
+    **dict.fromkeys(("ct", "central"), _CHICAGO),
+    **dict.fromkeys(("et", "eastern"), _NEW_YORK),
+    "uk": "Europe/London",
+    **dict.fromkeys(("utc", "gmt", "zulu"), "UTC"),
+}
+# Of abbreviations the zones that people mean by them, the likeliest first; summer and winter are their own affair.
+_ABBREVIATIONS = {
+    **{word: (name,) for word, name in _REGIONAL.items()},
+    **dict.fromkeys(("pst", "pdt"), (_LOS_ANGELES,)),
+    **dict.fromkeys(("mst", "mdt"), (_DENVER,)),
+    "cst": (_CHICAGO, "Asia/Shanghai"),
+    "cdt": (_CHICAGO,),
+    **dict.fromkeys(("est", "edt"), (_NEW_YORK,)),
+    **dict.fromkeys(("cest", "cet"), ("Europe/Paris",)),
+    "bst": ("Europe/London",),
+    "ist": ("Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"),
+    "jst": ("Asia/Tokyo",),
+    "kst": ("Asia/Seoul",),
+    **dict.fromkeys(("aest", "aedt"), ("Australia/Sydney",)),
+    "awst": ("Australia/Perth",),
+    **dict.fromkeys(("nzst", "nzdt"), ("Pacific/Auckland",)),
+}
+# Large cities that no zone is named after.
+_MORE_CITIES = {
+    **dict.fromkeys(("san_francisco", "seattle", "las_vegas", "san_diego"), _LOS_ANGELES),
+    **dict.fromkeys(("boston", "washington_dc", "miami", "atlanta", "nyc", "philadelphia"), _NEW_YORK),
+    **dict.fromkeys(("houston", "dallas", "austin"), _CHICAGO),
+    **dict.fromkeys(("montreal", "ottawa"), "America/Toronto"),
+    **dict.fromkeys(("munich", "hamburg", "frankfurt", "cologne"), "Europe/Berlin"),
+    **dict.fromkeys(("geneva", "basel", "bern"), "Europe/Zurich"),
+    "barcelona": "Europe/Madrid",
+    "milan": "Europe/Rome",
+    **dict.fromkeys(("edinburgh", "manchester"), "Europe/London"),
+    **dict.fromkeys(("mumbai", "delhi", "new_delhi", "bangalore"), "Asia/Kolkata"),
+    **dict.fromkeys(("beijing", "shenzhen"), "Asia/Shanghai"),
+    **dict.fromkeys(("osaka", "kyoto"), "Asia/Tokyo"),
+}
+_LONGEST = 64
+_MOST_WORDS = 3
+_REGIONS = ("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific")
+_NO_CITY = frozenset({"the", "a", "an", "half", "this", "next", *(name.lower() for name in MONTH_NAMES)})
+
+
+def zone_meant(name: str) -> str:
+    """The IANA name that an abbreviation or a city stands for; empty where there is none, or more than one."""
+    found = zones_meant(name)
+    return found[0] if len(found) == 1 else ""
+
+
+def zones_meant(name: str) -> tuple[str, ...]:
+    """All that an abbreviation or a city can stand for, the likeliest first."""
+    key = _key(name.lower().removesuffix(" time"))
+    if not key or len(key) > _LONGEST:
+        return ()
+    return _ABBREVIATIONS.get(key) or _city(key)
+
+
+def zones_alike(name: str) -> tuple[str, ...]:
+    """Those that are written almost like it."""
+    from difflib import get_close_matches  # for what nearly nobody writes
+
+    known = _names()
+    return tuple(known[found] for found in get_close_matches(name[:_LONGEST].lower(), known, 2, 0.85))
+
+
+def in_its_case(name: str) -> str:
+    """The name as the data writes it, whatever its case; empty where there is none."""
+    return _names().get(name.lower(), "")
+
+
+def zone_said(text: str) -> tuple[str, str] | None:
+    """A phrase without the place it names at its end ("9am Berlin time", "3pm in New York"), and the zone of that."""
+    words = text.split()
+    if words[-1].lower() == "time":
+        for length in range(min(_MOST_WORDS, len(words) - 2), 0, -1):
+            if name := _place(words[-1 - length : -1], regional=True):
+                return _before(words[: -1 - length]), name
+    elif "in" in words[1:]:
+        at = len(words) - 1 - words[::-1].index("in")
+        place = words[at + 1 :]
+        if 0 < len(place) <= _MOST_WORDS and (name := _place(place, regional=False)):
+            return _before(words[:at]), name
+    return None
+
+
+def _before(words: list[str]) -> str:
+    return " ".join(words).removesuffix(" in").rstrip(", ")
+
+
+def _place(words: list[str], *, regional: bool) -> str:
+    key = _key(" ".join(words).strip("."))
+    if words[0].lower() in _NO_CITY or not key.replace("_", "").replace(".", "").isalpha():
+        return ""
+    found = _city(key)
+    return (_REGIONAL.get(key, "") if regional else "") or (found[0] if found else "")
+
+
+def _key(name: str) -> str:
+    return "_".join(name.lower().split())
+
+
+def _city(key: str) -> tuple[str, ...]:
+    name = _MORE_CITIES.get(key) or _cities().get(key)
+    return (name,) if name else ()
+
+
+def _names() -> dict[str, str]:
+    """Every zone by its name in small letters; none where they cannot be read, and whoever asks next tries again."""
+    try:
+        return _read_names()
+    except OSError:  # no descriptor is left to open them with
+        return {}
+
+
+@cache
+def _read_names() -> dict[str, str]:
+    """Read when first needed: it is a walk through files."""
+    return {name.lower(): name for name in available_timezones()}
+
+
+@cache
+def _cities() -> dict[str, str]:
+    """City → zone, where one zone alone is named after it."""
+    found: dict[str, set[str]] = {}
+    for name in _names().values():
+        region, _, city = name.rpartition("/")
+        if region.partition("/")[0] in _REGIONS:
+            found.setdefault(city.lower(), set()).add(name)
+    return {city: min(names) for city, names in found.items() if len(names) == 1}

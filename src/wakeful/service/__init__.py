@@ -11,11 +11,11 @@ from typing import Final
 
 from wakeful.alarm import Defaults, Users
 from wakeful.alarm.budget import Budget
-from wakeful.calendars import Calendars, refresh_calendars
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
+from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
 from wakeful.service.caller import Caller
 from wakeful.service.cancelling import Cancelled
 from wakeful.service.changes import Changed

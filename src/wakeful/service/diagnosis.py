@@ -8,9 +8,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from wakeful.calendars import Calendars
-from wakeful.schedule.zone_data import ZoneData
-from wakeful.schedule.zone_rules import edition_of
+from wakeful.schedule.holiday_calendars import Calendars
+from wakeful.schedule.zone_rules import ZoneData, edition_of
 from wakeful.service.audit import CHECKS, Audit, Check
 from wakeful.service.why import is_alive
 from wakeful.store import Inspection, TargetState, Worker

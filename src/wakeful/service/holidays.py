@@ -12,9 +12,7 @@ from wakeful.alarm.owner_settings import OwnerSettings, check_calendar
 from wakeful.alarm.request import EditRequest, wanted_change
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
-from wakeful.schedule.days_off import calendar_problem
-from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
-from wakeful.schedule.working_days import USUAL_DAYS, days_text
+from wakeful.schedule.days_off import USUAL_DAYS, calendar_problem, days_text, with_working_days, without_days_off
 
 if TYPE_CHECKING:
     from wakeful.service.changes import ChangeVerbs
@@ -48,11 +46,8 @@ def as_said(when: str | None, own: OwnerSettings, settings: Settings) -> tuple[s
     """
     if not when:
         return when, False
-    said = with_working_days(when, own.working_days)
-    rest, skips = without_holidays(said)
-    if skips and not settings.calendars and not without_holidays(when)[1]:
-        return rest, False
-    return said, skips
+    phrase, skips_holidays = without_days_off(when, own.working_days, has_calendar=bool(settings.calendars))
+    return (with_working_days(when, own.working_days) if skips_holidays else phrase), skips_holidays
 
 
 def with_holidays(policy: Policy, *, said: bool, own: OwnerSettings, settings: Settings) -> Policy:

@@ -19,7 +19,7 @@ from wakeful.errors import NotFound
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
-from wakeful.service.holidays import as_said, calendar_meant
+from wakeful.service.holidays import calendar_meant
 from wakeful.service.manual_fires import copies_of, fires_of, with_manual, without_copies
 from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
@@ -53,17 +53,23 @@ class LookVerbs(ReportVerbs):
         '0 9 * * 1-5'
         """
         usual = await self.service.owner_settings.of(self.caller.owner)
-        said, skips_holidays = as_said(when, usual, self.service.settings)
         name = given_zone(timezone) if timezone else usual.timezone
         now = await self.service.now()
 
         def read() -> Understood:
-            bare_day = self.service.defaults.bare_day
-            found = parse(said or "", timezone=name, now=now, default_time=bare_day, date_order=usual.date_order)
-            return found if timezone else with_assumed_zone(found, said or "", usual)
+            found = parse(
+                when,
+                timezone=name,
+                now=now,
+                default_time=self.service.defaults.bare_day,
+                date_order=usual.date_order,
+                working_days=usual.working_days,
+                has_calendar=bool(self.service.settings.calendars),
+            )
+            return found if timezone else with_assumed_zone(found, when, usual)
 
-        found = await in_thread(read) if may_be_rule(said or "") else read()  # what a rule costs is up to its writer
-        if not skips_holidays:
+        found = await in_thread(read) if may_be_rule(when) else read()  # what a rule costs is up to its writer
+        if not found.skips_holidays:
             return found
         return with_fields(found, calendar=calendar_meant(usual, self.service.settings, "when"))
 

@@ -22,11 +22,11 @@ from wakeful.alarm.signals import signal_notes
 from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidSchedule, StoreUnavailable
 from wakeful.schedule import Understood, describe, is_rule, parse, zone
+from wakeful.schedule.days_off import with_working_days
 from wakeful.schedule.descriptions import moment as in_words
-from wakeful.schedule.holiday_phrases import with_working_days
+from wakeful.schedule.descriptions import remarks
 from wakeful.schedule.names import listed
-from wakeful.schedule.remarks import remarks
-from wakeful.schedule.time_of_day import time_of_day
+from wakeful.schedule.times_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
 from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
 from wakeful.store import FireQuery

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wakeful.store.memory import MemoryDatabase
-from wakeful.testing.access import store_of, targets_of
-from wakeful.testing.clock import NEW_YEAR, ManualClock
-from wakeful.testing.in_memory import open_in_memory
+from wakeful.testing.alarms_for_tests import open_in_memory, store_of, targets_of
+from wakeful.testing.manual_clock import NEW_YEAR, ManualClock
 
 if TYPE_CHECKING:
     from wakeful.testing.simulation import simulate

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from wakeful.testing.stepped import SteppedWakeful
+    from wakeful.testing.alarms_for_tests import SteppedWakeful
 
 
 @pytest.fixture
 def wakeful_clock(tmp_path: Path) -> Iterator[SteppedWakeful]:
     """Alarms in a file of this test's own, delivered while `advance` moves the time."""
-    from wakeful.testing.stepped import SteppedWakeful  # not before it is asked for: every pytest run loads this file
+    from wakeful.testing.alarms_for_tests import (
+        SteppedWakeful,  # not before it is asked for: every pytest run loads this file
+    )
 
     with SteppedWakeful(tmp_path / "wakeful.db") as clock:
         yield clock

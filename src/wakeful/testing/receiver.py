@@ -1,4 +1,4 @@
-"""A webhook receiver on loopback for tests: records requests, checks signatures, and answers as scripted."""
+"""Receivers of wakes for tests: a webhook receiver on loopback, which checks signatures, and a target that records."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
+from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.clock import Clock, SystemClock
 from wakeful.targets.signing import BadSignature, verify
 
@@ -166,3 +167,35 @@ async def _reset(request: web.Request, after: bytes | None) -> web.StreamRespons
     if request.transport is not None:
         request.transport.abort()
     return response
+
+
+Scripted = Outcome | Callable[[Wake], Outcome]
+
+
+class RecordingTarget:
+    """Keeps every wake. Answers the scripted outcomes in turn, then Delivered() for ever."""
+
+    def __init__(self, *outcomes: Scripted) -> None:
+        self.wakes: list[Wake] = []
+        self.closed = False
+        self._outcomes = deque(outcomes)
+
+    @property
+    def fire_ids(self) -> list[str]:
+        return [wake.fire_id for wake in self.wakes]
+
+    @property
+    def messages(self) -> list[str]:
+        return [wake.message for wake in self.wakes]
+
+    def answer(self, *outcomes: Scripted) -> None:
+        """Script what comes next, after what is scripted already."""
+        self._outcomes.extend(outcomes)
+
+    async def deliver(self, wake: Wake) -> Outcome:
+        self.wakes.append(wake)
+        scripted = self._outcomes.popleft() if self._outcomes else Delivered()
+        return scripted(wake) if callable(scripted) else scripted
+
+    async def close(self) -> None:
+        self.closed = True

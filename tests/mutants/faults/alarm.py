@@ -241,27 +241,27 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.quarantine", "fires=() if is_reported else (kept,)", "fires=(kept,)"
     ),
     "a window over midnight ends in the afternoon": Source(
-        "wakeful.schedule.recurring_windows",
+        "wakeful.schedule.recurring_parts",
         "        return [(begin, end)] if _fits_24_hours(sure, unsure) else",
         "        return [(begin, begin + _ahead(begin, end))] if _fits_24_hours(sure, unsure) else",
     ),
     "one of two windows is guessed": Source(
-        "wakeful.schedule.recurring_windows",
+        "wakeful.schedule.recurring_parts",
         "begins = (begin + _NOON,) if begin < end < _NOON else (begin, begin + _NOON)",
         "begins = (begin + _NOON,)",
     ),
     "what programs write is an afternoon": Source(
-        "wakeful.schedule.clocks",
+        "wakeful.schedule.times_of_day",
         "says_half = clock.half or clock.certain or clock.exact or part is not None",
         "says_half = clock.half or clock.certain or part is not None",
     ),
     "a date in numbers says nothing of its clock": Source(
-        "wakeful.schedule.clocks",
+        "wakeful.schedule.times_of_day",
         'if ":" not in clock or not _NUMERIC_DATE.fullmatch(day):',
         "if True:",
     ),
     "1800 hours is a length of time": Source(
-        "wakeful.schedule.clocks",
+        "wakeful.schedule.times_of_day",
         "_BEFORE_OFFSETS = ((_PAST, _past), (_FOUR_DIGITS, _four_digits))",
         "_BEFORE_OFFSETS = ((_PAST, _past),)",
     ),
@@ -277,8 +277,8 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     ),
     "a suggestion loses what stands around it": Source(
         "wakeful.schedule.suggestions",
-        "before, after = said[: self.start], said[self.end :]",
-        'before, after = "", said[self.end :]',
+        "before, after = text[: self.start], text[self.end :]",
+        'before, after = "", text[self.end :]',
     ),
     "a suggestion fires once for several times": Source(
         "wakeful.schedule.recurring", "if parts.times_per_unit > 1:", "if False:"
@@ -305,7 +305,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.schedule.phrases", "if refused.all_or_none and len(meant) < len(refused.instead):", "if False:"
     ),
     "one of several moments is suggested": Source(
-        "wakeful.schedule.suggestions", "elif _SEVERAL.search(said):", "elif False:"
+        "wakeful.schedule.suggestions", "elif _SEVERAL.search(text):", "elif False:"
     ),
     "hours in other words are one night": Source(
         "wakeful.schedule.recurring", "if hours is None or hours.end is None:", "if True:"
@@ -314,10 +314,10 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.schedule.recurring_bounds", "read[0]._replace(exact=True) if exact else read[0]", "read[0]"
     ),
     "a window in UTC is an afternoon": Source(
-        "wakeful.schedule.recurring_windows", "if exact and _is_open(first) and _is_open(last):", "if False:"
+        "wakeful.schedule.recurring_parts", "if exact and _is_open(first) and _is_open(last):", "if False:"
     ),
     "half an hour is a time of day": Source(
-        "wakeful.schedule.clocks", "(not is_padded and", "(not _is_24h(found[2]) and"
+        "wakeful.schedule.times_of_day", "(not is_padded and", "(not _is_24h(found[2]) and"
     ),
     "a silent receiver is not woken again": Source(
         "wakeful.alarm.report", 'if alarm.policy.on_silence != "again":', "if True:"
@@ -326,7 +326,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.report", 'if alarm.policy.on_silence != "again":', 'if alarm.policy.on_silence == "give_up":'
     ),
     "alarms that come from Alarm are woken again": Source(
-        "wakeful.contrib.alarm_file", 'on_silence="give_up",', 'on_silence="again",'
+        "wakeful.seeds.alarm_file", 'on_silence="give_up",', 'on_silence="again",'
     ),
     "silence goes back to an older fire": Source(
         "wakeful.alarm.report", "    return after is None or now < after\n", "    return True\n"

@@ -174,7 +174,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.dispatcher", "                await self._work_out(flight.alarm)\n", "                pass\n"
     ),
     "a rule of several parts is worked out in the event loop": Source(
-        "wakeful.schedule.expression", ' or said.count("FREQ=") > 1', ""
+        "wakeful.schedule.expression", ' or text.count("FREQ=") > 1', ""
     ),
     "fires of a rule without a report are counted in the event loop": Source(
         "wakeful.dispatcher.upkeep", "await in_thread(decided) if is_costly else decided()", "decided()"

@@ -86,7 +86,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.http.routes.fires", "        disconnected(call.request),\n", ""
     ),
     "tools are listed for each call over MCP": Source("wakeful.mcp", "get_tool_input_schema=schemas.get,", ""),
-    "schemas are built for each list of tools": Source("wakeful.mcp.json_schema", "@cache\n", ""),
+    "schemas are built for each list of tools": Source("wakeful.mcp.schemas", "@cache\ndef schema(", "def schema("),
     "null is a value over MCP": Source(
         "wakeful.mcp", "without_nulls(params.arguments or {}, entry.takes)", "params.arguments or {}"
     ),
@@ -97,7 +97,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "_previewed(understood, given.n, now)",
     ),
     "a repeating interval is worked out in the event loop": Source(
-        "wakeful.schedule.expression", "is_rule(said) or _REPEATED.match(said) is not None", "is_rule(said)"
+        "wakeful.schedule.expression", "is_rule(text) or _REPEATED.match(text) is not None", "is_rule(text)"
     ),
     "CPU time in the event loop is not charged": Source(
         "wakeful.cpu_time", "self._spend(thread_time() - began)", "self._spend(0.0)"
@@ -112,7 +112,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.http.security.auth", "            self._cpu.admit(principal.owner)\n", ""
     ),
     "calls on a socket are not charged": Source(
-        "wakeful.http.live.websocket",
+        "wakeful.http.websocket",
         "await charged(self._dispatcher.answer(said))",
         "await self._dispatcher.answer(said)",
     ),
@@ -137,7 +137,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.service.history", 'await in_thread(fires) if alarm.kind == "cron" else fires()', "fires()"
     ),
     "a search that found nothing is made again": Source(
-        "wakeful.schedule.readings", "if self._ended[0] <= asked < self._ended[1]:", "if False:"
+        "wakeful.schedule.wall_schedule", "if self._ended[0] <= start < self._ended[1]:", "if False:"
     ),
     "a script changes many without a yes": Source("wakeful.cli.bulk", "    if yes:", "    if True:"),
     "a dry run of named alarms changes them": Source("wakeful.cli.bulk", 'if ids and not given["dry_run"]:', "if ids:"),

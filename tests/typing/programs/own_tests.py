@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import wakeful
-from wakeful.testing.stepped import SteppedWakeful
+from wakeful.testing.alarms_for_tests import SteppedWakeful
 
 
 def sends(sent: list[str]) -> Callable[[wakeful.Wake], None]:

@@ -16,7 +16,7 @@ from wakeful.clock import LoopShare, turn
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.http import answers as shape
 from wakeful.http import operations
-from wakeful.http.context import Context, further, tagged
+from wakeful.http.endpoint import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from wakeful.alarm.request import span
 from wakeful.http import answers as shape
 from wakeful.http import operations
-from wakeful.http.context import Context
+from wakeful.http.endpoint import Context
 from wakeful.http.operations import Header, Operation, OperationRequest, TextParameter
 from wakeful.http.security.guard import Answer, answer, body, header
 from wakeful.service.calendar_feed import calendar_feed

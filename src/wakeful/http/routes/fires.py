@@ -19,8 +19,7 @@ from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http import operations
-from wakeful.http.context import Context, further
-from wakeful.http.endpoint import disconnected, unless_gone
+from wakeful.http.endpoint import Context, disconnected, further, unless_gone
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header

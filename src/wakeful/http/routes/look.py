@@ -12,7 +12,7 @@ from starlette.responses import Response
 from wakeful.cpu_time import in_thread
 from wakeful.http import answers as shape
 from wakeful.http import operations
-from wakeful.http.context import Context
+from wakeful.http.endpoint import Context
 from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body
 from wakeful.schedule import Understood, zone

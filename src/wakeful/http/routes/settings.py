@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
 from wakeful.http import answers as shape
-from wakeful.http.context import Context
+from wakeful.http.endpoint import Context
 from wakeful.http.operations import Operation, OperationRequest
 from wakeful.http.security.guard import answer, body
 

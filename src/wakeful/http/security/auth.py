@@ -26,7 +26,7 @@ from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.cpu_time import Account, charged
 from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
-from wakeful.http.security.connection_limiter import BELONGS
+from wakeful.http.security.connection import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import CpuShares, Outgoing, Rate
 from wakeful.service.calendar_link import FEED, FEED_TOKEN

@@ -28,14 +28,20 @@ The tests are coroutines: pytest-asyncio in `auto` mode runs them.
 """
 
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
-from wakeful.testing.conformance.budgeting import TestBudgets
-from wakeful.testing.conformance.checking import TestChecks
-from wakeful.testing.conformance.claiming import TestBacklog, TestClaiming, TestLeases, TestNextDue, TestSuspects
-from wakeful.testing.conformance.counting import TestFigures
-from wakeful.testing.conformance.evolving import TestOneMoreColumn
+from wakeful.testing.conformance.claiming import (
+    TestBacklog,
+    TestClaiming,
+    TestLeases,
+    TestNextDue,
+    TestOwnersInTurn,
+    TestSuspects,
+)
+from wakeful.testing.conformance.conditions import TestBudgets, TestChecks, TestSignals
+from wakeful.testing.conformance.counting import TestAllOwners, TestBoundedCounts, TestFigures, TestPurgingMuch
 from wakeful.testing.conformance.finding import (
     TestFinding,
     TestFires,
+    TestFollowing,
     TestInbox,
     TestOverdue,
     TestOwners,
@@ -43,14 +49,9 @@ from wakeful.testing.conformance.finding import (
     TestStats,
     TestUsage,
 )
-from wakeful.testing.conformance.following import TestFollowing
-from wakeful.testing.conformance.growing import TestAllOwners, TestBoundedCounts, TestPurgingMuch
-from wakeful.testing.conformance.interleaving import TestInterleaving
 from wakeful.testing.conformance.making import Outbox
-from wakeful.testing.conformance.owner_settings import TestOwnerSettings
-from wakeful.testing.conformance.owning import TestDoor, TestSimilar, TestTokens
-from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
-from wakeful.testing.conformance.signalling import TestSignals
+from wakeful.testing.conformance.owning import TestDoor, TestOwnerSettings, TestSimilar, TestTokens
+from wakeful.testing.conformance.settling import TestEditing, TestInterleaving, TestRows, TestSettling
 from wakeful.testing.conformance.tasking import (
     TestTaskNews,
     TestTaskPlans,
@@ -58,11 +59,11 @@ from wakeful.testing.conformance.tasking import (
     TestTasksAndTheirAlarms,
     TestTaskTables,
 )
-from wakeful.testing.conformance.turning import TestOwnersInTurn
 from wakeful.testing.conformance.upkeep import (
     TestClosing,
     TestEvents,
     TestInspecting,
+    TestOneMoreColumn,
     TestPurging,
     TestReportKeys,
     TestSchema,

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from wakeful.alarm import Policy
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery, Store
-from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
     added,
     an_alarm,
@@ -25,6 +24,7 @@ from wakeful.testing.conformance.making import (
     settled,
     stored,
 )
+from wakeful.testing.manual_clock import ManualClock
 
 _WAIT = 10.0  # seconds for a hint that goes through a database
 

@@ -1,4 +1,4 @@
-"""Owners: their tokens, and alarms of theirs that say the same."""
+"""Owners: their tokens, their settings, and alarms of theirs that say the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Event, Policy
+from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.clock import Clock
 from wakeful.store import Store, Token
-from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import MS, SECOND, added, an_alarm
+from wakeful.testing.manual_clock import ManualClock
 
 DAY = timedelta(days=1)
 
@@ -178,3 +179,18 @@ class TestSimilar:
         for name in ("starts_at", "ends_at", "max_fires", "anchor"):
             differs = replace(other, policy=replace(policy, **{name: None}))
             assert await store.similar(differs, among=9) is None, name
+
+
+class TestOwnerSettings:
+    async def test_they_read_back_as_they_were_put(self, store: Store) -> None:
+        assert await store.owner_settings.get("ada") == OwnerSettings()
+        full = OwnerSettings(timezone="Europe/Berlin", date_order="dmy", working_days="mon-fri", calendar="bürö")
+        await store.owner_settings.put("ada", full)
+        await store.owner_settings.put("bob", OwnerSettings(timezone="Asia/Tokyo"))
+        assert await store.owner_settings.get("ada") == full
+        assert await store.owner_settings.get("bob") == OwnerSettings(timezone="Asia/Tokyo")
+
+    async def test_what_is_put_again_takes_the_place_of_what_was(self, store: Store) -> None:
+        await store.owner_settings.put("ada", OwnerSettings(timezone="Europe/Berlin", calendar="de"))
+        await store.owner_settings.put("ada", OwnerSettings(date_order="mdy"))
+        assert await store.owner_settings.get("ada") == OwnerSettings(date_order="mdy")

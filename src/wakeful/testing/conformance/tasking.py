@@ -12,7 +12,6 @@ from wakeful.alarm.task import rfc3339
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.store import Store
-from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
     DESK,
     SECOND,
@@ -26,6 +25,7 @@ from wakeful.testing.conformance.making import (
     settled,
     stored,
 )
+from wakeful.testing.manual_clock import ManualClock
 
 PLANNER: Final = Planner(target=DESK, owner="local", timezone="UTC", max_failures=5)
 COLUMNS: Final = (

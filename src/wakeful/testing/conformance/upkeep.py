@@ -1,9 +1,11 @@
-"""Upkeep: the schema, inspecting, the key of report tokens, workers, target states, events, purging, closing."""
+"""Upkeep: the schema (with a newer version's column too), the key of report tokens, workers, target states, purging."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
@@ -12,9 +14,32 @@ from wakeful.alarm import Event
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery, FireQuery, Store, TargetState, Worker
 from wakeful.store.inspection import IMPOSSIBLE
-from wakeful.testing.clock import ManualClock
+from wakeful.store.queries import OURS
+from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
+from wakeful.testing.conformance.claiming import (
+    TestBacklog,
+    TestClaiming,
+    TestLeases,
+    TestNextDue,
+    TestOwnersInTurn,
+    TestSuspects,
+)
+from wakeful.testing.conformance.conditions import TestBudgets, TestChecks, TestSignals
+from wakeful.testing.conformance.counting import TestAllOwners, TestBoundedCounts, TestFigures
+from wakeful.testing.conformance.finding import (
+    TestFinding,
+    TestFires,
+    TestFollowing,
+    TestInbox,
+    TestOverdue,
+    TestOwners,
+    TestPages,
+    TestStats,
+    TestUsage,
+)
 from wakeful.testing.conformance.making import (
     SECOND,
+    Outbox,
     a_fire,
     added,
     an_alarm,
@@ -25,6 +50,16 @@ from wakeful.testing.conformance.making import (
     one_claimed,
     settled,
 )
+from wakeful.testing.conformance.owning import TestDoor, TestOwnerSettings, TestSimilar, TestTokens
+from wakeful.testing.conformance.settling import TestEditing, TestRows, TestSettling
+from wakeful.testing.conformance.tasking import (
+    TestTaskNews,
+    TestTaskPlans,
+    TestTaskRows,
+    TestTasksAndTheirAlarms,
+    TestTaskTables,
+)
+from wakeful.testing.manual_clock import ManualClock
 
 DAY = timedelta(days=1)
 
@@ -309,3 +344,35 @@ async def _purged(store: Store, before: datetime) -> int:
     while rows := await store.purge(before, limit=7):
         gone += rows
     return gone
+
+
+_REPEATED: Final = (
+    *(TestAdding, TestKeys, TestWhatIsKept, TestBudgets, TestBacklog, TestClaiming, TestLeases, TestNextDue),
+    *(TestSuspects, TestFigures, TestFinding, TestFires, TestInbox, TestOverdue, TestPages, TestStats, TestFollowing),
+    *(TestOwnerSettings, TestDoor, TestSimilar, TestTokens, TestEditing, TestRows, TestSettling, TestSignals),
+    *(TestTaskNews, TestTaskPlans, TestTasksAndTheirAlarms, TestOwnersInTurn, TestEvents, TestPurging),
+    *(TestReportKeys, TestTargets, TestWorkers, TestChecks, TestUsage, TestOwners, TestAllOwners, TestBoundedCounts),
+    *(TestTaskTables, TestTaskRows),
+)
+
+
+class _OneMoreColumn:
+    @pytest.fixture(autouse=True)
+    async def one_more_column(self, store: Store, outbox: Outbox) -> None:
+        await store.workers()  # it is open, and has read its tables as they were
+        schema, dot, _ = outbox.table.rpartition(".")
+        for table in OURS:
+            # Only PostgreSQL has claims whose answers can get lost.
+            with suppress(Exception) if table == "claim_tokens" else nullcontext():
+                await outbox.run(f"alter table {schema}{dot}{table} add column one_more text not null default 'new'")
+
+
+def _repeated(tests: type[Any]) -> type[Any]:
+    return type(tests.__name__, (_OneMoreColumn, tests), {"__module__": __name__, "__doc__": tests.__doc__})
+
+
+TestOneMoreColumn: Final = type(
+    "TestOneMoreColumn",
+    (),
+    {"__module__": __name__, "__doc__": __doc__} | {tests.__name__: _repeated(tests) for tests in _REPEATED},
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wakeful.alarm import Wake
 from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, ReportRequest
@@ -13,10 +13,8 @@ from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.service import Alarms
 from wakeful.testing.simulation.checker import KnownAlarm, Operation
 from wakeful.testing.simulation.event_loop import pause
+from wakeful.testing.simulation.process import SimulatedWorld
 from wakeful.testing.simulation.script import Change, Create, Fetch, Report, Reported, Signal, What
-
-if TYPE_CHECKING:
-    from wakeful.testing.simulation.world import World
 
 BROUGHT: Final = 2_000_000  # the number of the first alarm that somebody brought along
 current_request: Final[ContextVar[object]] = ContextVar("the request that is answered", default=None)
@@ -36,7 +34,7 @@ CHANGES: Final[Mapping[What, Callable[[Alarms, str, float, str], Awaitable[Any]]
 
 
 class Clients:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._latest: dict[int, tuple[str, str]] = {}  # by alarm: the fire that began last, and its owner
         self.refused: BaseException | None = None  # an alarm that was brought along is not understood

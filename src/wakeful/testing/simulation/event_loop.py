@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, Final, TypeVar, cast
 
 from wakeful.clock import measured_by
-from wakeful.testing.clock import NEW_YEAR
+from wakeful.testing.manual_clock import NEW_YEAR
 
 T = TypeVar("T")
 

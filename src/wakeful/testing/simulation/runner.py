@@ -19,8 +19,7 @@ from wakeful.targets.handler import HandlerFunction
 from wakeful.testing.simulation.checker import Broken
 from wakeful.testing.simulation.clients import BROUGHT
 from wakeful.testing.simulation.event_loop import Stuck, closing, simulated_loop
-from wakeful.testing.simulation.process import zone_rules
-from wakeful.testing.simulation.receivers import NOTHING, Brought
+from wakeful.testing.simulation.process import NOTHING, Brought, zone_rules
 from wakeful.testing.simulation.script import Create, Script, Step, Wait, generated, literal, readable, trouble
 from wakeful.testing.simulation.world import World
 

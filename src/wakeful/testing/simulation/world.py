@@ -21,8 +21,7 @@ from wakeful.store.memory import MemoryDatabase, MemoryStore
 from wakeful.testing.simulation.checker import LEASE, TICK, Checker, KnownAlarm
 from wakeful.testing.simulation.clients import BROUGHT, Clients, current_request
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, SimulatedLoop, pause
-from wakeful.testing.simulation.process import Process
-from wakeful.testing.simulation.receivers import NOTHING, Brought
+from wakeful.testing.simulation.process import NOTHING, Brought, Process
 from wakeful.testing.simulation.script import (
     Answer,
     Away,

@@ -12,11 +12,11 @@ from msgspec import Raw, Struct
 
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Policy
 from wakeful.alarm.model import AlarmStatus, Kind
-from wakeful.contrib.takeover import PAGE, TakeoverResult, Written
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.moments import whole_ms
 from wakeful.schedule import counts_from_start, is_rule, schedule, zone
 from wakeful.store.postgres.database import Database
+from wakeful.transfer.takeover import PAGE, TakeoverResult, Written
 
 CHAT: Final = "neo_chat"  # what Chronos's later column `target` says of an alarm for the router
 COUNT_WITHIN: Final = 600.0

@@ -11,11 +11,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import schedule
 from wakeful.schedule.days_off import DaysOff, calendars_in_use, use_calendars
@@ -24,6 +23,17 @@ LARGEST: Final = 5_000_000  # bytes of a file
 LONGEST: Final = 366  # days of one event
 _DAY: Final = timedelta(days=1)
 _TICK: Final = timedelta(microseconds=1)
+
+
+class CalendarSource(Protocol):
+    """Where the days of a calendar come from, as settings say it: a country, or an iCalendar file."""
+
+    @property
+    def country(self) -> str: ...
+    @property
+    def subdivision(self) -> str: ...
+    @property
+    def ics(self) -> str: ...
 
 
 class CountryDays:
@@ -112,7 +122,7 @@ class FileDays:
         return known.get(day, "")
 
     def refresh(self) -> None:
-        """Look at the file, and read it where it is another than before."""
+        """Read the file again if it has changed."""
         try:
             found = os.stat(self._path)
             seen = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -171,7 +181,7 @@ def _midnight(day: date) -> datetime:
 class Calendars:
     """The calendars of the settings: put to use in this process."""
 
-    def __init__(self, settings: Mapping[str, CalendarSettings]) -> None:
+    def __init__(self, settings: Mapping[str, CalendarSource]) -> None:
         self._known: dict[str, DaysOff] = {name: _calendar(given) for name, given in settings.items()}
         use_calendars(self._known)
 
@@ -187,11 +197,11 @@ class Calendars:
 
 
 def refresh_calendars() -> None:
-    """Look whether files have changed. It costs a look at each, and is done once in a while."""
+    """Read files again that have changed. It costs one `stat` each, and is done once in a while."""
     for known in calendars_in_use():
         if isinstance(known, FileDays):
             known.refresh()
 
 
-def _calendar(given: CalendarSettings) -> DaysOff:
+def _calendar(given: CalendarSource) -> DaysOff:
     return FileDays(given.ics) if given.ics else CountryDays(given.country, given.subdivision)

@@ -15,10 +15,9 @@ import pytest
 
 from tests.remote.world import command
 from wakeful.cli.crontab import LIMIT as CRONTAB_LIMIT
-from wakeful.contrib import crontab
-from wakeful.contrib.ics_event import CalendarDefaults
-from wakeful.contrib.ics_file import LIMIT, MOST_EVENTS, read_events
 from wakeful.errors import InvalidRequest
+from wakeful.transfer import crontab
+from wakeful.transfer.ics import LIMIT, MOST_EVENTS, CalendarDefaults, read_events
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 USUAL = CalendarDefaults("Europe/Berlin", "inbox", NOW)

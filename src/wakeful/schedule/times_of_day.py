@@ -1,37 +1,42 @@
-"""Times of day in words: 9am, 15:30, "half past 2", "at 5", noon; and which half of the day is meant."""
+"""Times of day in words: 9am, 15:30, "half past 2", "at 5", noon; which half of the day is meant.
+
+And a rhythm with another time of day: how "move it to 10am" keeps a series a series.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import time
+from datetime import datetime, time
 from typing import NamedTuple
 
-from wakeful.schedule.refusals import PhraseRefused
+from wakeful.schedule.cron import DESCRIPTORS
+from wakeful.schedule.expression import LONGEST, is_interval, is_rule, split_zone
+from wakeful.schedule.words import LazyPattern, PhraseRefused, normal
 
 _AMPM = r"(?:(?: in the)? ?([ap]) ?\.? ?m\b(?: ?\.)?|([ap])(?![a-z0-9]))"
 _ABOUT = r"(?:(?:about|around|approximately|circa) )?"
 _AT = rf"(?:for )?(?:(at|@) ?{_ABOUT}|{_ABOUT})"
 _END = r"(?: approximately| exactly| sharp)?(?![a-z0-9:])"
 
-_NAMED = re.compile(rf"{_AT}(?:the |12 )?(noon|mid[ -]?day|midnight){_END}")
-_COLON = re.compile(
+_NAMED = LazyPattern(rf"{_AT}(?:the |12 )?(noon|mid[ -]?day|midnight){_END}")
+_COLON = LazyPattern(
     rf"{_AT}([0-9]{{1,2}}):([0-9]{{2}})(?::([0-9]{{2}})(?:\.([0-9]{{1,6}}))?)?(?: ?o'clock)?{_AMPM}?{_END}"
 )
-_DOTTED = re.compile(rf"{_AT}([0-9]{{1,2}})\.([0-9]{{2}}){_AMPM}{_END}")
-_H = re.compile(rf"{_AT}([0-9]{{1,2}}) ?h ?([0-9]{{2}})?{_END}")
-_COMPACT = re.compile(rf"{_AT}([0-9]{{1,2}})( ?)([0-5][0-9]){_AMPM}?{_END}")
-_FOUR_DIGITS = re.compile(
+_DOTTED = LazyPattern(rf"{_AT}([0-9]{{1,2}})\.([0-9]{{2}}){_AMPM}{_END}")
+_H = LazyPattern(rf"{_AT}([0-9]{{1,2}}) ?h ?([0-9]{{2}})?{_END}")
+_COMPACT = LazyPattern(rf"{_AT}([0-9]{{1,2}})( ?)([0-5][0-9]){_AMPM}?{_END}")
+_FOUR_DIGITS = LazyPattern(
     rf"{_AT}([0-9]{{2}})([0-9]{{2}}) ?(?:hours|hrs?|h){_END}(?!,? (?:from|later|hence|out|after|before|ago|and)\b)"
 )
-_HOUR = re.compile(rf"{_AT}([0-9]{{1,2}})( ?o'?clock)?{_AMPM}?(?!\.[0-9]){_END}")
-_PAST = re.compile(
+_HOUR = LazyPattern(rf"{_AT}([0-9]{{1,2}})( ?o'?clock)?{_AMPM}?(?!\.[0-9]){_END}")
+_PAST = LazyPattern(
     rf"{_AT}(half|(?:an? )?quarter|[0-9]{{1,2}})( ?min(?:ute)?s?)? (past|after|to|till|before) "
     rf"(?:(noon|mid[ -]?day|midnight)|([0-9]{{1,2}})(h)?(?: ?o'?clock)?{_AMPM}?){_END}"
 )
-PART_OF_DAY = re.compile(
+PART_OF_DAY = LazyPattern(
     r"(?:in the |in |at |this |on the |during the )?(?:early |late )?(morning|afternoon|evening|night)(?![a-z0-9])"
 )
-_NUMERIC_DATE = re.compile(r"[0-9]+([\-/.:])[0-9]+(?:\1[0-9]+)?")
+_NUMERIC_DATE = LazyPattern(r"[0-9]+([\-/.:])[0-9]+(?:\1[0-9]+)?")
 _AFTER = "after "
 SMALL_HOURS = time(5)
 PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(19), "night": time(21)}  # when no time is said
@@ -224,8 +229,8 @@ def afternoon_remark(clock: WallTime, part: str | None, words: str) -> tuple[str
     if not _is_assumed(clock, part):
         return ()
     morning = settle(clock._replace(certain=True), None)
-    said = words.removeprefix("for ").removeprefix("at ").removeprefix("@").strip()
-    return (f'"{said}" was read as {settle(clock, part):%H:%M}: for the morning write "{morning:%H:%M}".',)
+    text = words.removeprefix("for ").removeprefix("at ").removeprefix("@").strip()
+    return (f'"{text}" was read as {settle(clock, part):%H:%M}: for the morning write "{morning:%H:%M}".',)
 
 
 def is_machine_written(day: str, clock: str) -> bool:
@@ -241,3 +246,52 @@ def _hour_in_part(clock: WallTime, part: str) -> int:
     if part == "morning" or clock.hour == 12 or (part == "night" and clock.hour < 5):
         return clock.hour
     return clock.hour + 12
+
+
+_FIELDS = (5, 6)
+_OF_DAYS = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY")
+
+
+def time_of_day(text: str) -> time | None:
+    """The time of day that a text says and nothing besides; None where it says more, less or something else."""
+    phrase = normal(text.strip()) if len(text) <= LONGEST else None
+    found = (read_past(phrase, 0) or read_clock(phrase, 0)) if phrase else None
+    if phrase is None or found is None or phrase[found[1] :] not in ("", ".", "!"):
+        return None
+    clock = found[0]
+    if clock.bare or clock.hours_only:  # "10" and "15h" may be something else
+        return None
+    try:
+        return settle(clock, None)
+    except PhraseRefused:
+        return None
+
+
+def at_time_of_day(cron_expr: str, at: time) -> str | None:
+    """The same rhythm at another time of day; None where it has no single time of day to move."""
+    if is_interval(cron_expr):
+        return None
+    if is_rule(cron_expr):
+        return _rule_at(cron_expr, at)
+    expr, name = split_zone(cron_expr, "")
+    fields = DESCRIPTORS.get(expr.lower(), expr).split()
+    # Whatever stands before minute and hour (seconds) and after them (the days) is what makes the rhythm.
+    if len(fields) not in _FIELDS or not all(field.isdigit() for field in fields[:-3]):
+        return None
+    clock = [str(at.second)] if len(fields) == max(_FIELDS) or at.second else []
+    moved = " ".join([*clock, str(at.minute), str(at.hour), *fields[-3:]])
+    return f"CRON_TZ={name} {moved}" if name else moved
+
+
+def _rule_at(cron_expr: str, at: time) -> str | None:
+    from wakeful.schedule.recurrence import Recurrence, read  # only where there is a rule: most have none
+
+    recurrence, _ = read(cron_expr, "UTC")
+    if len(recurrence.rules) != 1 or recurrence != Recurrence(recurrence.rules):
+        return None  # its start, and dates more or less, have times of their own
+    [rule] = recurrence.rules
+    times = (rule.by_hour, rule.by_minute, rule.by_second)
+    if rule.freq not in _OF_DAYS or isinstance(rule.until, datetime) or any(len(some) > 1 for some in times):
+        return None
+    second = (at.second,) if at.second else ()
+    return Recurrence((rule._replace(by_hour=(at.hour,), by_minute=(at.minute,), by_second=second),)).text()

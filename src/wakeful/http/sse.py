@@ -1,27 +1,89 @@
-"""Live events as a stream that a browser or curl can read: `text/event-stream`.
-
-A client with `Last-Event-ID` continues from there if this process still remembers it; else the first event is `reset`.
-A client that is too slow gets a last event, `dropped`, and may reconnect in the same way.
-"""
+"""Live events as a stream for browsers and curl (`text/event-stream`), and when long connections are closed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from typing import Any, Final
+import logging
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
 from wakeful import views
-from wakeful.errors import Unauthorized
-from wakeful.http.context import Context
-from wakeful.http.live.open_connections import End, OpenConnections
+from wakeful.clock import Clock
+from wakeful.errors import StoreUnavailable, Unauthorized
+from wakeful.http.endpoint import Context
 from wakeful.http.operations import Header, Operation, OperationRequest, TextParameter, several, text
 from wakeful.http.security.auth import PRINCIPAL, Auth, Principal
 from wakeful.http.security.connection import hang_up
+from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
+
+log = logging.getLogger("wakeful.live")
+
+LOOK_EVERY: Final = 0.25  # seconds between two looks at whether the server stops
+TOKENS_EVERY: Final = 4  # looks between two at the tokens
+
+End = Literal["refused", "stopped"]
+
+
+class OpenConnections:
+    def __init__(self, auth: Auth, signal: InboxSignal, clock: Clock) -> None:
+        self._auth = auth
+        self._signal = signal
+        self._clock = clock
+        self._staying: defaultdict[Principal, set[asyncio.Future[End]]] = defaultdict(set)
+        self._looking: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def watched(self, principal: Principal) -> Iterator[asyncio.Future[End]]:
+        """Register a connection and the function to call when it must end."""
+        end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._staying[principal].add(end)
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(), name="wakeful open connections")
+        try:
+            yield end
+        finally:
+            self._staying[principal].discard(end)
+            if not self._staying[principal]:
+                del self._staying[principal]
+            if not self._staying and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+
+    async def _look(self) -> None:
+        looks = 0
+        while not self._signal.stopped:
+            await self._clock.sleep(LOOK_EVERY)
+            looks += 1
+            if looks % TOKENS_EVERY == 0:
+                await self._look_at_tokens()
+        for ends in self._staying.values():
+            _end(ends, "stopped")
+        self._looking = None
+
+    async def _look_at_tokens(self) -> None:
+        for principal in list(self._staying):
+            try:
+                alive = await self._auth.is_alive(principal)
+            except StoreUnavailable:
+                continue  # nothing is known to have changed
+            except Exception:  # those who stay are looked after whatever becomes of one of them
+                log.exception("a token could not be checked")
+                continue
+            if not alive and principal in self._staying:
+                _end(self._staying[principal], "refused")
+
+
+def _end(ends: set[asyncio.Future[End]], why: End) -> None:
+    for end in ends:
+        if not end.done():
+            end.set_result(why)
+
 
 HEARTBEAT: Final = 15.0  # seconds of silence before a comment says that we are still there
 LAST_WORD_WITHIN: Final = 5.0  # seconds for it to reach someone who does not read; then we hang up

@@ -34,26 +34,26 @@ class WallSchedule(ABC):
         """The first reading that fires, from this one on, at least up to the end of the year `limit`."""
 
     def after(self, moment: datetime) -> datetime | None:
-        asked = aware(moment)
+        start = aware(moment)
         # Nothing fires between a moment and its next fire, so the whole stretch has one answer:
         # thousands of alarms that share an expression cost one search. Two, since a fire asks on either side of its
         # occurrence. One tuple, swapped whole.
         for since, fire in self._windows:
-            if since <= asked < fire:
+            if since <= start < fire:
                 return fire
-        if self._ended[0] <= asked < self._ended[1]:
+        if self._ended[0] <= start < self._ended[1]:
             return None
-        found = self.search(asked)
+        found = self.search(start)
         if found is not None:
-            self._windows = (asked, found), self._windows[0]
-        elif asked < _LAST_DAY:  # searched again a day later: a search reaches so much further then
-            self._ended = asked, asked + _DAY
+            self._windows = (start, found), self._windows[0]
+        elif start < _LAST_DAY:  # searched again a day later: a search reaches so much further then
+            self._ended = start, start + _DAY
         return found
 
-    def search(self, asked: datetime) -> datetime | None:
+    def search(self, start: datetime) -> datetime | None:
         """The next fire after a moment in UTC, without remembering it."""
         try:
-            local = asked.astimezone(self.zone)
+            local = start.astimezone(self.zone)
             return self._fixed_after(local) if self.fixed else self._wild_after(local)
         except OverflowError:  # the end of the calendar
             return None

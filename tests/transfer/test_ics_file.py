@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakeful.contrib.ics_event import MOST_REPEATS, CalendarDefaults
-from wakeful.contrib.ics_file import LIMIT, MOST_EVENTS, FoundEvent, read_events
 from wakeful.errors import InvalidRequest
+from wakeful.transfer.ics import LIMIT, MOST_EVENTS, MOST_REPEATS, CalendarDefaults, FoundEvent, read_events
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 USUAL = CalendarDefaults("Europe/Berlin", "", NOW)

@@ -1,1 +1,0 @@
-"""Import from other systems."""

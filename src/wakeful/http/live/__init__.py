@@ -1,1 +1,0 @@
-"""Live events: server-sent events and the WebSocket."""

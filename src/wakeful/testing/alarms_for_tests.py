@@ -1,0 +1,67 @@
+"""Alarms for tests: in memory or without await, on time that the test moves; and what lies behind them."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+from wakeful.app import build
+from wakeful.app import open as open_clock
+from wakeful.client import Wakeful
+from wakeful.clock import Clock, SystemClock
+from wakeful.config import load
+from wakeful.dispatcher import ServedTarget
+from wakeful.keywords import OpenKeywords
+from wakeful.schedule import duration
+from wakeful.store import Store
+from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.sync import SyncWakeful
+from wakeful.testing.manual_clock import NEW_YEAR, ManualClock
+
+
+def open_in_memory(
+    database: MemoryDatabase | None = None,
+    *,
+    owner: str | None = None,
+    clock: Clock | None = None,
+    **settings: Unpack[OpenKeywords],
+) -> Wakeful:
+    """As `wakeful.open`, on a database in memory: a new one, or one that others have open or had open before.
+
+    >>> async with open_in_memory(owner="ada", clock=ManualClock()) as alarms:
+    ...     alarm = await alarms.set("tomorrow at 9am", "Check the grant portal")
+    """
+    loaded = load(flags={"db": ":memory:", "owner": owner, **settings})
+    here = MemoryDatabase() if database is None else database
+    store = MemoryStore(here, clock=clock or SystemClock(), tick=loaded.tick)
+    return build(loaded, clock=clock, store=store)
+
+
+def store_of(clock: Wakeful) -> Store:
+    """Where it keeps its alarms: rows as they are, whoever they belong to, and a way to write what no verb would."""
+    return clock._store
+
+
+def targets_of(clock: Wakeful) -> dict[str, ServedTarget]:
+    """The targets it serves by name; one that is put in is served from then on, as if it were configured."""
+    return clock._served
+
+
+class SteppedWakeful(SyncWakeful):
+    """`wakeful.open_sync` on a manual clock, with a dispatcher: what falls due while time passes is delivered."""
+
+    def __init__(self, db: str | os.PathLike[str], *, now: datetime = NEW_YEAR, **settings: Any) -> None:
+        self.time = ManualClock(now)
+        # A dispatcher looks around once a tick: with the usual second, a day would be 86,400 steps.
+        given = {"tick": "5m", "lease": "15m", **settings}
+        super().__init__(lambda: open_clock(db, clock=self.time, **given), background=True)
+
+    @property
+    def now(self) -> datetime:
+        return self.time.now()
+
+    def advance(self, by: timedelta | float | str) -> None:
+        """Let time pass: a timedelta, seconds, or text such as "9h". When this returns, what fell due is delivered."""
+        length = by if isinstance(by, timedelta) else duration(by)
+        self.wait(self.time.advance(length))
