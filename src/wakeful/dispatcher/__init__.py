@@ -43,6 +43,7 @@ from wakeful.config import Settings
 from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.budget import BudgetGuard
+from wakeful.dispatcher.claiming import Suspects, Turns
 from wakeful.dispatcher.flights import EARLY, Flight, Flights, ServedTarget
 from wakeful.dispatcher.gate import WakeGate
 from wakeful.dispatcher.observability import DeliveryMetrics, DispatcherHealth
@@ -50,8 +51,6 @@ from wakeful.dispatcher.pace import Pace
 from wakeful.dispatcher.report_key import ReportKey
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.store_clock import StoreClock
-from wakeful.dispatcher.suspects import Suspects
-from wakeful.dispatcher.turns import Turns
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.dispatcher.zone_planning import ZonePlanning
 from wakeful.errors import StoreUnavailable

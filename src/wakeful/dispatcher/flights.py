@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome, Try, Users
 from wakeful.alarm.checks import CheckLook
-from wakeful.dispatcher.breaker import Breaker
-from wakeful.dispatcher.holds import Holds
+from wakeful.dispatcher.breaker import Breaker, Holds
 from wakeful.targets import Target
 
 RESERVED: Final = 4

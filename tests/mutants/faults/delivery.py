@@ -52,7 +52,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "        passed = lambda: now().timestamp()\n",
     ),
     "an answer to one owner counts for all": Source(
-        "wakeful.dispatcher.holds", "return alarm.target, alarm.owner_did", 'return alarm.target, ""'
+        "wakeful.dispatcher.breaker", "return alarm.target, alarm.owner_did", 'return alarm.target, ""'
     ),
     "an answer counts against the target": Source(
         "wakeful.dispatcher.flights", "            if failed.answered:\n", "            if False:\n"
@@ -196,7 +196,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.alarm.budget", '(self.at, self.at - _LENGTHS["day"]) if self.again', "(self.at,) if self.again"
     ),
     "the next group does not wait for the last one": Source(
-        "wakeful.dispatcher.suspects", "        return not self._on_trial\n", "        return True\n"
+        "wakeful.dispatcher.claiming", "        return not self._on_trial\n", "        return True\n"
     ),
     "the slow one is blamed for the next": Source(
         "wakeful.dispatcher",
