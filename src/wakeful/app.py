@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
@@ -22,7 +22,7 @@ from wakeful.store import Store
 from wakeful.store.queries import Naming
 
 if TYPE_CHECKING:
-    from wakeful.dispatcher import ServedTarget
+    from wakeful.dispatcher import MakeFeature, ServedTarget
     from wakeful.store.copying.ends import CopyEnd
     from wakeful.sync import SyncWakeful
     from wakeful.targets import Target
@@ -123,6 +123,7 @@ def build(
         clock=clock,
         via=via,
         task_target=lambda: _messages(settings, clock),
+        features=_features,
         declared=None if delivers else _declared(settings),
     )
 
@@ -234,6 +235,13 @@ def _configured(settings: Settings) -> dict[str, Mapping[str, Any]]:
     if settings.wake_url:
         configured.setdefault(ROUTER, {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
     return configured
+
+
+def _features() -> Iterable[MakeFeature]:
+    """The optional features that take part in dispatching: each plans alarms of its own, and may stop their wakes."""
+    from wakeful.dispatcher.sql_tasks import SqlTasks
+
+    return (SqlTasks,)
 
 
 def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:
