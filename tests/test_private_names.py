@@ -19,10 +19,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 from yarl import URL
 
-from wakeful.targets.reading import Answering
+from wakeful.targets.sending.reading import Answering
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
-WEBHOOKS = "src/wakeful/targets/http.py"
+WEBHOOKS = "src/wakeful/targets/sending/__init__.py"
 CONNECTION = "src/wakeful/http/security/connection.py"
 METHODS = {
     "_should_upgrade": ["self"],

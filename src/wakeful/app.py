@@ -206,7 +206,7 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     from wakeful.targets.inbox import Inbox
 
     if settings.checks:
-        from wakeful.targets.http_check import check_looks
+        from wakeful.targets.sending.check import check_looks
 
         with _located(settings):
             check_looks(settings.checks)

@@ -217,7 +217,9 @@ class Checks:
         return await (self._queried(check) if check.sql else self._fetched(check))
 
     async def _fetched(self, check: CheckSettings) -> str:
-        from wakeful.targets.http_check import looked  # only where one is looked at: its libraries take long to import
+        from wakeful.targets.sending.check import (
+            looked,  # only where one is looked at: its libraries take long to import
+        )
 
         allowed = check.allow_private
         return await looked(

@@ -34,7 +34,7 @@ from wakeful.alarm.settle import is_silent
 from wakeful.dispatcher.flights import Flight
 from wakeful.logs import FIRST, SPAN
 from wakeful.metrics import Metrics
-from wakeful.targets.table import NOT_INSERTED
+from wakeful.targets.table_writer import NOT_INSERTED
 
 log = logging.getLogger("wakeful.dispatcher")
 

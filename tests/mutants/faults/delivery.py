@@ -69,7 +69,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "await self._attempt(flight)",
     ),
     "an owner reads what a check was answered": Source(
-        "wakeful.targets.http_check", 'f"HTTP {reply.status}" if reply.status else failure.error', "failure.error"
+        "wakeful.targets.sending.check", 'f"HTTP {reply.status}" if reply.status else failure.error', "failure.error"
     ),
     "nobody looks at checks": Source(
         "wakeful.dispatcher.guards", "if keeps_back(alarm, flight.fire, flight.look) else None", "if False else None"
