@@ -15,15 +15,18 @@ from typing import Any
 import aiohttp
 import pytest
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 from yarl import URL
 
-from wakeful.targets.reading import Answering
+from wakeful.targets.sending import _Connector
+from wakeful.targets.sending.reading import Answering
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
-WEBHOOKS = "src/wakeful/targets/http.py"
+WEBHOOKS = "src/wakeful/targets/sending/__init__.py"
 CONNECTION = "src/wakeful/http/security/connection.py"
+SERVER = "src/wakeful/http/http_server.py"
 METHODS = {
     "_should_upgrade": ["self"],
     "_start_asgi_task": ["self", "cycle", "app"],
@@ -39,10 +42,30 @@ METHODS = {
     "on_message_begin": ["self"],
     "on_message_complete": ["self"],
     "on_response_complete": ["self"],
+    "on_url": ["self", "url"],
     "send_400_response": ["self", "msg"],
+    "shutdown": ["self"],
+}
+OF_A_SERVER = {
+    "capture_signals": ["self"],
+    "main_loop": ["self"],
+    "on_tick": ["self", "counter"],
+    "serve": ["self", "sockets"],
+    "shutdown": ["self", "sockets"],
+    "startup": ["self", "sockets"],
 }
 ATTRIBUTES = ("app_state", "client", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport")
 OF_A_CYCLE = ("disconnected", "message_event", "more_body", "response_complete", "response_started")
+
+
+def nothing() -> None:
+    return None
+
+
+def a_connection() -> HttpToolsProtocol:
+    config = uvicorn.Config(nothing)
+    config.load()
+    return HttpToolsProtocol(config, server_state=ServerState(), app_state={})
 
 
 def changed(library: Any, name: str, user: str) -> str:
@@ -58,10 +81,43 @@ def test_a_method_of_uvicorns_connection(name: str) -> None:
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
 async def test_an_attribute_of_uvicorns_connection(name: str) -> None:
-    config = uvicorn.Config(lambda: None)
-    config.load()
-    made = HttpToolsProtocol(config, server_state=ServerState(), app_state={})
+    made = a_connection()
     assert hasattr(made, name), changed(uvicorn, f"HttpToolsProtocol.{name}", CONNECTION)
+
+
+async def test_what_uvicorns_connection_has_read_of_a_request() -> None:
+    made = a_connection()
+    made.on_message_begin()
+    made.on_url(b"/x")
+    made.on_header(b"Host", b"here")
+    assert made.url == b"/x", changed(uvicorn, "HttpToolsProtocol.url", CONNECTION)
+    assert made.headers == [(b"host", b"here")], changed(uvicorn, "HttpToolsProtocol.headers", CONNECTION)
+
+
+def test_reading_of_uvicorns_connection_can_be_paused() -> None:
+    assert callable(getattr(FlowControl, "pause_reading", None)), changed(uvicorn, "FlowControl", CONNECTION)
+
+
+@pytest.mark.parametrize("name", OF_A_SERVER)
+def test_a_method_of_uvicorns_server(name: str) -> None:
+    method = getattr(uvicorn.Server, name, None)
+    assert method is not None, changed(uvicorn, f"Server.{name}", SERVER)
+    assert list(inspect.signature(method).parameters) == OF_A_SERVER[name], changed(uvicorn, name, SERVER)
+
+
+async def test_what_uvicorns_server_has() -> None:
+    config = uvicorn.Config(nothing, timeout_graceful_shutdown=7)
+    config.load()
+    server = uvicorn.Server(config)
+    assert server.should_exit is False, changed(uvicorn, "Server.should_exit", SERVER)
+    assert (server.server_state.connections, server.server_state.tasks) == (set(), set())
+    assert config.http_protocol_class is HttpToolsProtocol, changed(uvicorn, "Config.http_protocol_class", SERVER)
+    assert config.timeout_graceful_shutdown == 7
+    lifespan = config.lifespan_class(config)
+    assert lifespan.state == {}, changed(uvicorn, "lifespan.state", SERVER)
+    assert list(inspect.signature(lifespan.shutdown).parameters) == [], changed(uvicorn, "lifespan.shutdown", SERVER)
+    server.should_exit = True
+    assert await server.on_tick(0), changed(uvicorn, "Server.on_tick", SERVER)
 
 
 @pytest.mark.parametrize("name", OF_A_CYCLE)
@@ -95,6 +151,28 @@ async def test_aiohttps_connector_makes_its_protocols_with_the_factory() -> None
         connection.close()
     assert [connection.protocol or made[0]] == made, changed(aiohttp, "TCPConnector._factory", WEBHOOKS)
     assert request.headers["a"] == "b"
+
+
+async def test_aiohttps_pool_keeps_a_connection_by_what_its_protocol_says() -> None:
+    """`should_close`, `is_connected`, `closed`, `close` and `transport` of `Answering`: what the pool asks it."""
+
+    async def stays(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(stays, "127.0.0.1", 0) as server:
+        connector = _Connector()
+        port = server.sockets[0].getsockname()[1]
+        request = aiohttp.ClientRequest("GET", URL(f"http://127.0.0.1:{port}/"), headers={})
+        first: Any = await connector.connect(request, [], aiohttp.ClientTimeout())
+        protocol = first.protocol
+        assert isinstance(protocol, Answering), changed(aiohttp, "Connection.protocol", WEBHOOKS)
+        first.release()
+        again: Any = await connector.connect(request, [], aiohttp.ClientTimeout())
+        assert again.protocol is protocol, changed(aiohttp, "what is asked of a protocol", WEBHOOKS)
+        again.release()
+        await connector.close()
+        await asyncio.wait_for(protocol.closed, 5)
 
 
 @pytest.mark.parametrize("library", ["aiohttp", "uvicorn", "mcp"])

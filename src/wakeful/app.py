@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
@@ -21,7 +21,7 @@ from wakeful.store import Store
 from wakeful.store.queries import Naming
 
 if TYPE_CHECKING:
-    from wakeful.dispatcher import ServedTarget
+    from wakeful.dispatcher import MakeFeature, ServedTarget
     from wakeful.store.copying.ends import CopyEnd
     from wakeful.sync import SyncWakeful
     from wakeful.targets import Target
@@ -122,6 +122,7 @@ def build(
         clock=clock,
         via=via,
         task_target=lambda: _messages(settings, clock),
+        features=_features,
         declared=None if delivers else _declared(settings),
     )
 
@@ -204,7 +205,7 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     from wakeful.targets.inbox import Inbox
 
     if settings.checks:
-        from wakeful.targets.http_check import check_looks
+        from wakeful.targets.sending.check import check_looks
 
         with _located(settings):
             check_looks(settings.checks)
@@ -233,6 +234,13 @@ def _configured(settings: Settings) -> dict[str, Mapping[str, Any]]:
     if settings.wake_url:
         configured.setdefault(ROUTER, {"kind": "router", "url": settings.wake_url, "token": settings.wake_token})
     return configured
+
+
+def _features() -> Iterable[MakeFeature]:
+    """The optional features that take part in dispatching: each plans alarms of its own, and may stop their wakes."""
+    from wakeful.dispatcher.sql_tasks import SqlTasks
+
+    return (SqlTasks,)
 
 
 def _messages(settings: Settings, clock: Clock | None) -> ServedTarget:

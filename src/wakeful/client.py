@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from importlib.util import find_spec
 from types import TracebackType
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
-    from wakeful.dispatcher import Dispatcher, DispatcherHealth, ServedTarget
+    from wakeful.dispatcher import Dispatcher, DispatcherHealth, MakeFeature, ServedTarget
     from wakeful.service.live import LiveEvent
     from wakeful.targets.handler import HandlerFunction
 
@@ -70,6 +70,7 @@ class Wakeful(Alarms):
         clock: Clock | None = None,
         via: str = "python",
         task_target: Callable[[], ServedTarget] | None = None,
+        features: Callable[[], Iterable[MakeFeature]] = tuple,
         declared: Mapping[str, Users] | None = None,
     ) -> None:
         self.settings = settings
@@ -78,6 +79,7 @@ class Wakeful(Alarms):
         self._served: dict[str, ServedTarget] = dict(targets)
         self._declared = dict(declared or {})  # served by other processes, and who may use them
         self._task_target = task_target
+        self._features = features
         self._implied = ""  # the target that tasks have where nobody has named one: a handler of that name replaces it
         self._dispatcher: Dispatcher | None = None
         self._run: asyncio.Task[object] | None = None
@@ -240,6 +242,7 @@ class Wakeful(Alarms):
                 clock=self._clock,
                 report_url=base.rstrip("/") + "/v1/fires/{fire_id}/report",
                 metrics=self.metrics,
+                features=self._features(),
             )
         return self._dispatcher
 

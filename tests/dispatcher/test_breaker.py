@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Failed
-from wakeful.dispatcher.breaker import FIRST_PAUSE, LONGEST_HOLD, LONGEST_PAUSE, OPENS_AFTER, Breaker
-from wakeful.dispatcher.holds import APART, FORGOTTEN_AFTER, MOST, TOGETHER, Holds
+from wakeful.dispatcher.breaker import (
+    APART,
+    FIRST_PAUSE,
+    FORGOTTEN_AFTER,
+    LONGEST_HOLD,
+    LONGEST_PAUSE,
+    MOST,
+    OPENS_AFTER,
+    TOGETHER,
+    Breaker,
+    Holds,
+)
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm
 from wakeful.testing.manual_clock import NEW_YEAR

@@ -163,7 +163,7 @@ async def test_a_loop_that_does_not_run_any_more_is_told_to_whoever_watches(worl
         assert is_alive(program)
         dispatcher._clock = Ahead(world.clock, STORE_PATIENCE + 1)
         assert not is_alive(program)
-        dispatcher._stopping = True  # the loop has ended, and what is in flight is waited for
+        dispatcher._deliveries.stopping = True  # the loop has ended, and what is in flight is waited for
         assert is_alive(program)
         dispatcher._clock = real
     assert is_alive(cast(Wakeful, SimpleNamespace(_pulse=lambda: None)))

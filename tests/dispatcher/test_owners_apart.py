@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from tests.acting import acting
 from wakeful.alarm import Alarm, Delivered, Failed, Outcome, Policy, Wake, release
-from wakeful.dispatcher.breaker import LONGEST_HOLD, OPENS_AFTER
-from wakeful.dispatcher.holds import APART, TOGETHER
+from wakeful.dispatcher.breaker import APART, LONGEST_HOLD, OPENS_AFTER, TOGETHER
 from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import World

@@ -312,8 +312,8 @@ async def test_who_stood_still_leaves_what_others_hold_alone_for_a_moment(world:
     await world.store.add([an_alarm(world.clock, due=-1, target="tells")])
     [theirs] = (await world.store.claim({"tells": 1}, lease=world.settings.lease)).alarms
     dispatcher = world.another()
-    dispatcher._event_loop = asyncio.get_running_loop()
-    dispatcher._awake_at = world.clock.monotonic()
+    dispatcher._deliveries.event_loop = asyncio.get_running_loop()
+    dispatcher._times.wake_at = world.clock.monotonic()
     await step(dispatcher, world)  # step by step: what is asserted is what one step does
     await world.clock.stand_still(2 * world.settings.lease)
     for _ in range(2):
@@ -332,7 +332,7 @@ async def test_who_stood_still_leaves_what_others_hold_alone_for_a_moment(world:
 async def step(dispatcher: Dispatcher, world: World) -> None:
     """One round of its loop, and the clock where the next one is to begin."""
     pause = await dispatcher._step()
-    dispatcher._awake_at = world.clock.monotonic() + pause
+    dispatcher._times.wake_at = world.clock.monotonic() + pause
 
 
 async def test_who_only_slept_has_not_stood_still(world: World) -> None:
@@ -343,8 +343,8 @@ async def test_who_only_slept_has_not_stood_still(world: World) -> None:
     await world.store.add([an_alarm(world.clock, due=-1, target="tells")])
     await world.store.claim({"tells": 1}, lease=lease)
     dispatcher = world.another(lease=lease)
-    dispatcher._event_loop = asyncio.get_running_loop()
-    dispatcher._awake_at = world.clock.monotonic()
+    dispatcher._deliveries.event_loop = asyncio.get_running_loop()
+    dispatcher._times.wake_at = world.clock.monotonic()
     for _ in range(5):
         await step(dispatcher, world)
         if dispatcher.health.in_flight:

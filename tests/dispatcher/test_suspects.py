@@ -10,7 +10,7 @@ from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.alarm.model import SUSPECT
 from wakeful.alarm.suspect import ALONE, DEATHS_LIMIT
 from wakeful.dispatcher import Dispatcher
-from wakeful.dispatcher.suspects import GROUP_PROVED_AFTER
+from wakeful.dispatcher.claiming import GROUP_PROVED_AFTER
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery
 from wakeful.testing.conformance.making import an_alarm

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from wakeful.alarm import Alarm
-from wakeful.dispatcher.turns import BETWEEN, Turns
+from wakeful.dispatcher.claiming import BETWEEN, Turns
 from wakeful.store import Claimed, Store, Turn
 from wakeful.store.queries import Naming
 from wakeful.store.sqlite import SqliteStore

@@ -35,7 +35,7 @@ HEAVY = (
     "wakeful.store.postgres",
     "wakeful.sync",
     "wakeful.targets.handler",
-    "wakeful.targets.http",
+    "wakeful.targets.sending",
     "wakeful.targets.webhook",
     "wakeful.transfer",
 )

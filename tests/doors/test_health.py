@@ -126,7 +126,7 @@ async def test_a_dispatcher_that_died_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_a_dispatcher_that_is_told_to_stop_is_stopping(visit: Visitor) -> None:
-    visit.clock.dispatcher._stopping = True
+    visit.clock.dispatcher._deliveries.stopping = True
     assert visit.clock.dispatcher.health.state == "stopping"
 
 

@@ -31,7 +31,7 @@ from wakeful.alarm import (
 from wakeful.config import Settings
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.settler import Settler
-from wakeful.dispatcher.tasks import TaskPlanning
+from wakeful.dispatcher.sql_tasks import SqlTasks
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.metrics import Metrics
 from wakeful.store import AlarmQuery, FireQuery
@@ -142,8 +142,9 @@ class Acting(RuleBasedStateMachine):
 
         async def written() -> None:
             metrics = Metrics()
-            planning = TaskPlanning(self.store, Settings(), metrics)
-            settler = Settler(self.store, self.clock, landed.append, metrics, planning)
+            settings = Settings()
+            features = (SqlTasks(self.store, settings, metrics),)
+            settler = Settler(self.store, self.clock, landed.append, metrics, features, tick=settings.tick)
             settler.add(flight)
             running = asyncio.create_task(settler.run())
             await settler.idle()

@@ -17,12 +17,19 @@ import wakeful
 from tests.acting import acting
 from wakeful.alarm import Alarm
 from wakeful.alarm.model import AlarmStatus
+from wakeful.dispatcher.sql_tasks import SqlTasks
 from wakeful.testing import ManualClock, store_of
 
 MESSAGES = """
 create table messages (
     id text primary key, chat_jid text not null, sender text not null, content text not null, timestamp text not null)
 """
+
+
+def sql_tasks_of(clock: wakeful.Wakeful) -> SqlTasks:
+    [feature] = clock.dispatcher._features
+    assert isinstance(feature, SqlTasks)
+    return feature
 
 
 class Gateway:
@@ -68,6 +75,10 @@ class Gateway:
     def wakeful(self) -> wakeful.Wakeful:
         assert self._wakeful is not None
         return self._wakeful
+
+    @property
+    def sql_tasks(self) -> SqlTasks:
+        return sql_tasks_of(self.wakeful)
 
     async def pass_time(self, seconds: float = 0) -> int:
         """Let time pass, then let wakeful see to what was changed and what is due."""

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from wakeful.alarm import TaskNews, TaskPlan
-from wakeful.dispatcher.tasks import AT_ONCE
+from wakeful.dispatcher.sql_tasks import AT_ONCE
 from wakeful.testing import ManualClock, store_of
 
 from .conftest import MESSAGES, Gateway
@@ -123,7 +123,7 @@ async def test_more_rows_than_fit_a_round_that_break_us_keep_nobody_waiting(
 ) -> None:
     """A bug of ours, met by one kind of row: it must become that row's error, not the end of the door."""
     await gateway.connect()
-    planner = type(gateway.wakeful.dispatcher._upkeep.tasks._planner)
+    planner = type(gateway.sql_tasks._planner)
     real = planner.plan
 
     def plan(self: object, news: TaskNews, **given: object) -> TaskPlan:

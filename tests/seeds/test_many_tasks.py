@@ -9,7 +9,7 @@ import pytest
 
 import wakeful
 from wakeful.alarm import TaskNews
-from wakeful.dispatcher.tasks import AT_ONCE
+from wakeful.dispatcher.sql_tasks import AT_ONCE
 from wakeful.store.sqlite import SqliteStore
 from wakeful.store.task_door import SHARE, TasksOver
 from wakeful.testing import store_of

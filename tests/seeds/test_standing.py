@@ -18,7 +18,7 @@ from wakeful.store import FireQuery, Settled
 from wakeful.targets import Target
 from wakeful.testing import store_of, targets_of
 
-from .conftest import Gateway
+from .conftest import Gateway, sql_tasks_of
 from .task_tools_world import tools
 
 LEASE = timedelta(minutes=2)
@@ -105,7 +105,7 @@ async def test_a_worker_that_claims_first_says_only_what_stands(gateway: Gateway
     await gateway.clock.advance(10)
     await gateway.sql(filled(gateway, change))
     dispatcher = gateway.wakeful.dispatcher
-    settler = asyncio.create_task(dispatcher._settler.run())
+    settler = asyncio.create_task(dispatcher._deliveries.settler.run())
     while await dispatcher._claim():
         await dispatcher._all_down()
     settler.cancel()
@@ -193,7 +193,7 @@ async def test_what_arrived_elsewhere_is_on_record_though_its_task_is_gone(gatew
         @clock.handler("desk")
         async def desk(wake: Wake) -> str:
             await gateway.sql(DELETED)
-            await clock.dispatcher._upkeep.tasks.plan(gateway.clock.now())
+            await sql_tasks_of(clock).plan(gateway.clock.now())
             return "done"
 
         await gateway.add("t1", next_run=gateway.at(1))
@@ -352,7 +352,7 @@ async def test_tasks_are_planned_and_targets_looked_at_before_the_first_claim(
     for run in (gateway.wakeful.dispatcher.run, gateway.wakeful.run_due):
         asked: list[str] = []
         dispatcher = gateway.wakeful.dispatcher
-        dispatcher._store = dispatcher._upkeep._store = dispatcher._upkeep.tasks._store = Watched(
+        dispatcher._store = dispatcher._upkeep._store = gateway.sql_tasks._store = Watched(
             store_of(gateway.wakeful), asked
         )
         dispatcher._upkeep._caught_up = False

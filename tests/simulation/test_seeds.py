@@ -15,7 +15,7 @@ import pytest
 
 from wakeful.alarm import Wake
 from wakeful.clock import stopwatch, thread_time
-from wakeful.dispatcher.suspects import Suspects
+from wakeful.dispatcher.claiming import Suspects
 from wakeful.errors import InvalidSchedule
 from wakeful.testing.simulation import PromiseBroken, Script, generated, play, replay, shrunk, simulate, told
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, Stuck, closing, simulated_loop

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wakeful.errors import InvalidConfig
-from wakeful.targets.addresses import networks, refusal
+from wakeful.targets.sending.addresses import networks, refusal
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1", "2606:4700:4700::1111"]
 PRIVATE = [

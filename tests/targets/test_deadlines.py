@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from wakeful.targets.deadlines import Deadlines, Running
+from wakeful.targets.calls import Deadlines, Running
 
 
 async def call(deadlines: Deadlines, begun: list[Running]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wakeful.targets.reading import (
+from wakeful.targets.sending.reading import (
     ANSWER_BYTES,
     ANSWER_LINES,
     HEADER_BYTES,

@@ -13,8 +13,8 @@ import standardwebhooks
 from wakeful.alarm import Completed, Delivered, Failed, Snoozed
 from wakeful.errors import InvalidConfig
 from wakeful.targets import Target
-from wakeful.targets.http import Sender
-from wakeful.targets.urls import check_url
+from wakeful.targets.sending import Sender
+from wakeful.targets.sending.addresses import check_url
 from wakeful.testing.receiver import Receiver
 from wakeful.testing.targets import TargetConformance, a_wake
 

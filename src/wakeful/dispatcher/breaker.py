@@ -1,17 +1,27 @@
-"""Circuit breaker of a target, or of one owner at a target: after repeated failures it sends one probe at a time.
+"""Circuit breakers: of a target that cannot be reached, and of one owner whom a target answers with errors.
 
-The probes come at growing distances. Alarms that wait for them keep their retries; nothing is dropped.
+After repeated failures one probe is sent at a time, at growing intervals. Alarms that wait keep their retries; nothing
+is dropped. An error of one owner's agent says nothing about a shared router, so it holds only that owner's wakes.
+Kept in memory only: a restart tries everyone again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
+
+from wakeful.alarm import Alarm, Failed
 
 OPENS_AFTER: Final = 5
 FIRST_PAUSE: Final = timedelta(seconds=1)
 LONGEST_PAUSE: Final = timedelta(seconds=30)
 LONGEST_HOLD: Final = timedelta(minutes=10)  # what a receiver may ask for: then one wake sees how it is
+MOST: Final = 10_000  # owners at targets that are remembered; forgetting one costs it a few attempts
+FORGOTTEN_AFTER: Final = 2 * LONGEST_HOLD  # without a failure: it has nothing more to send
+# However many an owner has, they come up again a few at a time, among everybody's: so many together, so far apart.
+TOGETHER: Final = 50
+APART: Final = timedelta(milliseconds=100)
 
 
 class Breaker:
@@ -64,3 +74,78 @@ class Breaker:
         if pause and (self._probe_at is None or self.may_probe(now) or now + pause > self._probe_at):
             self.opened_at = self.opened_at or now
             self._planned_at, self._probe_at = now, now + pause
+
+
+class Sent(Protocol):
+    """A wake on its way."""
+
+    @property
+    def alarm(self) -> Alarm: ...
+    @property
+    def back(self) -> bool: ...
+
+
+class _Hold:
+    def __init__(self) -> None:
+        self.breaker = Breaker()
+        self.failed_at: datetime
+        self.put_back = 0  # since the next probe was decided on, or sent
+        self.probe: Sent | None = None
+
+    def wait(self, sent: Sent, now: datetime) -> timedelta | None:
+        probe_at = self.breaker.probe_at
+        if probe_at is None:
+            return None
+        is_time = self.breaker.may_probe(now)
+        if is_time and (self.probe is None or self.probe.back):
+            self.probe, self.put_back = sent, 0
+            return None
+        wait = FIRST_PAUSE if is_time else probe_at - now
+        wait += APART * (self.put_back // TOGETHER)
+        self.put_back += 1
+        return wait
+
+
+class Holds:
+    def __init__(self) -> None:
+        self._holds: dict[tuple[str, str], _Hold] = {}  # by target and owner; who failed last stands last
+
+    def wait(self, sent: Sent, *, now: datetime) -> timedelta | None:
+        """How long a wake that is about to be sent has to wait instead; None: it goes, perhaps as the probe."""
+        hold = self._holds.get(_key(sent.alarm))
+        return None if hold is None else hold.wait(sent, now)
+
+    def succeeded(self, alarm: Alarm) -> None:
+        self._holds.pop(_key(alarm), None)
+
+    def failed(self, alarm: Alarm, outcome: Failed, *, now: datetime) -> None:
+        """The receiver answered this owner's wake, and not well."""
+        key = _key(alarm)
+        hold = self._holds[key] = self._holds.pop(key) if key in self._holds else _Hold()
+        planned = hold.breaker.probe_at
+        # No further than a breaker cares: a receiver can ask for more seconds than there are.
+        wait = timedelta(seconds=min(outcome.retry_after or 0.0, LONGEST_HOLD.total_seconds()))
+        hold.breaker.failed(outcome.error, now=now, wait=wait)
+        hold.failed_at = now
+        if hold.breaker.probe_at != planned:
+            hold.put_back = 0
+        self._forget(now)
+
+    def owners(self, now: datetime) -> Counter[str]:
+        """How many owners wait, for each target."""
+        self._forget(now)
+        return Counter(target for (target, _), hold in self._holds.items() if hold.breaker.is_open)
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def _forget(self, now: datetime) -> None:
+        while self._holds:
+            first = next(iter(self._holds))
+            if len(self._holds) <= MOST and now - self._holds[first].failed_at <= FORGOTTEN_AFTER:
+                return
+            del self._holds[first]
+
+
+def _key(alarm: Alarm) -> tuple[str, str]:
+    return alarm.target, alarm.owner_did

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome, Try, Users
 from wakeful.alarm.checks import CheckLook
-from wakeful.dispatcher.breaker import Breaker
-from wakeful.dispatcher.holds import Holds
+from wakeful.dispatcher.breaker import Breaker, Holds
 from wakeful.targets import Target
 
 RESERVED: Final = 4
 EARLY: Final = timedelta(milliseconds=40)
+COLLECTS_FOR: Final = 0.01  # seconds that a claim waits for more free slots; other targets wait no longer than that
 FIRST_REACH: Final = 100  # alarms that a claim asks for at first; twice as many after each that brought all of them
 
 
@@ -40,7 +40,7 @@ class Flight(Struct, eq=False):
     alarm: Alarm
     fire: Fire | None
     task: asyncio.Task[None] | None = None
-    taken: float = 0.0  # when its claim was asked for, by the clock that nobody sets
+    taken: float = 0.0  # when its claim was asked for, by the monotonic clock
     started: datetime | None = None
     outcome: Outcome | None = None
     attempt: Try | None = None
@@ -85,6 +85,7 @@ class Flights:
         self._by_target: Counter[str] = Counter()
         self._unsettled: Counter[str] = Counter()  # of each target, delivered or not: what a crash may repeat
         self._delivering = 0
+        self._collects_until = 0.0  # the deadline for collecting free slots before a claim; 0: none is set
 
     def __len__(self) -> int:
         return len(self._flying)
@@ -185,7 +186,17 @@ class Flights:
 
     def is_awaited(self, target: str) -> bool:
         """Whether something that is due may wait for a place: else nobody needs to know that one is free."""
-        return target in self.hungry or self._crowded
+        is_full = target in self.hungry or self._crowded
+        return is_full and not (self._collects_until and self.making_room)
+
+    def collecting(self, now: float) -> float:
+        """Seconds for which the next claim is to wait for more free slots; `now`: by the monotonic clock."""
+        if self.making_room:
+            self._collects_until = self._collects_until or now + COLLECTS_FOR
+            if (rest := self._collects_until - now) > 0:
+                return rest
+        self._collects_until = 0.0
+        return 0.0
 
     @property
     def making_room(self) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,8 +19,8 @@ from wakeful.alarm.checks import with_look
 from wakeful.clock import Clock, SystemClock, stopwatch
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight
+from wakeful.dispatcher.guards import Feature, overtaken
 from wakeful.dispatcher.observability import DeliveryMetrics
-from wakeful.dispatcher.tasks import TaskPlanning
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.store import Settled, Store
@@ -38,10 +39,18 @@ LONGEST_WAIT: Final = 1.0  # seconds between two tries at a store that is away: 
 
 class Settler:
     def __init__(
-        self, store: Store, clock: Clock, landed: Callable[[Flight], None], metrics: Metrics, tasks: TaskPlanning
+        self,
+        store: Store,
+        clock: Clock,
+        landed: Callable[[Flight], None],
+        metrics: Metrics,
+        features: Sequence[Feature],
+        *,
+        tick: timedelta,
     ) -> None:
         self._store = store
-        self._tasks = tasks
+        self._features = features
+        self._tick = tick
         self._clock = clock
         self._landed = landed
         self._metrics = metrics
@@ -255,15 +264,15 @@ class Settler:
         return note(alarm, fire, held.occurrence_at, flight.outcome, flight.attempt)
 
     async def _overtaken(self, flight: Flight) -> Change | None:
-        """The settlement itself was to say it, and has not, because the task's row was changed: nothing was delivered.
+        """The settlement was to be the delivery, and was not written because a feature's row has changed.
 
         The row is planned again, and the alarm, if it is still ours, released: it then says what the row says now.
         """
         held, now = flight.alarm, flight.attempt.ended if flight.attempt is not None else flight.alarm.updated_at
         flight.outcome = flight.attempt = None
-        waits = await self._tasks.overtaken([held], now)
+        waits = await overtaken(self._features, [held], now)
         # Where the row stands after all, somebody is about to change it: not again at once.
-        wait = waits.get(held.id, self._tasks.tick)
+        wait = waits.get(held.id, self._tick)
         alarm = await self._store.get(held.id)
         return release(alarm, now=now, wait=wait) if alarm is not None and _is_ours(alarm, held) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from wakeful.config import Settings
 from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flights
-from wakeful.dispatcher.tasks import ALL, TaskPlanning
+from wakeful.dispatcher.guards import Feature
 from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.schedule import takes_long
@@ -32,7 +32,14 @@ PURGE_LIMIT: Final = 1000
 
 class Upkeep:
     def __init__(
-        self, store: Store, flights: Flights, settings: Settings, clock: Clock, worker: Worker, metrics: Metrics
+        self,
+        store: Store,
+        flights: Flights,
+        settings: Settings,
+        clock: Clock,
+        worker: Worker,
+        metrics: Metrics,
+        features: Sequence[Feature],
     ) -> None:
         self._store = store
         self._flights = flights
@@ -40,7 +47,7 @@ class Upkeep:
         self._clock = clock
         self._worker = worker
         self._metrics = metrics
-        self.tasks = TaskPlanning(store, settings, metrics)
+        self._features = features
         self._caught_up = False
         self.resting = False  # until the next duty
         self.heard = 0.0  # when the store last took our beat, by the stopwatch
@@ -51,12 +58,12 @@ class Upkeep:
         duties: list[tuple[timedelta, Callable[[datetime], Coroutine[Any, Any, object]]]] = [
             (self._settings.tick, self._look_and_tell),
             (self._settings.tick, self.sweep),
-            (self._settings.tick, self.tasks.plan),
+            *((self._settings.tick, feature.upkeep) for feature in self._features),
             (self._settings.lease / 3, self.renew),
             (BEAT_EVERY, self.beat),
             (PURGE_EVERY, self._purge),
         ]
-        # By the clock that nobody sets: an hour back must not put off renewals, and with them leases, for an hour.
+        # By the monotonic clock: a wall clock set back must not put off renewals, or leases would end.
         passed = self._clock.monotonic
         # Leases are young at the start; everything else is worth doing at once.
         due = [passed() + (every.total_seconds() if duty == self.renew else 0.0) for every, duty in duties]
@@ -104,19 +111,13 @@ class Upkeep:
         self.heard = stopwatch()
 
     async def catch_up(self, *, anew: bool = False) -> None:
-        """Before the first claim, read which targets are paused, and plan tasks that changed in the meantime.
-
-        Of very many the first: the others are planned beside the claims. Should planning fail, claims go on without
-        it: a task's row is asked again before anything is said for it.
-        """
+        """Before the first claim, read which targets are paused, and let features plan what changed in the meantime."""
         if self._caught_up and not anew:
             return
         now = await self._store.now()
         await self.look_around()
-        try:
-            await self.tasks.plan(now, rounds=ALL if anew else 1)
-        except Exception as error:
-            log.warning("the tasks could not all be planned: %s", type(error).__name__)
+        for feature in self._features:
+            await feature.catch_up(now, whole=anew)
         self._caught_up = True
 
     async def look_around(self) -> None:

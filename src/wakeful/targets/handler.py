@@ -17,9 +17,8 @@ from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
 from wakeful.errors import InvalidConfig
 from wakeful.schedule import duration
-from wakeful.targets.deadlines import Deadlines
+from wakeful.targets.calls import Deadlines, Threads
 from wakeful.targets.text import described, one_line, storable
-from wakeful.targets.threads import Threads
 
 log = logging.getLogger("wakeful.handler")
 

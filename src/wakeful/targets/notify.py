@@ -9,8 +9,8 @@ from typing import Any, Final
 from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.errors import InvalidConfig
+from wakeful.targets.calls import Threads
 from wakeful.targets.text import described, one_line, without
-from wakeful.targets.threads import Threads
 
 # These reach whatever address or device they are given: for HTTP there is the webhook, which checks addresses.
 UNSAFE: Final = (

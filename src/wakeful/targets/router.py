@@ -7,8 +7,8 @@ import msgspec
 from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
-from wakeful.targets.addresses import Allowed
-from wakeful.targets.http import Sender
+from wakeful.targets.sending import Sender
+from wakeful.targets.sending.addresses import Allowed
 from wakeful.targets.webhook import hidden, varying
 
 

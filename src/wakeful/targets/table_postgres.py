@@ -10,7 +10,7 @@ import asyncpg
 from wakeful.alarm import Outcome, Row
 from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.errors import InvalidConfig
-from wakeful.targets.table import (
+from wakeful.targets.table_writer import (
     Unfit,
     check_texts,
     inserted,

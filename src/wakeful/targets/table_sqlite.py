@@ -11,7 +11,8 @@ from wakeful.alarm.model import ERROR_LIMIT, is_for_numbers
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
 from wakeful.moments import stamp
-from wakeful.targets.table import (
+from wakeful.targets.calls import Threads
+from wakeful.targets.table_writer import (
     Unfit,
     check_texts,
     inserted,
@@ -23,7 +24,6 @@ from wakeful.targets.table import (
     verify_columns,
 )
 from wakeful.targets.text import described
-from wakeful.targets.threads import Threads
 
 # Somebody else has the file, or it is away: the table is not to blame.
 _TROUBLE = (apsw.BusyError, apsw.LockedError, apsw.CantOpenError, apsw.IOError, apsw.FullError, apsw.ReadOnlyError)

@@ -15,12 +15,11 @@ from wakeful.alarm.outcome import MOST_COST
 from wakeful.clock import Clock
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import duration
-from wakeful.targets.addresses import Allowed
-from wakeful.targets.http import Sender
-from wakeful.targets.reading import REPLY_LIMIT, Reply
+from wakeful.targets.sending import Sender
+from wakeful.targets.sending.addresses import Allowed, check_headers
+from wakeful.targets.sending.reading import REPLY_LIMIT, Reply
 from wakeful.targets.signing import key, sign
 from wakeful.targets.text import one_line, storable
-from wakeful.targets.urls import check_headers
 
 _HEADER_SAFE: Final = "".join(map(chr, range(0x21, 0x7F)))
 

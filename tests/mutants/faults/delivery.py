@@ -8,10 +8,10 @@ from .fault import Fault, Several, Source
 
 IN_DELIVERY: Final[dict[str, Fault]] = {
     "what is claimed early is delivered early": Source(
-        "wakeful.dispatcher", "if flight.alarm.next_fire_at > now or takes_long", "if takes_long"
+        "wakeful.dispatcher.delivery", "if flight.alarm.next_fire_at > now or takes_long", "if takes_long"
     ),
     "a worker's own clock makes it early": Source(
-        "wakeful.dispatcher",
+        "wakeful.dispatcher.delivery",
         "            while (rest := self._store_clock.surely_until(flight.alarm.next_fire_at)) > 0:\n",
         "            if (rest := self._store_clock.surely_until(flight.alarm.next_fire_at)) > 0:\n",
     ),
@@ -25,8 +25,8 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     ),
     "a task's row is not asked before it is sent": Source(
         "wakeful.dispatcher",
-        "overtaken = await self._upkeep.tasks.overtaken(claimed.alarms, claimed.now)",
-        "overtaken: dict[str, timedelta] = {}",
+        "waits = await overtaken(self._features, claimed.alarms, claimed.now)",
+        "waits: dict[str, timedelta] = {}",
     ),
     "all of one owner before anyone else": Source(
         "wakeful.dispatcher",
@@ -39,7 +39,9 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "        await self._after_a_stall()",
     ),
     "what is in flight is sent again": Source(
-        "wakeful.dispatcher", "if (held := self._flights.holding(alarm)) is not None:", "if (held := None) is not None:"
+        "wakeful.dispatcher.delivery",
+        "if (held := self._flights.holding(flight.alarm)) is not None:",
+        "if (held := None) is not None:",
     ),
     "a call is aborted when its alarm is changed": Source(
         "wakeful.dispatcher.upkeep",
@@ -52,27 +54,25 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "        passed = lambda: now().timestamp()\n",
     ),
     "an answer to one owner counts for all": Source(
-        "wakeful.dispatcher.holds", "return alarm.target, alarm.owner_did", 'return alarm.target, ""'
+        "wakeful.dispatcher.breaker", "return alarm.target, alarm.owner_did", 'return alarm.target, ""'
     ),
     "an answer counts against the target": Source(
         "wakeful.dispatcher.flights", "            if failed.answered:\n", "            if False:\n"
     ),
     "who may use a target is not asked at delivery": Source(
-        "wakeful.dispatcher", "now=now, refused=refused)", "now=now)"
+        "wakeful.dispatcher.guards", "now=now, refused=refused)", "now=now)"
     ),
-    "a wake is sent without being counted": Source(
-        "wakeful.dispatcher", "if met and not await self._is_affordable(flight, met):", "if False:"
-    ),
+    "a wake is sent without being counted": Source("wakeful.dispatcher.guards", "    if not met:\n", "    if True:\n"),
     "what cannot be counted is sent": Source(
-        "wakeful.dispatcher",
-        "flight.change = release(flight.alarm, now=self._now(), wait=self._settings.tick)",
-        "flight.change = None",
+        "wakeful.dispatcher.delivery",
+        "self._release(flight, wait=self._settings.tick)",
+        "await self._attempt(flight)",
     ),
     "an owner reads what a check was answered": Source(
-        "wakeful.targets.http_check", 'f"HTTP {reply.status}" if reply.status else failure.error', "failure.error"
+        "wakeful.targets.sending.check", 'f"HTTP {reply.status}" if reply.status else failure.error', "failure.error"
     ),
     "nobody looks at checks": Source(
-        "wakeful.dispatcher", "if keeps_back(alarm, flight.fire, flight.look):", "if False:"
+        "wakeful.dispatcher.guards", "if keeps_back(alarm, flight.fire, flight.look) else None", "if False else None"
     ),
     "counts are kept for ever": Source(
         "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
@@ -109,7 +109,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     ),
     "waits go by the wall clock and have no bound": Several(
         (
-            Source("wakeful.dispatcher", "if rest > LONGEST_EARLY:", "if False:"),
+            Source("wakeful.dispatcher.delivery", "if rest > LONGEST_EARLY:", "if False:"),
             Source(
                 "wakeful.dispatcher.store_clock",
                 "return (moment - self._passed() - self._offset).total_seconds()",
@@ -120,7 +120,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     "suspects are tried one a tick": Several(
         (
             Source(
-                "wakeful.dispatcher",
+                "wakeful.dispatcher.delivery",
                 "        if flight.alarm.is_suspect and self._suspects.survived():\n",
                 "        if False:\n",
             ),
@@ -132,7 +132,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         )
     ),
     "a claim ends with the settlement before it": Source(
-        "wakeful.dispatcher", "        if held.back:", "        if False:"
+        "wakeful.dispatcher.delivery", "        if held.back:", "        if False:"
     ),
     "a handler's exception is not logged": Source(
         "wakeful.targets.handler", "            self._log_failure(wake)\n            return", "            return"
@@ -156,7 +156,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.sync", "            if self._process.is_forked:\n                self._process.check()\n", ""
     ),
     "a wait for what was claimed early has no bound": Source(
-        "wakeful.dispatcher", "if rest > LONGEST_EARLY:", "if False:"
+        "wakeful.dispatcher.delivery", "if rest > LONGEST_EARLY:", "if False:"
     ),
     "the loop sleeps by the wall clock": Source(
         "wakeful.dispatcher.store_clock",
@@ -171,7 +171,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.dispatcher.store_clock", "elif abs(ours) > JUMP:", "elif False:"
     ),
     "fires of a rule that is due are counted in the event loop": Source(
-        "wakeful.dispatcher", "                await self._work_out(flight.alarm)\n", "                pass\n"
+        "wakeful.dispatcher.delivery", "                await self._work_out(flight.alarm)\n", "                pass\n"
     ),
     "a rule of several parts is worked out in the event loop": Source(
         "wakeful.schedule.expression", ' or text.count("FREQ=") > 1', ""
@@ -183,7 +183,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.dispatcher.zone_planning", "await in_thread(decided) if is_costly else decided()", "decided()"
     ),
     "the next suspect waits for a tick": Source(
-        "wakeful.dispatcher",
+        "wakeful.dispatcher.delivery",
         "        if flight.alarm.is_suspect and self._suspects.survived():\n",
         "        if False:\n",
     ),
@@ -196,14 +196,14 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.alarm.budget", '(self.at, self.at - _LENGTHS["day"]) if self.again', "(self.at,) if self.again"
     ),
     "the next group does not wait for the last one": Source(
-        "wakeful.dispatcher.suspects", "        return not self._on_trial\n", "        return True\n"
+        "wakeful.dispatcher.claiming", "        return not self._on_trial\n", "        return True\n"
     ),
     "the slow one is blamed for the next": Source(
-        "wakeful.dispatcher",
-        "self._store.settle([put_on_trial(flight.alarm), *cleared])",
-        "self._store.settle([put_on_trial(flight.alarm)])",
+        "wakeful.dispatcher.guards",
+        "context.store.settle([put_on_trial(flight.alarm), *cleared])",
+        "context.store.settle([put_on_trial(flight.alarm)])",
     ),
     "a suspect beside a group counts as alone": Source(
-        "wakeful.dispatcher", "if not self._suspects.may_be_blamed(others):", "if False:"
+        "wakeful.dispatcher.guards", "if not context.suspects.may_be_blamed(others):", "if False:"
     ),
 }

@@ -28,12 +28,10 @@ from wakeful.alarm import Failed
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
 from wakeful.logs import trace_id
-from wakeful.targets.addresses import Allowed, networks, refusal
-from wakeful.targets.deadlines import Deadlines
-from wakeful.targets.reading import Answering, BadAnswer, Reply
+from wakeful.targets.calls import Deadlines, Threads
+from wakeful.targets.sending.addresses import Allowed, check_url, networks, refusal
+from wakeful.targets.sending.reading import Answering, BadAnswer, Reply
 from wakeful.targets.text import one_line, without
-from wakeful.targets.threads import Threads
-from wakeful.targets.urls import check_url
 
 log = logging.getLogger("wakeful.targets")
 

@@ -1,15 +1,17 @@
-"""Which network addresses a wake may be sent to: public ones, and what the operator allows beside them.
+"""Where a wake may be sent: checks of a target's URL and headers at start, and of each address that is connected to.
 
-An address is judged where it is connected to, after name resolution, with every way of writing an IPv4 address inside
-an IPv6 one unwrapped first.
+Addresses must be public, or among those that the operator allows. An address is judged where it is connected to, after
+name resolution, with every way of writing an IPv4 address inside an IPv6 one unwrapped first.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
+from urllib.parse import urlsplit
 
 from wakeful.errors import InvalidConfig
 
@@ -42,6 +44,11 @@ _METADATA: Final = tuple(
     ipaddress.ip_network(network)
     for network in ("169.254.0.0/16", "fe80::/10", "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::/32")
 )
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS: Final = frozenset(
+    {"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "accept-encoding"}
+) | {"connection", "keep-alive", "te", "trailer", "upgrade", "expect", "user-agent", "idempotency-key"}
+_OUR_PREFIXES: Final = ("webhook-", "wakeful-", "proxy-")
 
 
 def networks(allowed: Iterable[str], *, field: str = "allow_private") -> tuple[_Network, ...]:
@@ -108,3 +115,36 @@ def _unwrapped(address: _Address) -> _Address:
 @lru_cache(maxsize=256)
 def _networks(allowed: tuple[str, ...]) -> tuple[_Network, ...]:
     return networks(allowed)
+
+
+def check_url(url: str, *, field: str = "url") -> None:
+    """Refuse what is not a plain http or https address."""
+    fix = "Write for example https://example.com/wake."
+    if not isinstance(url, str):  # a settings file can hold anything
+        raise InvalidConfig(f"{url!r} is not a text", field=field, fix=fix)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise InvalidConfig(f"it is not a URL ({error})", field=field, fix=fix) from None
+    if any(not sign.isprintable() or sign in " \\" for sign in url):
+        raise InvalidConfig("it holds a space, a backslash or a control character", field=field, fix=fix)
+    if parts.scheme not in ("http", "https"):
+        raise InvalidConfig("it does not begin with http:// or https://", field=field, fix=fix)
+    if not host:
+        raise InvalidConfig("it has no host", field=field, fix=fix)
+    if "@" in parts.netloc:
+        raise InvalidConfig("it holds a user name or password", field=field, fix="Put credentials into headers.")
+    if "#" in url:
+        raise InvalidConfig("it holds a fragment (#…), which is never sent", field=field, fix="Leave it out.")
+
+
+def check_headers(headers: Mapping[str, str], *, field: str = "headers") -> None:
+    """Refuse headers that are wakeful's own business, or that could break out of their line."""
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidConfig(f"{name[:60]!r} is not a header name", field=field)
+        if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIXES):
+            raise InvalidConfig(f"{name!r} is set by wakeful itself", field=field, fix="Leave it out.")
+        if not value.isascii() or not value.isprintable():
+            raise InvalidConfig(f"the value of {name!r} has characters other than printable ASCII", field=field)

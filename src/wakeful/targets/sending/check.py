@@ -14,10 +14,9 @@ import msgspec
 from wakeful.alarm.checks import CheckFailed
 from wakeful.clock import Clock
 from wakeful.config.tables import CheckSettings
-from wakeful.targets.addresses import Allowed, networks
-from wakeful.targets.http import Sender
-from wakeful.targets.reading import Reply
-from wakeful.targets.urls import check_headers, check_url
+from wakeful.targets.sending import Sender
+from wakeful.targets.sending.addresses import Allowed, check_headers, check_url, networks
+from wakeful.targets.sending.reading import Reply
 from wakeful.targets.webhook import hidden
 
 _NOTHING: Final = object()

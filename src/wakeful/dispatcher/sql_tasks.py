@@ -1,4 +1,4 @@
-"""Plans the tasks of other programs: changed rows of their table become alarms within a tick."""
+"""SQL tasks, a feature of the dispatcher: changed rows of another program's table become alarms within a tick."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALL: Final = sys.maxsize  # rounds
 LOOK_EVERY: Final = 10.0  # seconds: whether the table is still watched
 
 
-class TaskPlanning:
+class SqlTasks:
     def __init__(self, store: Store, settings: Settings, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
@@ -38,6 +38,19 @@ class TaskPlanning:
         self._lately: dict[str, datetime] = {}  # tasks whose alarm was claimed and overtaken, and when
         self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were told of
         self._planner = Planner.of(settings)
+
+    async def catch_up(self, now: datetime, *, whole: bool) -> None:
+        """Of very many plan the first: the others are planned beside the claims.
+
+        Should that fail, claims go on without it: a task's row is read again before anything is said for it.
+        """
+        try:
+            await self.plan(now, rounds=ALL if whole else 1)
+        except Exception as error:
+            log.warning("the tasks could not all be planned: %s", type(error).__name__)
+
+    async def upkeep(self, now: datetime) -> None:
+        await self.plan(now)
 
     async def plan(self, now: datetime, *, rounds: int = ALL) -> int:
         """Plan what was changed, all of it or so many rounds; how many tasks."""
@@ -64,7 +77,7 @@ class TaskPlanning:
             await self._planned(self._due_again([news for news in moved.values() if news is not None], now), now)
             still = await self._store.tasks.moved(list(moved)) if moved else {}
         except StoreUnavailable as error:
-            # They are leased already: better handed back than said unseen.
+            # They are leased already: better released than sent unread.
             log.warning("cannot read the rows of %d tasks yet, trying again: %s", len(ids), error)
             return dict.fromkeys(ids, self.tick)
         self._tell_stuck(set(still), set(ids))
