@@ -47,7 +47,6 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
         "notify",
         {
             "store/postgres/__init__.py",
-            "store/postgres/callers_transaction.py",
             "store/postgres/hints.py",
             "server.py",
             "serve_processes.py",

@@ -73,7 +73,7 @@ WRITES = {
     ),
 }
 BY_KEY = {"same_key", "same_id", "held_claim", "token", "door", "report_keys", "held_report_keys", "claimed_unheard"}
-# What is planned once for many (store/postgres/plans.py), and the indexes by which it finds its rows.
+# What is planned once for many (store/postgres/database.py), and the indexes by which it finds its rows.
 KEPT = {
     "add": set[str](),
     "same_id": {"alarms_pkey"},

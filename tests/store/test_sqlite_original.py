@@ -15,7 +15,7 @@ import pytest
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery
 from wakeful.store.sqlite import SqliteStore
-from wakeful.store.sqlite.original import Original, begin_anew, expect
+from wakeful.store.sqlite.file import Original, begin_anew, expect
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, added, an_alarm
 

@@ -31,7 +31,7 @@ from wakeful.store.pages import Matches as Matches
 from wakeful.store.records import TargetState as TargetState
 from wakeful.store.records import Token as Token
 from wakeful.store.records import Worker as Worker
-from wakeful.store.tasks import TaskDoor
+from wakeful.store.sql_tasks import SqlTasks
 from wakeful.store.zones import ZoneStore
 
 BACKLOG_LIMIT: Final = 10_000
@@ -156,8 +156,8 @@ def door_of(kept: bytes) -> Door:
 
 class Store(Protocol):
     @property
-    def tasks(self) -> TaskDoor:
-        """The SQL door: another program's table of tasks."""
+    def tasks(self) -> SqlTasks[Any]:
+        """SQL tasks: another program's table."""
         ...
 
     @property

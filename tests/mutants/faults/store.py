@@ -126,9 +126,11 @@ IN_STORES: Final[dict[str, Fault]] = {
         "async with self._turns.turn(owner):\n            if text or most:",
         'async with self._turns.turn(""):\n            if text or most:',
     ),
-    "postgres: a plan is kept for ever": Source("wakeful.store.postgres.plans", 'said.append("discard plans")', "pass"),
+    "postgres: a plan is kept for ever": Source(
+        "wakeful.store.postgres.database", 'said.append("discard plans")', "pass"
+    ),
     "postgres: a list is planned as a claim is": Source(
-        "wakeful.store.postgres.plans", "if wanted != self._keeps:", "if wanted and not self._keeps:"
+        "wakeful.store.postgres.database", "if wanted != self._keeps:", "if wanted and not self._keeps:"
     ),
     "postgres: counts are not held": Source(
         "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"
@@ -203,13 +205,13 @@ IN_STORES: Final[dict[str, Fault]] = {
         "wakeful.store.queries", "            return None  # two steps of ours", "            pass  # two steps of ours"
     ),
     "planning keeps the lock of the file": Source(
-        "wakeful.store.task_door", "(not answers or stopwatch() - began < SHARE)", "True"
+        "wakeful.store.sql_tasks", "(not answers or stopwatch() - began < SHARE)", "True"
     ),
     "a column that was added is not seen": Source(
-        "wakeful.store.task_door", "self._edition != await connection.edition(self._door[0])", "False"
+        "wakeful.store.sql_tasks", "self._edition != await connection.edition(self._table[0])", "False"
     ),
     "tasks are planned one by one": Source(
-        "wakeful.store.postgres.tasks", "or len(plans) < _TOGETHER", "or len(plans) >= _TOGETHER"
+        "wakeful.store.postgres.sql_tasks", "or len(plans) < _TOGETHER", "or len(plans) >= _TOGETHER"
     ),
     "a check writes": Source("wakeful.store.sqlite.checks", "    db.authorizer = _only_reads\n", ""),
     "a check has several statements": Source(

@@ -36,8 +36,7 @@ from wakeful.store.copying.ends import CopyEnd
 from wakeful.store.copying.sqlite import SqliteTables
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.sqlite import SqliteStore
-from wakeful.store.sqlite.file import describe, make
-from wakeful.store.sqlite.original import begin_anew
+from wakeful.store.sqlite.file import begin_anew, describe, make
 from wakeful.store.sqlite.schema import bring_up_to_date, is_closed, prefixes
 from wakeful.store.transfer import Transfer, refused
 from wakeful.store.zones import keep_first_edition

@@ -66,8 +66,7 @@ from wakeful.store.memory.searching import (
     fires_in_order,
     fires_listed,
 )
-from wakeful.store.memory.settling import APPLIED, settled
-from wakeful.store.memory.tasks import memory_tasks
+from wakeful.store.memory.settling import APPLIED, memory_tasks, settled
 from wakeful.store.pages import Cursor, Matches, Page, filled
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import first_id, length_ms

@@ -10,14 +10,14 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from msgspec.structs import astuple, replace
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
-from wakeful.errors import InvalidConfig
+from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.moments import whole_ms
 from wakeful.store import (
     AHEAD,
@@ -75,13 +75,15 @@ from wakeful.store.postgres.rows import (
     worker_of,
     worker_values,
 )
-from wakeful.store.postgres.search import cursor_values, search_values
-from wakeful.store.postgres.tasks import PostgresTasks
+from wakeful.store.postgres.sql_tasks import PostgresTasks
 from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
 from wakeful.store.postgres.zones import PostgresZones
 from wakeful.store.queries import Naming, queries
 from wakeful.store.rows import policy_text
 from wakeful.store.zones import first_edition_kept, keep_first_edition
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres.database import Connection
 
 T = TypeVar("T")
 
@@ -241,8 +243,6 @@ class PostgresStore:
         return [added for answer in answers for added in answer]
 
     async def within(self, connection: Any) -> Store:
-        from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection
-
         return CallersTransaction(self, await callers_connection(connection))
 
     async def claim(
@@ -559,3 +559,84 @@ class PostgresStore:
 
 def _changed_id(change: Change) -> str:
     return change.after.id
+
+
+def search_values(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[Any, ...]:
+    """The parameters of a search, but for its limit."""
+    between = (query.since, query.until, *cursor_values(query.cursor), *cursor_values(end))
+    if isinstance(query, FireQuery):
+        return (query.owner, uuid_of(query.alarm_id), query.statuses, query.target, *between)
+    words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
+    return (query.owner, query.statuses, *words, *between, query.key)
+
+
+def cursor_values(cursor: Cursor | None) -> tuple[datetime | None, Any]:
+    return (None, None) if cursor is None else (cursor[0], uuid_of(cursor[1]))
+
+
+A = TypeVar("A")
+
+
+class CallersDatabase(Database):
+    """One connection that is the caller's: nothing is opened, tried again or given back."""
+
+    def __init__(self, connection: Connection, ours: Database) -> None:
+        self._connection = connection
+        self._password = ours._password
+        self._within = ours._within
+        self._lookers = asyncio.Semaphore()
+
+    async def run(self, work: Callable[[Connection, bool], Awaitable[T]], *, keep_plans: bool = False) -> T:
+        with self.told():
+            return await work(self._connection, False)
+
+
+class AtOnce(Generic[T, A]):
+    """In the place of a group commit: whoever commits is not us."""
+
+    def __init__(self, write: Callable[..., Awaitable[list[A]]]) -> None:
+        self._write = write
+
+    async def put(self, items: Sequence[T]) -> list[A]:
+        return await self._write(items, alone=True)
+
+
+class CallersTransaction(PostgresStore):
+    """The store inside a caller's own transaction: every statement on its connection, hints with its commit."""
+
+    def __init__(self, ours: PostgresStore, connection: Connection) -> None:
+        self.__dict__.update(ours.__dict__)
+        self._database = CallersDatabase(connection, ours._database)
+        at_once: Any = AtOnce
+        self._adding = self._adding_keyless = at_once(self._add)
+        self._settling = at_once(self._settle)
+        self._settling_slowly = at_once(self._settle_slowly)
+
+    async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:
+        return await self._adding.put(alarms)  # there is one connection
+
+    async def _write(self, work: Work[T], *, keep_plans: bool = True) -> list[T]:
+        answers, soon = await self._database.run(work)
+        if soon and self._across:
+            # Inside the caller's transaction: it is heard when that commits, and never if it does not.
+            await self._database.fetch(self._sql["notify"], self._channel)
+        return answers
+
+
+async def callers_connection(given: Any) -> Connection:
+    """The asyncpg connection that is given, or that SQLAlchemy's AsyncSession or AsyncConnection is on."""
+    found = given
+    if hasattr(found, "get_bind") and hasattr(found, "connection"):  # a session
+        found = await found.connection()
+    if hasattr(found, "get_raw_connection"):
+        # SQLAlchemy begins a transaction with the first statement that it sees, and ours it does not see.
+        await found.exec_driver_sql("select 1")
+        found = (await found.get_raw_connection()).driver_connection
+    if not (hasattr(found, "fetch") and hasattr(found, "is_in_transaction")):
+        raise InvalidRequest(
+            f"a {type(given).__name__} is not a connection to PostgreSQL",
+            field="connection",
+            fix="Give asyncpg's own, or SQLAlchemy's AsyncConnection or AsyncSession over asyncpg.",
+        )
+    connection: Connection = found
+    return connection

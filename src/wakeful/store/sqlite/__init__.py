@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apsw
 import msgspec
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
+from wakeful.errors import InvalidRequest
 from wakeful.moments import from_unix_ms, stamp, unix_ms, whole_ms
 from wakeful.store import (
     AHEAD,
@@ -73,20 +74,20 @@ from wakeful.store.sqlite import writes
 from wakeful.store.sqlite.budget import SqliteBudget
 from wakeful.store.sqlite.checks import SqliteChecks
 from wakeful.store.sqlite.figures import SqliteFigures
-from wakeful.store.sqlite.file import check_path, describe, make
+from wakeful.store.sqlite.file import Original, check_expected, check_path, describe, make
 from wakeful.store.sqlite.inspection import inspected
-from wakeful.store.sqlite.original import Original, check_expected
 from wakeful.store.sqlite.owner_settings import SqliteOwnerSettings
 from wakeful.store.sqlite.purging import SqlitePurging
-from wakeful.store.sqlite.queued_work import Work
-from wakeful.store.sqlite.readers import Readers
+from wakeful.store.sqlite.readers import Readers, narrowed, search_end, search_values
 from wakeful.store.sqlite.schema import bring_up_to_date, use_default_target
-from wakeful.store.sqlite.search import narrowed, search_end, search_values
-from wakeful.store.sqlite.tasks import AlarmsInFile, SqliteTasks
+from wakeful.store.sqlite.sql_tasks import AlarmsInFile, SqliteTasks
 from wakeful.store.sqlite.tokens import SqliteTokens
-from wakeful.store.sqlite.writer import Writer
+from wakeful.store.sqlite.writer import Work, Writer
 from wakeful.store.sqlite.zones import SqliteZones
 from wakeful.store.zones import first_edition_kept, keep_first_edition
+
+if TYPE_CHECKING:
+    from wakeful.store.sqlite.writer import Joint, Work
 
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
@@ -183,8 +184,6 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         ]
 
     async def within(self, connection: Any) -> Store:
-        from wakeful.store.sqlite.callers_transaction import CallersTransaction, callers_connection
-
         return CallersTransaction(self, callers_connection(connection, self._path))
 
     def _add_jointly(self, db: apsw.Connection, calls: list[list[list[Any]]]) -> list[list[Row | None]]:
@@ -503,3 +502,59 @@ async def _in_chunks(
     for at in range(0, len(values), size):
         answers += await work(values[at : at + size])
     return answers
+
+
+class CallersConnection:
+    """In the place of the writer and the readers. A savepoint around each write: it is done as a whole, or not."""
+
+    def __init__(self, db: apsw.Connection, path: str) -> None:
+        self._db = db
+        self._path = path
+
+    async def submit(self, work: Work[T], **_: Any) -> T:
+        try:
+            with self._db:
+                done = work(self._db)
+        except Exception as error:
+            raise describe(error, self._path) from error
+        return done
+
+    async def submit_joint(self, joint: Joint, item: Any, **_: Any) -> Any:
+        [answer] = await self.submit(lambda db: joint(db, [item]))
+        return answer
+
+    async def read(self, work: Work[T], *, within: float = math.inf) -> T:
+        try:
+            return work(self._db)
+        except Exception as error:
+            raise describe(error, self._path) from error
+
+
+class CallersTransaction(SqliteStore):
+    """The store inside a caller's own transaction: every statement on the caller's apsw connection, in its thread.
+
+    There is no hint: a dispatcher sees what was written at its next tick after the commit.
+    """
+
+    def __init__(self, ours: SqliteStore, db: apsw.Connection) -> None:
+        self.__dict__.update(ours.__dict__)
+        connection: Any = CallersConnection(db, self._path)
+        self._writer = self._readers = self._lookers = connection
+        # What it keeps is the caller's too, and may be rolled back: nothing else remembers it.
+        had_edition = ours.zones.has_edition
+        self.zones = SqliteZones(self._write, self._read, naming=self._naming, clock=self._clock)
+        self.zones.has_edition = had_edition
+
+
+def callers_connection(given: Any, path: str) -> apsw.Connection:
+    if not isinstance(given, apsw.Connection):
+        raise InvalidRequest(
+            f"a {type(given).__name__} is not a connection of apsw",
+            field="connection",
+            fix="Give an apsw.Connection; the standard library's sqlite3 must not open the same file in one process.",
+        )
+    if not given.filename or os.path.realpath(given.filename) != os.path.realpath(path):
+        raise InvalidRequest(
+            f"it is a connection to {given.filename or 'no file'}", field="connection", fix=f"Give one to {path}."
+        )
+    return given

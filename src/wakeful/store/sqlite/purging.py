@@ -11,10 +11,8 @@ import apsw
 
 from wakeful.moments import unix_ms
 from wakeful.store.rows import Row
-from wakeful.store.sqlite.queued_work import Work
-from wakeful.store.sqlite.readers import Readers
-from wakeful.store.sqlite.search import narrowed
-from wakeful.store.sqlite.writer import Writer
+from wakeful.store.sqlite.readers import Readers, narrowed
+from wakeful.store.sqlite.writer import Work, Writer
 
 AT_ONCE: Final = 200  # rows: whoever wants to write waits for no more than their deletion
 

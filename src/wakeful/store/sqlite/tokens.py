@@ -14,7 +14,7 @@ from wakeful.moments import unix_ms
 from wakeful.store import Door, Token, door_of
 from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
 from wakeful.store.rows import Row, from_event, from_token, to_token
-from wakeful.store.sqlite.queued_work import Work
+from wakeful.store.sqlite.writer import Work
 from wakeful.store.sqlite.writes import write_rows
 
 

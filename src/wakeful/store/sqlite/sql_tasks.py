@@ -1,4 +1,4 @@
-"""The SQL door on SQLite: everything that touches the other program's table goes through the writer thread."""
+"""SQL tasks on SQLite: everything that touches the other program's table goes through the writer thread."""
 
 from __future__ import annotations
 
@@ -12,22 +12,32 @@ from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 import apsw
+from msgspec import Struct
+from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Task, TaskNews, shows
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.moments import unix_ms
 from wakeful.store import Settled
-from wakeful.store import task_door as door
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import Row, from_alarm
+from wakeful.store.sql_tasks import (
+    Planned,
+    SqlTasks,
+    TaskTable,
+    TaskWork,
+    at_once,
+    check_name,
+    filled,
+    news_of,
+    task_of,
+    unfit_id,
+)
 from wakeful.store.sqlite import writes as sqlite_writes
 from wakeful.store.sqlite.file import describe, open_as_it_is
-from wakeful.store.sqlite.queued_work import Work
 from wakeful.store.sqlite.schema import apply_steps
-from wakeful.store.sqlite.texts import FoundTask, news_from, read_news, texts
-from wakeful.store.task_door import TasksOver, at_once
-from wakeful.store.tasks import Planned, TaskTable, check_name, filled, task_of, unfit_id
+from wakeful.store.sqlite.writer import Work
 
 log = logging.getLogger("wakeful.store")
 
@@ -148,7 +158,7 @@ class Savepoint:
         self._savepoint.__exit__(kind, error, trace)
 
 
-class SqliteTasks(TasksOver[SqliteTaskConnection]):
+class SqliteTasks(SqlTasks[SqliteTaskConnection]):
     def __init__(
         self,
         writer: SubmitsWork,
@@ -172,18 +182,18 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
     def _on(self, db: apsw.Connection) -> SqliteTaskConnection:
         return SqliteTaskConnection(db, self._alarms)
 
-    async def _read(self, work: door.Work[SqliteTaskConnection, T]) -> T:
+    async def _read(self, work: TaskWork[SqliteTaskConnection, T]) -> T:
         found: T = await self._reader(lambda db: at_once(work(self._on(db))))
         return found
 
-    async def _write(self, work: door.Work[SqliteTaskConnection, T]) -> T:
+    async def _write(self, work: TaskWork[SqliteTaskConnection, T]) -> T:
         return await self._writer.submit(lambda db: at_once(work(self._on(db))))
 
-    async def _look(self, work: door.Work[SqliteTaskConnection, T], owner: str) -> T:
+    async def _look(self, work: TaskWork[SqliteTaskConnection, T], owner: str) -> T:
         found: T = await self._looker(lambda db: at_once(work(self._on(db))), owner)
         return found
 
-    async def _change(self, work: door.Work[SqliteTaskConnection, bool], *, alone: bool = False) -> bool:
+    async def _change(self, work: TaskWork[SqliteTaskConnection, bool], *, alone: bool = False) -> bool:
         def refusing(db: apsw.Connection) -> bool:
             try:
                 return at_once(work(self._on(db)))
@@ -220,7 +230,7 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
 
     async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
         async def work(connection: SqliteTaskConnection) -> list[FoundTask]:
-            if (known := await self._known_door(connection)) is None:
+            if (known := await self._known_table(connection)) is None:
                 return []
             return read_news(connection.db, known[1]["news"], {"limit": limit, "after": after})
 
@@ -237,7 +247,7 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
         as_text = "cast(:id as text)"
 
         async def work(connection: SqliteTaskConnection) -> None:
-            if (known := await self._known_door(connection)) is None:
+            if (known := await self._known_table(connection)) is None:
                 return
             _, sql = known
             # Bytes equal nothing but a BLOB: a row of the same name that was written since is not touched.
@@ -253,7 +263,8 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
         return at_once(self._standing(self._on(db), alarm_ids))
 
     async def _standing(self, connection: SqliteTaskConnection, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
-        known, found = await self._known_door(connection), {}
+        known = await self._known_table(connection)
+        found: dict[str, TaskNews | None] = {}
         for alarm_id in alarm_ids:
             if not await connection.fetch(self._sql["link_of"], alarm_id=alarm_id):
                 continue
@@ -267,13 +278,13 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
             row = db.execute(sql["standing"], {"alarm_id": alarm_id}).fetchone()
             return None if row is None else news_from(db, row)
         except (apsw.SQLError, ValueError):  # one row, or a table in the making, is nobody else's trouble
-            self._door = None  # it may have been altered: look again
+            self._table = None  # it may have been altered: look again
             return None
 
     def follow(self, db: apsw.Connection, changes: Sequence[Change]) -> None:
         """Bring the rows of tasks up to date with their alarms, which have just been settled."""
         connection = self._on(db)
-        if (known := at_once(self._known_door(connection))) is None:
+        if (known := at_once(self._known_table(connection))) is None:
             return
         for change in changes:
             try:
@@ -286,7 +297,7 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
 
     async def delete(self, id: str, *, owner: str | None) -> bool:
         async def work(connection: SqliteTaskConnection) -> bool:
-            _, sql = await self._must_door(connection)
+            _, sql = await self._required_table(connection)
             db = connection.db
             # Rows that hang on the task go with it, as its own program would have it; for nothing else of ours.
             db.execute("pragma foreign_keys=on; begin immediate")
@@ -300,3 +311,48 @@ class SqliteTasks(TasksOver[SqliteTaskConnection]):
                 db.execute("pragma foreign_keys=off")
 
         return await self._change(work, alone=True)
+
+
+class FoundTask(Struct, frozen=True):
+    """A task that was changed, and its id as the table has it."""
+
+    news: TaskNews
+    id: bytes
+    is_text: bool  # the id, as it was queued
+    nameless: bool  # it may be no text in the table: then no link and no alarm could name it
+
+
+def texts(db: apsw.Connection, row: Row) -> Row:
+    codec = _codec(db)
+    return tuple(None if value is None else value.decode(codec, "replace") for value in row)
+
+
+def read_news(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[FoundTask]:
+    codec, found = _codec(db), []
+    rows: list[Row] = db.execute(sql, values).fetchall()
+    for id, *row in rows:
+        news = news_from(db, (id.decode(codec, "replace"), *row))
+        # Queued, never planned and not there: either it is deleted already, or its id is a BLOB.
+        is_gone = news.task is None and news.seen is None
+        is_text = _is_text(id, codec)
+        found.append(FoundTask(news, id, is_text, is_gone or not is_text))
+    return found
+
+
+def news_from(db: apsw.Connection, row: Sequence[Any]) -> TaskNews:
+    codec, known, columns = _codec(db), row[:5], tuple(row[5:])
+    news = news_of((*known, *texts(db, columns)))
+    bad = [name for name, value in zip(Task.__struct_fields__, columns, strict=True) if not _is_text(value, codec)]
+    return replace(news, trouble=f"{bad[0]}: it is not text, or not in {codec}") if bad else news
+
+
+def _codec(db: apsw.Connection) -> str:
+    return str(db.execute("pragma encoding").get)
+
+
+def _is_text(value: bytes | None, codec: str) -> bool:
+    try:
+        (value or b"").decode(codec)
+    except UnicodeDecodeError:
+        return False
+    return True

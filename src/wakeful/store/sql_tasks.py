@@ -1,48 +1,186 @@
-"""The SQL door as both stores have it: what is read, decided and written, over what each of them does its own way.
+"""SQL tasks: a table `scheduled_tasks` that other programs write to, beside the alarms its rows stand for.
 
-Everything here is written for a connection that may have to be waited for. SQLite's does its work at once, inside the
-writer's thread: see `at_once`.
+Triggers on the table queue the ids of changed tasks. A dispatcher reads these, decides (alarm/task.py) and writes the
+alarm, the link to it and the row's progress in one transaction. When such an alarm settles, its row follows.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from wakeful.alarm import Alarm, Change, Task, TaskNews, TaskPlan, task_state
 from wakeful.alarm.model import is_for_numbers
-from wakeful.alarm.task import as_number
+from wakeful.alarm.task import ISOLATED, as_number
 from wakeful.clock import stopwatch
-from wakeful.errors import InvalidRequest, InvalidSchedule
-from wakeful.store.queries import Dialect, Naming
-from wakeful.store.tasks import (
-    MOVED,
-    WRITTEN,
-    NotAsRead,
-    Planned,
-    TaskTable,
-    check_columns,
-    check_mode,
-    check_name,
-    seen_of,
-    seen_text,
-    task_sql,
-    together,
-)
+from wakeful.errors import InvalidConfig, InvalidRequest, InvalidSchedule
+from wakeful.store.queries import Dialect, Naming, named
 
 if TYPE_CHECKING:
     from wakeful.store import Settled
 
+NEEDED: Final = ("id", "owner", "chat_jid", "prompt", "cron", "next_run", "status", "created_at")
+_EMPTIED: Final = ("cron", "next_run")
+ID_LENGTH: Final = 27  # of those the task tools make
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
+_SQL: Final = Path(__file__).with_name("sql")
+_decoder: Final = msgspec.json.Decoder(Task)
+
+
+class Planned(Struct, frozen=True):
+    """What became of a plan.
+
+    written   all of it is
+    moved     the task, its link or its alarm is no longer what was read, or somebody holds it: again at the next tick
+    refused   the database does not take it; nothing was written, and `error` says why
+    """
+
+    what: Literal["written", "moved", "refused"]
+    error: str = ""
+
+
+WRITTEN: Final = Planned("written")
+MOVED: Final = Planned("moved")
+
+
+class NotAsRead(Exception):
+    """Someone else was faster: decide again in the next round."""
+
+
+class TaskTable(Struct, frozen=True):
+    """A connected table: its name, and the types of its columns."""
+
+    name: str
+    columns: Mapping[str, str]
+    required: tuple[str, ...] = ()  # columns that take no NULL and have no default
+
+    @property
+    def quoted(self) -> str:
+        return ".".join(f'"{part}"' for part in self.name.split("."))
+
+
+def check_name(table: str) -> str:
+    if not _NAME.fullmatch(table):
+        raise InvalidConfig(
+            f"{table[:60]!r} is not a table name", field="table", fix="Use letters, digits and _; schema.table is fine."
+        )
+    return table
+
+
+def check_columns(table: TaskTable) -> None:
+    missing = [name for name in NEEDED if name not in table.columns]
+    if missing:
+        raise InvalidConfig(
+            f"{table.name} has no column {', '.join(missing)}", field="table", fix=f"A task needs {', '.join(NEEDED)}."
+        )
+    for name in table.required:
+        if name in _EMPTIED:
+            raise InvalidConfig(
+                f"the column {name} of {table.name} is NOT NULL, but a task without {name} needs NULL there",
+                field="table",
+                fix=f"Allow NULL in {name}.",
+            )
+        if name not in (*NEEDED, "context_mode"):
+            raise InvalidConfig(
+                f"the column {name} of {table.name} is NOT NULL and has no default, so no new task could be written",
+                field="table",
+                fix=f"Give {name} a default, or allow NULL in it.",
+            )
+
+
+def check_next_run(table: TaskTable, fits: bool) -> None:
+    if not fits:
+        raise InvalidConfig(
+            f"the column next_run of {table.name} is of type {table.columns['next_run']}, which holds no moment",
+            field="table",
+            fix="Make it text, a timestamp, or a number of seconds since 1970 (bigint, double precision).",
+        )
+
+
+def unfit_id(table: str, type: str) -> InvalidConfig:
+    return InvalidConfig(
+        f"the column id of {table} is of type {type}, which cannot hold the ids of tasks",
+        field="table",
+        fix=f"Make it text: ids such as task-1767225600000-1a2b3c4d have {ID_LENGTH} characters.",
+    )
+
+
+def task_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
+    return named((_SQL / f"tasks.{dialect}.sql").read_text(), naming)
+
+
+def filled(sql: Mapping[str, str], table: TaskTable, parts: Mapping[str, str]) -> dict[str, str]:
+    """The statements for one table; `parts` are what depends on its columns."""
+    has_mode = "context_mode" in table.columns
+    common = {
+        "tasks": table.quoted,
+        "name_mode": ", context_mode" if has_mode else "",
+        "set_mode": ", context_mode = :context_mode" if has_mode else "",
+        "give_mode": ", :context_mode" if has_mode else "",
+        "error": ", error = :note" if "error" in table.columns else "",
+        "error_given": ", error = given.note" if "error" in table.columns else "",
+    }
+    return {name: _fill(text, {**common, **parts}) for name, text in sql.items()}
+
+
+def _fill(text: str, parts: Mapping[str, str]) -> str:
+    for name, part in parts.items():
+        text = text.replace("{" + name + "}", part)
+    return text
+
+
+def check_mode(task: Task, table: TaskTable) -> None:
+    if task.context_mode == ISOLATED and "context_mode" not in table.columns:
+        raise InvalidRequest(
+            f"{table.name} has no column to mark a task as isolated",
+            field="context_mode",
+            fix=f"alter table {table.name} add column context_mode text not null default 'group'",
+        )
+
+
+def task_of(row: Sequence[Any]) -> Task | None:
+    """Columns in the order of Task's fields; None for a row that is not there."""
+    values = [None if value is None else str(value) for value in row]
+    return None if values[0] is None else Task(**dict(zip(Task.__struct_fields__, values, strict=True)))  # type: ignore[arg-type]
+
+
+def news_of(row: Sequence[Any]) -> TaskNews:
+    task_id, upto, alarm_id, seen, note, *columns = row
+    return TaskNews(
+        task_id=task_id,
+        upto=upto,
+        alarm_id=alarm_id or "",
+        seen=None if seen is None else _decoder.decode(seen),
+        note=note or "",
+        task=task_of(columns),
+    )
+
+
+def seen_of(text: str) -> Task:
+    return _decoder.decode(text)
+
+
+def seen_text(task: Task) -> str:
+    return msgspec.json.encode(task).decode()
+
+
+def together(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)[:1000]
+
+
 T = TypeVar("T")
 SHARE: Final = 0.010  # seconds that planning takes of a transaction
 Sql = Mapping[str, str]
-Work = Callable[["C"], Coroutine[Any, Any, T]]
+TaskWork = Callable[["C"], Coroutine[Any, Any, T]]
 
 
 class TaskConnection(Protocol):
@@ -111,28 +249,31 @@ class Link(Struct, frozen=True):
     note: str
 
 
-class TasksOver(ABC, Generic[C]):
-    """`TaskDoor`, but for what a store does its own way."""
+class SqlTasks(ABC, Generic[C]):
+    """SQL tasks: what is read, decided and written, over what each dialect does its own way.
+
+    Written for a connection that may have to be waited for. SQLite's is done when it is called: see `at_once`.
+    """
 
     def __init__(self, dialect: Dialect, naming: Naming) -> None:
         self._sql = task_sql(dialect, naming)
-        self._door: tuple[TaskTable, dict[str, str]] | None = None  # as last seen
+        self._table: tuple[TaskTable, dict[str, str]] | None = None  # as last seen
         self._edition: Any = None  # of the schema, when that was seen
         self._mended: TaskTable | None = None  # as all of its rows were last queued for
 
     @abstractmethod
-    async def _read(self, work: Work[C, T]) -> T: ...
+    async def _read(self, work: TaskWork[C, T]) -> T: ...
 
     @abstractmethod
-    async def _write(self, work: Work[C, T]) -> T: ...
+    async def _write(self, work: TaskWork[C, T]) -> T: ...
 
     @abstractmethod
-    async def _look(self, work: Work[C, T], owner: str) -> T:
+    async def _look(self, work: TaskWork[C, T], owner: str) -> T:
         """Read what may take long."""
         ...
 
     @abstractmethod
-    async def _change(self, work: Work[C, bool]) -> bool:
+    async def _change(self, work: TaskWork[C, bool]) -> bool:
         """Write to the other program's table for somebody: InvalidRequest where it refuses that."""
         ...
 
@@ -147,6 +288,10 @@ class TasksOver(ABC, Generic[C]):
         ...
 
     async def connect(self, table: str) -> bool:
+        """Watch a table, made here where there is none (then True), and take over the rows it has.
+
+        InvalidConfig if it is not a table, or lacks columns of a task. Safe to repeat.
+        """
         check_name(table)
 
         async def work(connection: C) -> bool:
@@ -170,7 +315,20 @@ class TasksOver(ABC, Generic[C]):
         return before is None
 
     @abstractmethod
-    async def rehearse(self, table: str) -> None: ...
+    async def rehearse(self, table: str) -> None:
+        """Make wakeful's tables and connect this one, all in one transaction, and take it back.
+
+        What would stop `migrate` or `connect` is raised here, where nothing is left behind.
+        """
+        ...
+
+    @abstractmethod
+    async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
+        """Tasks that were changed since they were last planned, first changed first. Their alarms are not read here.
+
+        `after`: the highest `upto` of those that were read before.
+        """
+        ...
 
     @abstractmethod
     def _moment(self) -> Any:
@@ -187,26 +345,35 @@ class TasksOver(ABC, Generic[C]):
         return found
 
     async def disconnect(self) -> str:
+        """Watch no table any more, and forget what was queued; the name of the one that was watched. Its rows stay.
+
+        The links stay too: until each is undone (`unlink`), its alarm says nothing.
+        """
+
         async def work(connection: C) -> str:
             async with connection.transaction():
                 if name := await self._connected(connection):
                     await connection.run(self._filled(TaskTable(name, {}))["unwatch"])
                 await connection.run(self._sql["disconnect_all"])
-                self._door = None
+                self._table = None
                 return name
 
         return await self._write(work)
 
     async def links(self, *, limit: int) -> dict[str, str]:
+        """Tasks by id, with the id of the alarm that stands for each; empty where none does."""
         return dict(map(tuple, await self._read(lambda its: its.fetch(self._sql["links"], limit=limit))))
 
     async def notes(self, *, limit: int = 100) -> dict[str, str]:
+        """Why tasks do not run, or their rows could not be written."""
         noted = dict(map(tuple, await self._read(lambda its: its.fetch(self._sql["notes"], limit=limit))))
         return await self.nameless() | noted
 
     async def nameless(self) -> dict[str, str]:
+        """Rows that no alarm can stand for, since their id is not text, as SQL writes it; and what is wrong with it."""
+
         async def work(connection: C) -> dict[str, str]:
-            if (known := await self._known_door(connection)) is None:
+            if (known := await self._known_table(connection)) is None:
                 return {}
             return dict(map(tuple, await connection.fetch(known[1]["nameless"])))
 
@@ -221,6 +388,10 @@ class TasksOver(ABC, Generic[C]):
         await self._write(work)
 
     async def rows(self, table: str, *, limit: int) -> list[Task] | None:
+        """The rows of a table that need not be connected, newest first; None where there is no such table.
+
+        InvalidConfig where it could not be connected. Nothing is written, and no table of wakeful's is needed.
+        """
         check_name(table)
 
         async def work(connection: C) -> list[Task] | None:
@@ -230,16 +401,18 @@ class TasksOver(ABC, Generic[C]):
         return await self._read(work)
 
     async def table(self) -> str:
+        """The table that is connected; empty when none is."""
         return await self._read(self._connected)
 
     async def mend(self) -> bool:
+        """Watch the table again if it was recreated (then True), and read all of its rows."""
         before = self._mended
 
         async def look(connection: C) -> dict[str, str] | None:
-            self._door = None
-            if (door := await self._known_door(connection)) is None:
+            self._table = None
+            if (known := await self._known_table(connection)) is None:
                 return None
-            table, sql = door
+            table, sql = known
             self._mended = table
             is_other = before is not None and before != table
             [(is_watched,)] = await connection.fetch(sql["watching"], name=table.name, quoted=table.quoted)
@@ -257,9 +430,15 @@ class TasksOver(ABC, Generic[C]):
         return True
 
     async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
+        """Of these alarms, those whose task's row no longer stands as it was planned, with what it says now.
+
+        None where that cannot be told: the table is gone, or nothing can be made of the row. An alarm that stands for
+        no task is not among them.
+        """
         return await self._read(lambda connection: self._standing(connection, alarm_ids)) if alarm_ids else {}
 
     async def plan(self, plans: Sequence[TaskPlan]) -> list[Planned]:
+        """Write each plan whose task, link and alarm still are as its news says, all of it or nothing."""
         answers: list[Planned] = []
         while rest := plans[len(answers) :]:
             answers += await self._write(partial(self._plan_some, plans=rest))
@@ -267,11 +446,11 @@ class TasksOver(ABC, Generic[C]):
 
     async def _plan_some(self, connection: C, *, plans: Sequence[TaskPlan]) -> list[Planned]:
         """Of these the first: as many as take no longer than other programs can wait."""
-        door, began = await self._known_door(connection), stopwatch()
+        known, began = await self._known_table(connection), stopwatch()
         answers: list[Planned] = []
         while len(answers) < len(plans) and (not answers or stopwatch() - began < SHARE):
             plan = plans[len(answers)]
-            answers.append(MOVED if door is None else await self._plan(connection, door[1], plan))
+            answers.append(MOVED if known is None else await self._plan(connection, known[1], plan))
         return answers
 
     async def _plan(self, connection: C, sql: Sql, plan: TaskPlan) -> Planned:
@@ -342,28 +521,32 @@ class TasksOver(ABC, Generic[C]):
         except Exception as error:
             if (complaint := connection.complaint(error)) is None:
                 raise
-            self._door = None  # it may have been altered: look again
+            self._table = None  # it may have been altered: look again
             return before, f"the row could not be written: {complaint}"
         return now or before, ""
 
     async def find(self, *, owner: str = "", id: str = "", limit: int = 500) -> list[Task]:
+        """Rows as they are, newest first."""
+
         async def work(connection: C) -> list[Task]:
-            _, sql = await self._must_door(connection)
+            _, sql = await self._required_table(connection)
             return await _listed(connection, sql, owner=owner, id=id, limit=limit)
 
         return await self._look(work, owner)
 
     async def insert(self, task: Task) -> bool:
+        """False where the id is taken. InvalidRequest where the table refuses it."""
         return await self._changed("insert", task, asdict(task))
 
     def _fitted(self, task: Task) -> str | None:
         """Its next_run, as a number where the column is for numbers."""
-        is_number = self._door is not None and is_for_numbers(self._door[0].columns["next_run"])
+        is_number = self._table is not None and is_for_numbers(self._table[0].columns["next_run"])
         with suppress(InvalidSchedule):  # what is not a moment stays as it is
             return as_number(task.next_run) if is_number and task.next_run else task.next_run
         return task.next_run
 
     async def update(self, task: Task, *, was: Task) -> bool:
+        """False where its owner has no such task, or it is no longer what it was."""
         before = {f"was_{name}": value for name, value in asdict(was).items()}
         return await self._changed("update", task, asdict(task) | before)
 
@@ -372,7 +555,7 @@ class TasksOver(ABC, Generic[C]):
 
     async def _changed(self, name: str, task: Task, values: Mapping[str, Any]) -> bool:
         async def work(connection: C) -> bool:
-            table, sql = await self._must_door(connection)
+            table, sql = await self._required_table(connection)
             check_mode(task, table)
             return bool(await connection.fetch(sql[name], **{**values, "next_run": self._fitted(task)}))
 
@@ -382,22 +565,22 @@ class TasksOver(ABC, Generic[C]):
         rows = await connection.fetch(self._sql["connected"])
         return str(rows[0][0]) if rows else ""
 
-    async def _known_door(self, connection: C) -> tuple[TaskTable, dict[str, str]] | None:
+    async def _known_table(self, connection: C) -> tuple[TaskTable, dict[str, str]] | None:
         # Columns may have been added since: they count for the next fire.
-        if self._door is not None and self._edition != await connection.edition(self._door[0]):
-            self._door = None
-        if self._door is None and (name := await self._connected(connection)):
+        if self._table is not None and self._edition != await connection.edition(self._table[0]):
+            self._table = None
+        if self._table is None and (name := await self._connected(connection)):
             found = await connection.shape(name)
             self._edition = await connection.edition(found)
             if found.columns:  # a table that was dropped may come back
-                self._door = found, self._filled(found)
-        return self._door
+                self._table = found, self._filled(found)
+        return self._table
 
-    async def _must_door(self, connection: C) -> tuple[TaskTable, dict[str, str]]:
-        door = await self._known_door(connection)
-        if door is None:
+    async def _required_table(self, connection: C) -> tuple[TaskTable, dict[str, str]]:
+        known = await self._known_table(connection)
+        if known is None:
             raise InvalidRequest("no table of tasks is connected", fix="Run `wakeful db scheduled-tasks`.")
-        return door
+        return known
 
 
 async def _listed(connection: TaskConnection, sql: Sql, *, limit: int, owner: str = "", id: str = "") -> list[Task]:

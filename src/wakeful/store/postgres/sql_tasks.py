@@ -1,4 +1,4 @@
-"""The SQL door on PostgreSQL: one transaction for each plan, on the row's own lock."""
+"""SQL tasks on PostgreSQL: one transaction for each plan, on the row's own lock."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.writes import LOCK_WAIT, Writes
 from wakeful.store.queries import Naming
-from wakeful.store.task_door import TasksOver, Work
-from wakeful.store.tasks import (
+from wakeful.store.sql_tasks import (
     ID_LENGTH,
     MOVED,
     WRITTEN,
     Planned,
+    SqlTasks,
     TaskTable,
+    TaskWork,
     check_name,
     check_next_run,
     filled,
@@ -150,7 +151,7 @@ def _is_trouble(error: Exception, *kinds: type[Exception]) -> bool:
     )
 
 
-class PostgresTasks(TasksOver[PostgresTaskConnection]):
+class PostgresTasks(SqlTasks[PostgresTaskConnection]):
     def __init__(
         self, database: Database, writes: Writes, *, naming: Naming, moment: Callable[[], datetime | None]
     ) -> None:
@@ -163,16 +164,16 @@ class PostgresTasks(TasksOver[PostgresTaskConnection]):
     def _on(self, connection: Connection) -> PostgresTaskConnection:
         return PostgresTaskConnection(connection, self._writes, self._moment())
 
-    async def _read(self, work: Work[PostgresTaskConnection, T]) -> T:
+    async def _read(self, work: TaskWork[PostgresTaskConnection, T]) -> T:
         return await self._database.run(lambda connection, again: work(self._on(connection)))
 
-    async def _write(self, work: Work[PostgresTaskConnection, T]) -> T:
+    async def _write(self, work: TaskWork[PostgresTaskConnection, T]) -> T:
         return await self._read(work)
 
-    async def _look(self, work: Work[PostgresTaskConnection, T], owner: str) -> T:
+    async def _look(self, work: TaskWork[PostgresTaskConnection, T], owner: str) -> T:
         return await self._read(work)
 
-    async def _change(self, work: Work[PostgresTaskConnection, bool]) -> bool:
+    async def _change(self, work: TaskWork[PostgresTaskConnection, bool]) -> bool:
         try:
             return await self._read(work)
         except StoreRefused as error:
@@ -207,7 +208,7 @@ class PostgresTasks(TasksOver[PostgresTaskConnection]):
             return await super().plan(plans)
 
         async def work(connection: PostgresTaskConnection) -> list[Planned] | None:
-            if (known := await self._known_door(connection)) is None:
+            if (known := await self._known_table(connection)) is None:
                 return [MOVED] * len(plans)
             try:
                 async with connection.transaction():
@@ -292,7 +293,7 @@ class PostgresTasks(TasksOver[PostgresTaskConnection]):
 
     async def news(self, *, limit: int, after: int = 0) -> list[TaskNews]:
         async def work(connection: PostgresTaskConnection) -> Sequence[Record]:
-            known = await self._known_door(connection)
+            known = await self._known_table(connection)
             return [] if known is None else await connection.fetch(known[1]["news"], limit=limit, after=after)
 
         return [news_of(tuple(row)) for row in await self._read(work)]
@@ -307,7 +308,7 @@ class PostgresTasks(TasksOver[PostgresTaskConnection]):
         self, connection: PostgresTaskConnection, alarm_ids: Sequence[str], *, hold: bool = False
     ) -> dict[str, TaskNews | None]:
         linked = [row[0] for row in await connection.fetch(self._sql["links_of"], alarm_ids=alarm_ids)]
-        known = await self._known_door(connection) if linked else None
+        known = await self._known_table(connection) if linked else None
         if known is None:
             return dict.fromkeys(linked)
         _, sql = known
@@ -319,7 +320,7 @@ class PostgresTasks(TasksOver[PostgresTaskConnection]):
         except DRIVER_ERRORS as error:
             if _is_trouble(error, Lost, StoreBusy):
                 raise
-            self._door = None  # it may have been altered: look again
+            self._table = None  # it may have been altered: look again
             return dict.fromkeys(linked)
         is_free = {news.task_id: held is None or news.task_id in held for news in found}
         return {news.alarm_id: news for news in found if news.task != news.seen or not is_free[news.task_id]}
@@ -332,7 +333,7 @@ class PostgresTasks(TasksOver[PostgresTaskConnection]):
             if shows(change) and answer.what == "applied"
         ]
         ours = self._on(connection)
-        known = await self._known_door(ours) if tasks else None
+        known = await self._known_table(ours) if tasks else None
         if known is not None:
             for change in tasks:
                 await self._follow(ours, known[1], change.after)
