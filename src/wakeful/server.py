@@ -255,7 +255,7 @@ async def _direct_rows(clock: Wakeful) -> None:
     if not name:
         return
     try:
-        before = await clock._store.use_default_target(name)
+        before = await clock._store.maintenance.use_default_target(name)
     except StoreUnavailable as error:
         log.warning(
             "rows inserted in SQL without a target may not go to %r: the default of the column cannot be set (%s). "

@@ -68,7 +68,7 @@ async def test_an_older_version_opens_reads_and_writes_a_newer_schema(
     after = an_alarm(clock, due=60)
     await added(store, after)
     assert await stored(store, after) == after
-    found = await store.inspect()
+    found = await store.maintenance.inspect()
     assert (found.schema, found.needed) == (NEXT, CONTRACT)
     assert [one.state for one in database(found, "here")] == ["ok", "ok", "ok"]
     newer()
@@ -84,7 +84,7 @@ async def test_a_step_that_breaks_older_versions_closes_the_database_to_them(
     monkeypatch.undo()
     with pytest.raises(InvalidConfig, match=f"must know schema {NEXT}"):
         await store.migrate()
-    assert database(await store.inspect(), "here")[1].state == "fail"
+    assert database(await store.maintenance.inspect(), "here")[1].state == "fail"
 
 
 async def test_a_database_that_is_closed_is_refused_whatever_the_ledger_says_of_older_versions(

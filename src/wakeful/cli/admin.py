@@ -181,7 +181,7 @@ def db_migrate() -> None:
         try:
             applied = await store.migrate()
             if settings.sql_target:
-                await store.use_default_target(settings.sql_target)
+                await store.maintenance.use_default_target(settings.sql_target)
             return applied
         finally:
             await store.close()

@@ -13,7 +13,7 @@ from wakeful.cli.context import Command, asked
 from wakeful.errors import NotFound
 from wakeful.service.diagnosis import size
 from wakeful.store import Inspection
-from wakeful.store.inspection import IMPOSSIBLE
+from wakeful.store.maintenance import IMPOSSIBLE
 
 
 @click.command("check", cls=Command)
@@ -29,7 +29,7 @@ def db_check() -> int:
     async def look() -> Inspection:
         store = build_store(settings)
         try:
-            return await store.inspect(thorough=True)
+            return await store.maintenance.inspect(thorough=True)
         finally:
             await store.close()
 

@@ -26,7 +26,7 @@ class BudgetGuard:
     ) -> Change | None:
         """What is settled instead of sending a wake whose budget is used up; None: it is counted, and may be sent."""
         charge = Charge(met, now, attempt=attempt_of(alarm), again=alarm.is_suspect)
-        [refusal] = await self._store.budget.spend([charge])
+        [refusal] = await self._store.access.spend([charge])
         if refusal is None:
             return None
         change = over_budget(alarm, fire, refusal, now=now)

@@ -19,7 +19,7 @@ from wakeful.dispatcher import observability
 from wakeful.errors import WakefulError
 from wakeful.metrics import Metrics
 from wakeful.store import Store
-from wakeful.store.checks import MOST_ROWS
+from wakeful.store.access import MAX_CHECK_ROWS
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -39,7 +39,7 @@ class WakeGate:
 
     async def look(self, alarm: Alarm, name: str) -> CheckLook:
         """What the check finds. StoreUnavailable where it is not known what was seen before."""
-        known = await self._store.checks.seen(alarm.id, name)
+        known = await self._store.access.check_value(alarm.id, name)
         try:
             look = look_at(name, _digest(await self._value(name)), known)
         except (CheckFailed, WakefulError) as error:
@@ -73,11 +73,11 @@ class WakeGate:
         within = min(check.within, self._longest_query)
         try:
             async with asyncio.timeout(within), self._queries:
-                rows = await self._store.checks.rows(check.sql, within=within)
+                rows = await self._store.access.check_rows(check.sql, within=within)
         except TimeoutError:
             raise CheckFailed(f"no answer within {within:g} s") from None
-        if len(rows) > MOST_ROWS:
-            raise CheckFailed(f"its query has more than {MOST_ROWS} rows")
+        if len(rows) > MAX_CHECK_ROWS:
+            raise CheckFailed(f"its query has more than {MAX_CHECK_ROWS} rows")
         return repr(rows)
 
 

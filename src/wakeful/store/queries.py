@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,6 +26,7 @@ Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _HEAD: Final = re.compile(r"^-- (name|part): (\w+)\n((?:--.*\n)*)", re.MULTILINE)
 _SQL: Final = Path(__file__).with_name("sql")
+_FILES: Final = ("alarms", "access", "maintenance")
 # The schema of the first version that names its columns: it may open any later one, unless a step says otherwise.
 CONTRACT: Final = 13
 _BREAKS: Final = "-- breaks older versions"
@@ -149,24 +151,23 @@ def line_refused(table: str, why: str) -> InvalidConfig:
 
 def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
     """Every named statement of a dialect, its tables named for this database, and their columns as they are."""
-    return named((_SQL / f"{dialect}.sql").read_text(), naming)
+    return statements(dialect, naming, *_FILES)
 
 
-def named(text: str, naming: Naming, *, parts_of: str = "") -> dict[str, str]:
-    """The statements of a file, by the names that stand above them, with the columns and the parts that they ask for.
-
-    `parts_of`: another file, whose parts it uses.
-    """
-    parts = {"{" + name + "}": sql for what, name, _, sql in _pieces(parts_of) if what == "part"}
-    statements: dict[str, str] = {}
-    for what, name, comment, sql in _pieces(text):
+def statements(dialect: Dialect, naming: Naming, *files: str) -> dict[str, str]:
+    """The statements of files, by the names that stand above them, with the columns and the parts that they ask for."""
+    parts: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for what, name, comment, sql in chain.from_iterable(
+        _pieces((_SQL / f"{file}.{dialect}.sql").read_text()) for file in files
+    ):
         for mark, part in parts.items():
             sql = sql.replace(mark, part)
         if what == "part":
             parts["{" + name + "}"] = sql
         else:
-            statements[name] = comment + filled(naming.fill(sql))
-    return statements
+            found[name] = comment + filled(naming.fill(sql))
+    return found
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, str, str]]:

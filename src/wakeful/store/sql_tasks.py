@@ -23,10 +23,10 @@ from wakeful.alarm.model import is_for_numbers
 from wakeful.alarm.task import ISOLATED, as_number
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, InvalidRequest, InvalidSchedule
-from wakeful.store.queries import Dialect, Naming, named
+from wakeful.store.queries import Dialect, Naming, statements
 
 if TYPE_CHECKING:
-    from wakeful.store import Settled
+    from wakeful.store.records import Settled
 
 NEEDED: Final = ("id", "owner", "chat_jid", "prompt", "cron", "next_run", "status", "created_at")
 _EMPTIED: Final = ("cron", "next_run")
@@ -115,7 +115,7 @@ def unfit_id(table: str, type: str) -> InvalidConfig:
 
 
 def task_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
-    return named((_SQL / f"tasks.{dialect}.sql").read_text(), naming)
+    return statements(dialect, naming, "tasks")
 
 
 def filled(sql: Mapping[str, str], table: TaskTable, parts: Mapping[str, str]) -> dict[str, str]:

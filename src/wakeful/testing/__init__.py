@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wakeful.store.memory import MemoryDatabase
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.testing.access import store_of, targets_of
 from wakeful.testing.clock import NEW_YEAR, ManualClock
 from wakeful.testing.in_memory import open_in_memory

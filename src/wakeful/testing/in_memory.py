@@ -9,7 +9,8 @@ from wakeful.client import Wakeful
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import load
 from wakeful.keywords import OpenKeywords
-from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.store.memory import MemoryStore
+from wakeful.store.memory.database import MemoryDatabase
 
 
 def open_in_memory(

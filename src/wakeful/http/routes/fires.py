@@ -95,7 +95,7 @@ async def _reporter(context: Context, call: OperationRequest) -> Caller:
 
 async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
     """Return whether a report token belongs to this fire, made with the current key or an earlier one."""
-    keys = await context.store.report_keys()
+    keys = await context.store.access.report_keys()
     if _is_made_with(keys.current, fire_id, token):
         return True
     for old in keys.retired:
@@ -164,7 +164,7 @@ async def take(context: Context, call: OperationRequest) -> Response:
         ),
         disconnected(call.request),
     )
-    secret = (await context.store.report_keys()).current
+    secret = (await context.store.access.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     wakes = [_wake(taken, url, secret) for taken in handed]

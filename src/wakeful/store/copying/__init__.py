@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from wakeful.errors import InvalidConfig, StoreUnavailable
-from wakeful.store.queries import Dialect, Ledger, Naming, named
+from wakeful.store.queries import Dialect, Ledger, Naming, statements
 from wakeful.store.transfer import Transfer
 
 Row = tuple[Any, ...]
@@ -136,7 +136,7 @@ async def check_copied_whole(source: Tables, known: int, name: str) -> None:
 
 
 def copying_sql(dialect: Dialect, naming: Naming) -> dict[str, str]:
-    return named((_SQL / f"copying.{dialect}.sql").read_text(), naming)
+    return statements(dialect, naming, "copying")
 
 
 def filled(sql: str, table: CopiedTable, columns: Sequence[str], marks: Sequence[str]) -> str:

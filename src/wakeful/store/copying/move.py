@@ -118,7 +118,7 @@ async def _hand_over(source: CopyEnd, target: CopyEnd, leaving: Transfer, moved:
         await target.take_up("moved", f"from {source.name}", by=by, now=now)
         await tables.run("end_transfer")
         await tables.lift_fence()
-    await keep_first_edition(target.store.zones)
+    await keep_first_edition(target.store.maintenance)
     missing = await target.missing_task_table()
     return Moved(sums=moved.sums, resumed=moved.resumed, task_table=missing)
 

@@ -166,7 +166,7 @@ async def _place_file(backup: Backup, file: str, *, missed: Missed, by: str, now
         async with work.tables.transaction():
             await work.take_up("restored", _reason(backup, since, missed), by=by, now=now, lost=True)
         skipped = await pass_over_due(store, now) if missed == "skip" else 0
-        await keep_first_edition(store.zones)
+        await keep_first_edition(store.maintenance)
         missing = await work.missing_task_table()
     finally:
         await work.close()
@@ -201,7 +201,7 @@ async def _restore_rows(backup: Backup, target: CopyEnd, *, missed: Missed, by: 
     async with tables.transaction():
         await tables.run("end_transfer")
         await tables.lift_fence()
-    await keep_first_edition(target.store.zones)
+    await keep_first_edition(target.store.maintenance)
     missing = await target.missing_task_table()
     rows = {name: one.rows for name, one in sums.items()}
     return Restored(at=backup.at, rows=rows, due=due, since=since, skipped=skipped, task_table=missing)

@@ -28,15 +28,16 @@ from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.clock import stopwatch
 from wakeful.moments import whole_ms
 from wakeful.schedule.zone_rules import ZoneRules
-from wakeful.store import Door, TargetState, Token, Worker
+from wakeful.store import TargetState, Token, Worker
+from wakeful.store.access import AuthState, ReportKeys
+from wakeful.store.batching import StoreRefused
 from wakeful.store.columns import Kind, columns
-from wakeful.store.keys import ReportKeys
+from wakeful.store.maintenance import Edition
 from wakeful.store.pages import too_slow
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import policy_text
 from wakeful.store.sqlite import writes
 from wakeful.store.sqlite.file import describe
-from wakeful.store.zones import Edition
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
@@ -139,7 +140,7 @@ class MemoryDatabase:
         self.workers: dict[str, Worker] = {}
         self.target_states: dict[str, TargetState] = {}
         self.tokens: dict[str, Token] = {}
-        self.door: Door = "new"
+        self.auth_state: AuthState = "new"
         self.report_keys: ReportKeys | None = None
         self.budget: dict[Key, BudgetCount] = {}
         self.seen: dict[tuple[str, str], str] = {}
@@ -322,3 +323,11 @@ def kept_fire(fire: Fire) -> Fire:
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name} {value!r} is none of {', '.join(known)}")
+
+
+def storable(value: S, keep: Callable[[S], S] = kept) -> S:
+    """The value as a row holds it."""
+    try:
+        return keep(value)
+    except (TypeError, ValueError) as error:
+        raise StoreRefused(f"a row of the database cannot hold this: {error}") from error

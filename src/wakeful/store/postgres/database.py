@@ -71,6 +71,8 @@ class PlanningConnection(_Connection):
             self._keeps = wanted
 
 
+LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
+LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
 ANSWER_WITHIN: Final = 8.0
 SUSPECT_AFTER: Final = 1.5  # seconds that work takes before its server is asked whether it is there
 _LOOK_EVERY: Final = 0.25
@@ -104,6 +106,10 @@ _BUSY: Final = {"55P03", "40P01", "40001", "57014"}  # lock timeout, deadlock, s
 _LOST: Final = {"53300", "25006"}
 
 T = TypeVar("T")
+
+
+def lock_wait(alone: bool) -> str:
+    return LONG_LOCK_WAIT if alone else LOCK_WAIT
 
 
 def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | InvalidConfig:

@@ -12,10 +12,10 @@ from wakeful.alarm import Alarm, Change, Task, TaskNews, TaskPlan, shows
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreBusy
 from wakeful.store import Settled
 from wakeful.store.batching import StoreRefused
-from wakeful.store.postgres.database import DRIVER_ERRORS, Database, translated
+from wakeful.store.postgres.database import DRIVER_ERRORS, LOCK_WAIT, Database, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.migrate import Migrator
-from wakeful.store.postgres.writes import LOCK_WAIT, Writes
+from wakeful.store.postgres.writes import Writes
 from wakeful.store.queries import Naming
 from wakeful.store.sql_tasks import (
     ID_LENGTH,

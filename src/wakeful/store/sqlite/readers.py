@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock, local
@@ -21,7 +21,7 @@ from wakeful.cpu_time import charging
 from wakeful.errors import OneProcess, StoreUnavailable
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.looking import CANCELLED, PAUSED, indexed_statuses, is_by_id
+from wakeful.store.filters import CANCELLED, PAUSED, indexed_statuses, is_by_id
 from wakeful.store.pages import Cursor, too_slow
 from wakeful.store.rows import Row
 from wakeful.store.sqlite.file import Original, describe, open_reader
@@ -114,6 +114,10 @@ def narrowed(sql: str, values: Mapping[str, Any]) -> str:
     The text stays whole in its file, every value is a parameter, and an absent filter does not cost an index.
     """
     return _WHEN.sub(lambda line: line[0] if values[line[1]] not in ("", None) else "", sql)
+
+
+def rows_of(sql: str, values: Mapping[str, Any] | Sequence[Any], db: apsw.Connection) -> list[Row]:
+    return db.execute(sql, values).fetchall()
 
 
 def search_values(query: AlarmQuery | FireQuery) -> dict[str, Any]:

@@ -58,7 +58,7 @@ _REPEATED: Final = (
 class _OneMoreColumn:
     @pytest.fixture(autouse=True)
     async def one_more_column(self, store: Store, outbox: Outbox) -> None:
-        await store.workers()  # it is open, and has read its tables as they were
+        await store.maintenance.workers()  # it is open, and has read its tables as they were
         schema, dot, _ = outbox.table.rpartition(".")
         for table in OURS:
             # Only PostgreSQL has claims whose answers can get lost.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Stats, Store, Usage
+from wakeful.store import AlarmQuery, DescribedFire, EventQuery, FireQuery, Stats, Store, Usage
 from wakeful.store.pages import SEARCHED
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import (
@@ -462,7 +462,7 @@ class TestOwners:
             assert len(await store.fires(FireQuery(owner=owner))) == sees
             assert len(await store.waiting(owner, limit=9)) == sees
             assert len(await store.agenda(owner=owner, until=far, limit=9)) == sees
-            assert len(await store.events(owner=owner)) == sees
+            assert len(await store.events(EventQuery(owner=owner))) == sees
             stats = await store.stats(owner)
             assert (stats.total, stats.pending, stats.fired) == (sees, sees, sees)
 

@@ -142,8 +142,8 @@ class TestPurgingMuch:
         cancelled = [an_alarm(clock, status="cancelled") for _ in range(3)]
         await added(store, *cancelled)
         before = clock.now() + DAY
-        assert await store.purge(before, limit=2) > 0
-        while await store.purge(before, limit=2):
+        assert await store.maintenance.purge(before, limit=2) > 0
+        while await store.maintenance.purge(before, limit=2):
             pass
         assert {alarm.id for alarm in await store.find(AlarmQuery())} == {alarm.id for alarm in unread}
 
@@ -151,7 +151,7 @@ class TestPurgingMuch:
         await added(store, *(an_alarm(clock, status="cancelled", label="old") for _ in range(3)))
         await clock.advance(10)
         await added(store, *(an_alarm(clock, status="cancelled", label="new") for _ in range(3)))
-        while await store.purge(clock.now() - 5 * SECOND, limit=2):
+        while await store.maintenance.purge(clock.now() - 5 * SECOND, limit=2):
             pass
         assert [alarm.label for alarm in await store.find(AlarmQuery())] == ["new"] * 3
 

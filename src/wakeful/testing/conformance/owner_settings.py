@@ -8,14 +8,14 @@ from wakeful.store import Store
 
 class TestOwnerSettings:
     async def test_they_read_back_as_they_were_put(self, store: Store) -> None:
-        assert await store.owner_settings.get("ada") == OwnerSettings()
+        assert await store.access.owner_settings("ada") == OwnerSettings()
         full = OwnerSettings(timezone="Europe/Berlin", date_order="dmy", working_days="mon-fri", calendar="bürö")
-        await store.owner_settings.put("ada", full)
-        await store.owner_settings.put("bob", OwnerSettings(timezone="Asia/Tokyo"))
-        assert await store.owner_settings.get("ada") == full
-        assert await store.owner_settings.get("bob") == OwnerSettings(timezone="Asia/Tokyo")
+        await store.access.put_owner_settings("ada", full)
+        await store.access.put_owner_settings("bob", OwnerSettings(timezone="Asia/Tokyo"))
+        assert await store.access.owner_settings("ada") == full
+        assert await store.access.owner_settings("bob") == OwnerSettings(timezone="Asia/Tokyo")
 
     async def test_what_is_put_again_takes_the_place_of_what_was(self, store: Store) -> None:
-        await store.owner_settings.put("ada", OwnerSettings(timezone="Europe/Berlin", calendar="de"))
-        await store.owner_settings.put("ada", OwnerSettings(date_order="mdy"))
-        assert await store.owner_settings.get("ada") == OwnerSettings(date_order="mdy")
+        await store.access.put_owner_settings("ada", OwnerSettings(timezone="Europe/Berlin", calendar="de"))
+        await store.access.put_owner_settings("ada", OwnerSettings(date_order="mdy"))
+        assert await store.access.owner_settings("ada") == OwnerSettings(date_order="mdy")

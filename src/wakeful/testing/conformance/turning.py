@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from wakeful.alarm import Alarm
-from wakeful.store import OWNERS_A_CLAIM, Claimed, Store, Turn
+from wakeful.store import Claimed, Store, Turn
+from wakeful.store.records import OWNERS_A_CLAIM
 from wakeful.testing.clock import ManualClock
 from wakeful.testing.conformance.making import DESK, LEASE, added, an_alarm, change, claimed, settled
 

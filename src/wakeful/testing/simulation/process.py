@@ -39,7 +39,7 @@ SETTINGS: Final = Settings(
 METRICS: Final = Metrics()
 CONCURRENCY: Final = 64
 ZONES: Final = ("2030a", "2030b")  # editions of the zone data: Berlin loses its summer time with the second
-_PARTS: Final = ("budget", "checks", "zones", "owner_settings")
+_PARTS: Final = ("access", "maintenance")
 
 
 class Process(Group):
@@ -83,7 +83,7 @@ class Process(Group):
         while True:
             try:
                 await self.store.migrate()
-                await adopt_newer_rules(self.store.zones)
+                await adopt_newer_rules(self.store.maintenance)
                 break
             except StoreUnavailable:
                 await pause(self._world.loop, 0.1)

@@ -1,4 +1,4 @@
--- The statements of the PostgreSQL store, by name. sqlite.sql has the same names in the same order; what is there in pieces
+-- The statements of alarms and fires in PostgreSQL, by name. alarms.sqlite.sql has the same names and order; what is in pieces
 -- because SQLite has no arrays and only one writer is here a single statement and a single round trip.
 --
 -- Rows come as one array per column, so a batch of any size is the same statement. `moment` stands first in every write:
@@ -464,6 +464,24 @@ select id,
   from {t}alarms
  where id = any($1::uuid[]);
 
+-- name: forget_former
+-- All but the newest. It was written with the last change, so an older one is among the alarm's latest events.
+delete
+  from {t}events
+ where seq in (
+    select old.seq
+      from unnest($1::text[]) as changed (id)
+     cross join lateral (
+        select latest.seq
+          from (select seq, what
+                  from {t}events
+                 where alarm_id = changed.id
+                 order by seq desc
+                 limit 50) as latest
+         where latest.what = 'former'
+         order by latest.seq desc
+        offset 1) as old);
+
 -- name: renew
 -- A row that somebody holds just now is being settled or edited: it is passed over, not waited for, so that one locked row
 -- cannot let all the other leases run out. It is not lost; the next renewal tells.
@@ -526,43 +544,23 @@ served (target) as (
       from served
      where served.target is not null);
 
--- name: backlog
--- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
-with recursive moment as materialized (
-    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now),
-{served_targets}
-select served.target,
-       count(*)::integer,
-       min(due.next_fire_at)
-  from served
- cross join lateral (
-    select next_fire_at
-      from {t}alarms
-     where status = 'active'
-       and target = served.target
-       and next_fire_at <= (select now from moment)
-       and {unleased}
-     order by next_fire_at
-     limit $3) as due
- group by served.target;
-
 -- name: get
 select {alarm columns}
   from {t}alarms
  where id = $1::uuid
    and ($2::text = '' or owner_did = $2);
 
--- name: resolve
--- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
+-- name: named
+-- By keys; or by the beginning of an id, as a range of ids. Either is found by its index.
 select {alarm columns}
   from {t}alarms
- where id between $1::uuid and $2::uuid
-   and ($4::text = '' or owner_did = $4)
+ where id between $3::uuid and $4::uuid
+   and ($1::text = '' or owner_did = $1)
  union all
 select {alarm columns}
   from {t}alarms
- where owner_did = $4
-   and idempotency_key = $3
+ where owner_did = $1
+   and idempotency_key = any($2::text[])
    and idempotency_key <> ''
  limit $5;
 
@@ -778,6 +776,24 @@ select {alarm columns of alarm}
   join {t}alarms as alarm on alarm.ctid = soonest.place
  order by alarm.next_fire_at, alarm.id;
 
+-- name: alarms_upto
+-- The last of so many alarms behind one; nothing where there are fewer.
+select id
+  from {t}alarms
+ where id > $1::uuid
+ order by id
+ limit 1 offset $2::integer - 1;
+
+-- name: alarms_in_zones
+-- A zone can also be named in the expression itself.
+select {alarm columns}
+  from {t}alarms
+ where id > $1::uuid
+   and id <= $2::uuid
+   and status in ('active', 'paused')
+   and (timezone = any($3::text[]) or strpos(cron_expr, 'TZ') > 0)
+ order by id;
+
 -- name: stats
 -- Alarms are counted up to a bound in each of their states, by the index that has them; fires among the latest so many.
 with recursive {served_targets},
@@ -848,6 +864,24 @@ select seq, {event columns}
  order by seq
  limit $4;
 
+-- name: events_by
+select seq, {event columns}
+  from {t}events
+ where at >= $3
+   and by = $1
+   and what = $2
+ order by at, seq
+ limit $4;
+
+-- name: latest_events
+-- Of one alarm, newest first, also what it was before a change.
+select seq, {event columns}
+  from {t}events
+ where alarm_id = $1
+   and ($2::text = '' or what = $2)
+ order by seq desc
+ limit $3;
+
 -- name: last_event
 select coalesce(max(seq), 0)
   from {t}events;
@@ -875,302 +909,6 @@ select alarm_id, scheduled_for, owner_did, target, status,
  order by updated_at
  limit $3;
 
--- name: beat
-with moment as materialized (
-    select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())) as now,
-           set_config('lock_timeout', $2, true),
-           set_config('synchronous_commit', 'on', true)),
-forgotten as (
-    delete from {t}claim_tokens
-     where at < (select now from moment) - interval '1 day')
-insert into {t}workers (seen_at, {worker columns but seen_at})
-select moment.now, {worker values but seen_at from $3}
-  from moment
-    on conflict (id) do update
-   set {worker columns but id from excluded};
-
--- name: workers
-select {worker columns}
-  from {t}workers
- order by started_at, id;
-
--- name: target_states
-select {state columns}
-  from {t}target_states
- order by target;
-
--- name: set_target_state
-with moment as materialized (
-    select set_config('lock_timeout', $1, true),
-           set_config('synchronous_commit', 'on', true)),
-turn as materialized (
-    select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
-      from moment
-     where cardinality($2::timestamptz[]) > 0),
-add_events as (
-    insert into {t}events ({event columns})
-    select {event columns of event}
-      from turn
-     cross join unnest({event arrays from $2}) as event ({event columns}))
-insert into {t}target_states ({state columns})
-select {state values}
-  from moment
-    on conflict (target) do update
-   set {state columns but target from excluded};
-
--- name: new_report_key
-with moment as materialized (
-    select set_config('lock_timeout', $1, true),
-           set_config('synchronous_commit', 'on', true))
-insert into {t}secrets (name, value)
-select 'report', $2::bytea
-  from moment
-    on conflict do nothing;
-
--- name: report_keys
-select name, value
-  from {t}secrets
- where name in ('report', 'report-1', 'report-2');
-
--- name: held_report_keys
--- Whoever changes them holds the one that is always there. Read again afterwards: others may just have been added.
-with moment as materialized (
-    select set_config('lock_timeout', $1, true),
-           set_config('synchronous_commit', 'on', true))
-select secret.name
-  from moment
- cross join {t}secrets as secret
- where secret.name = 'report'
-   for update of secret;
-
--- name: put_report_keys
-with turn as materialized (
-    select pg_advisory_xact_lock(hashtextextended('{t}events', 0))),
-add_events as (
-    insert into {t}events ({event columns})
-    select {event columns of event}
-      from turn
-     cross join unnest({event arrays from $3}) as event ({event columns}))
-insert into {t}secrets (name, value)
-select key.name, key.value
-  from unnest($1::text[], $2::bytea[]) as key (name, value)
-    on conflict (name) do update
-   set value = excluded.value;
-
--- name: door
-select value
-  from {t}secrets
- where name = 'door';
-
--- name: open_door
-with moment as materialized (
-    select set_config('lock_timeout', $1, true),
-           set_config('synchronous_commit', 'on', true)),
-turn as materialized (
-    select pg_advisory_xact_lock(hashtextextended('{t}events', 0))
-      from moment),
-add_events as (
-    insert into {t}events ({event columns})
-    select {event columns of event}
-      from turn
-     cross join unnest({event arrays from $2}) as event ({event columns}))
-insert into {t}secrets (name, value)
-select 'door',
-       'open'::bytea
-  from moment
-    on conflict (name) do update
-   set value = excluded.value;
-
--- name: add_token
-with moment as materialized (
-    select set_config('lock_timeout', $1, true),
-           set_config('synchronous_commit', 'on', true))
-insert into {t}tokens ({token columns})
-select {token values from $2}
-  from moment
-    on conflict do nothing;
-
--- name: tokens
-select {token columns}
-  from {t}tokens
- order by created_at, id;
-
--- name: token
-select {token columns}
-  from {t}tokens
- where id = $1;
-
--- name: revoke_token
-with moment as materialized (
-    select set_config('lock_timeout', $1, true),
-           set_config('synchronous_commit', 'on', true))
-update {t}tokens
-   set revoked_at = coalesce(revoked_at, $3::timestamptz)
-  from moment
- where id = $2
-returning 1;
-
--- name: touch_token
-update {t}tokens
-   set last_used_at = greatest(last_used_at, $2::timestamptz)
- where id = $1;
-
--- name: purge_fires
--- Only what has an end on record and is not what its alarm is working on. What is locked just now is left for next time.
--- By their places, as an array: never by going through the table, whatever the planner believes.
-delete
-  from {t}fires
- where ctid = any(array(
-    select fire.ctid
-      from {t}fires as fire
-     where fire.updated_at < $1
-       and fire.status <> 'waiting'
-       and fire.report_by is null
-       and not exists (
-        select
-          from {t}alarms as alarm
-         where alarm.id = fire.alarm_id
-           and alarm.status in ('active', 'paused')
-           and alarm.occurrence_at = fire.scheduled_for
-        offset 0)
-       and ($3 = '' or fire.owner_did = $3)
-     order by fire.updated_at
-     limit $2
-       for update of fire skip locked))
-returning 1;
-
--- name: purge_alarms
--- The next so many that ended, behind one; those without fires go. Told: how many went, and the last one looked at.
-with looked as materialized (
-    select id,
-           updated_at
-      from {t}alarms
-     where status in ('fired', 'failed', 'cancelled')
-       and updated_at < $1
-       and ($4::timestamptz is null or (updated_at, id) > ($4, $5::uuid))
-       and ($3 = '' or owner_did = $3)
-     order by updated_at, id
-     limit $2),
-gone as (
-    delete
-      from {t}alarms
-     where id = any(array(
-        select alarm.id
-          from looked
-         cross join lateral (
-            select id
-              from {t}alarms
-             where id = looked.id
-               and updated_at < $1
-               and status in ('fired', 'failed', 'cancelled')
-               for update skip locked) as alarm
-         where not exists (
-            select
-              from {t}fires
-             where alarm_id = looked.id
-            offset 0)))
-    returning 1)
-select (select count(*) from gone)::integer as gone,
-       (select count(*) from looked)::integer as looked,
-       last.updated_at,
-       last.id
-  from (select 1) as one
-  left join lateral (
-    select updated_at,
-           id
-      from looked
-     order by updated_at desc, id desc
-     limit 1) as last on true;
-
--- name: purge_events
-delete
-  from {t}events
- where seq = any(array(
-    select seq
-      from {t}events
-     where at < $1
-       and ($3 = '' or owner_did = $3)
-     order by at
-     limit $2))
-returning 1;
-
--- name: purge_tokens
-delete
-  from {t}tokens
- where id in (
-    select id
-      from {t}tokens
-     where coalesce(revoked_at, expires_at) < $1
-       and ($3 = '' or owner_did = $3)
-     limit $2)
-returning 1;
-
--- name: engine
-select 'PostgreSQL ' || current_setting('server_version') as engine,
-       pg_database_size(current_database()) as size;
-
--- name: broken
--- Indexes that a failed build left behind, and pages whose checksums did not hold since the counters were reset.
-select format('the index %s is not valid: reindex it', index.indexrelid::regclass) as problem
-  from pg_index as index
- where index.indrelid = any(array[to_regclass('{t}alarms'), to_regclass('{t}fires'), to_regclass('{t}events')])
-   and not index.indisvalid
-union all
-select format('%s pages of this database failed their checksums', checksum_failures)
-  from pg_stat_database
- where datname = current_database()
-   and checksum_failures > 0;
-
--- name: impossible
--- What wakeful never writes, in the order of IMPOSSIBLE in inspection.py.
-select (select count(*)
-          from {t}alarms
-         where status in ('active', 'paused')
-           and case kind when 'once' then fire_at is null else cron_expr = '' end) as no_time,
-       (select count(*) from {t}alarms where owner_did = '') as no_owner,
-       (select count(*)
-          from {t}alarms
-         where version < 1 or claim < 0 or unsettled < 0 or fire_count < 0 or failure_count < 0) as bad_number,
-       (select count(*) from {t}alarms where claimed_at > $1) as leased_ahead,
-       (select count(*)
-          from {t}fires as fire
-         where not exists (select from {t}alarms as alarm where alarm.id = fire.alarm_id)) as no_alarm,
-       (select count(*)
-          from {t}fires as fire
-          join {t}alarms as alarm on alarm.id = fire.alarm_id
-         where alarm.owner_did <> fire.owner_did) as other_owner,
-       (select count(*) from {t}fires where status = 'skipped' and count < 1) as counts_nothing;
-
--- name: count_old
--- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
-select (select count(*)
-          from {t}alarms as alarm
-         where updated_at < $1
-           and status in ('fired', 'failed', 'cancelled')
-           and ($2 = '' or owner_did = $2)
-           and not exists (
-            select
-              from {t}fires as fire
-             where fire.alarm_id = alarm.id
-               and (fire.updated_at >= $1 or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
-       (select count(*)
-          from {t}fires as fire
-         where updated_at < $1
-           and status <> 'waiting'
-           and report_by is null
-           and ($2 = '' or owner_did = $2)
-           and not exists (
-            select
-              from {t}alarms as alarm
-             where alarm.id = fire.alarm_id
-               and alarm.status in ('active', 'paused')
-               and alarm.occurrence_at = fire.scheduled_for)) as fires,
-       (select count(*) from {t}events where at < $1 and ($2 = '' or owner_did = $2)) as events,
-       (select count(*)
-          from {t}tokens
-         where coalesce(revoked_at, expires_at) < $1
-           and ($2 = '' or owner_did = $2)) as tokens;
-
 -- name: now
 select coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()));
 
@@ -1190,59 +928,3 @@ select relation.relname::text as name,
    and relation.relname = any($2::text[])
    and relation.relkind in ('r', 'p', 'v', 'm', 'f')
  group by relation.relname;
-
--- name: default_target
--- The default of the column `target`, and a name as a literal for the next statement, which takes no parameters.
-select replace(regexp_replace(pg_get_expr(kept.adbin, kept.adrelid), '^''(.+)''::text$', '\1'), '''''', ''''),
-       quote_literal($1::text)
-  from pg_attrdef as kept
-  join pg_attribute as attribute on attribute.attrelid = kept.adrelid
-   and attribute.attnum = kept.adnum
- where kept.adrelid = '{t}alarms'::regclass
-   and attribute.attname = 'target';
-
--- name: set_default_target
-alter table {t}alarms alter column target set default;
-
--- name: last_event_at
-select at
-  from {t}events
- where alarm_id = $1
-   and what = $2
- order by seq desc
- limit 1;
-
--- name: events_by
-select seq, {event columns}
-  from {t}events
- where at >= $3
-   and by = $1
-   and what = $2
- order by at, seq
- limit $4;
-
--- name: latest_events
--- Of one alarm, newest first, also what it was before a change.
-select seq, {event columns}
-  from {t}events
- where alarm_id = $1
- order by seq desc
- limit $2;
-
--- name: forget_former
--- All but the newest. It was written with the last change, so an older one is among the alarm's latest events.
-delete
-  from {t}events
- where seq in (
-    select old.seq
-      from unnest($1::text[]) as changed (id)
-     cross join lateral (
-        select latest.seq
-          from (select seq, what
-                  from {t}events
-                 where alarm_id = changed.id
-                 order by seq desc
-                 limit 50) as latest
-         where latest.what = 'former'
-         order by latest.seq desc
-        offset 1) as old);

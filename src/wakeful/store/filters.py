@@ -1,15 +1,20 @@
-"""Which index answers a search, and whether it looks at rows that do not fit, of which there may be very many."""
+"""Which alarms, fires and events are searched for, and which index answers such a search.
+
+A filter is declared here, once: the stores, and whoever asks them, take it from these structs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
-from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.pages import Cursor
+
+Cursor = tuple[datetime, str]
 
 ROWS_A_READ: Final = 10_000  # that one read looks at, by an index, whether they fit or not
 ROWS_A_SEARCH: Final = 5_000  # of these where a text is looked for: each is read in full
@@ -17,6 +22,59 @@ ROWS_A_SEARCH: Final = 5_000  # of these where a text is looked for: each is rea
 PAUSED: Final = ("paused",)
 CANCELLED: Final = ("cancelled",)
 _OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UNSUCCESSFUL, STEPPED_OVER)
+
+
+class AlarmQuery(Struct, frozen=True, kw_only=True):
+    """Which alarms, newest first: an owner's by (created_at, id), all owners' by id. Empty fields do not filter."""
+
+    owner: str = ""
+    statuses: tuple[str, ...] = ()
+    kind: str = ""
+    target: str = ""
+    label: str = ""
+    conversation_id: str = ""
+    root_id: str = ""
+    key: str = ""
+    text: str = ""  # part of the label, the message or the key, any case
+    since: datetime | None = None  # created at or after
+    until: datetime | None = None  # created before
+    cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
+    limit: int = 100
+    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+    look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
+
+
+class FireQuery(Struct, frozen=True, kw_only=True):
+    """Which fires, latest scheduled first. Empty fields do not filter."""
+
+    owner: str = ""
+    alarm_id: str = ""
+    statuses: tuple[str, ...] = ()
+    target: str = ""
+    since: datetime | None = None  # scheduled at or after
+    until: datetime | None = None  # scheduled before
+    cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
+    limit: int = 100
+    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
+    look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
+
+
+class EventQuery(Struct, frozen=True, kw_only=True):
+    """Which events, oldest first. Empty fields do not filter.
+
+    What an alarm was before a change (`Change.former`) is only found with `latest`: it holds words that may have been
+    withdrawn since.
+    """
+
+    owner: str = ""
+    alarm_id: str = ""
+    what: str = ""  # with `alarm_id` and `latest`, or with `by`
+    by: str = ""  # who did it: together with `what` and `since`
+    since: datetime | None = None  # at or after
+    after: int = 0  # the last number seen
+    latest: bool = False  # of one alarm, newest first
+    limit: int = 100
+    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
 
 
 def indexed_statuses(query: AlarmQuery | FireQuery) -> tuple[str, ...]:

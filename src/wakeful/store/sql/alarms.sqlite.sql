@@ -1,4 +1,4 @@
--- The statements of the SQLite store, by name. postgres.sql has the same names in the same order.
+-- The statements of alarms and fires in SQLite, by name. alarms.postgres.sql has the same names in the same order.
 --
 -- {rows} becomes `(?, …), (?, …)`, one group per row. One statement writes many rows because between statements the driver
 -- lets go of Python's interpreter lock, and a busy event loop may keep it for milliseconds each time.
@@ -209,9 +209,32 @@ select alarm_id, scheduled_for, owner_did, target, status, 1, started_at, ended,
    set {fire columns but alarm_id, scheduled_for from excluded}
  where {not_reported_otherwise};
 
+-- name: put_settled_fires
+-- As `put_fires`, for the settlement of an attempt. A fire that is left as it is does not count as changed.
+insert into {t}fires as known ({fire columns})
+values {rows}
+    on conflict (alarm_id, scheduled_for) do update
+   set {fire columns but alarm_id, scheduled_for from excluded}
+ where {not_reported_otherwise};
+
 -- name: add_events
 insert into {t}events ({event columns})
 values {rows};
+
+-- name: forget_former
+-- All but the newest. It was written with the last change, so an older one is among the alarm's latest events.
+delete
+  from {t}events
+ where seq in (
+    select seq
+      from (select seq, what
+              from {t}events
+             where alarm_id = :alarm_id
+             order by seq desc
+             limit 50)
+     where what = 'former'
+     order by seq desc
+     limit -1 offset 1);
 
 -- name: renew
 update {t}alarms
@@ -252,24 +275,6 @@ served (target) as (
       from served
      where served.target is not null);
 
--- name: backlog
--- From target to target in the index, and in each no further than is asked: a million due cost no more than that.
-with recursive {served_targets}
-select served.target,
-       count(due.next_fire_at),
-       min(due.next_fire_at)
-  from served
-  join {t}alarms as due on due.rowid in (
-    select rowid
-      from {t}alarms indexed by {p}alarms_due_idx
-     where status = 'active'
-       and target = served.target
-       and next_fire_at <= :now
-       and {unleased}
-     order by next_fire_at
-     limit :most)
- group by served.target;
-
 -- name: get
 select {alarm columns}
   from {t}alarms
@@ -277,8 +282,8 @@ select {alarm columns}
    and owner_did = :owner -- when owner
 ;
 
--- name: resolve
--- By the beginning of an id, as a range of ids; or by a key. Either is found by its index.
+-- name: named
+-- By keys; or by the beginning of an id, as a range of ids. Either is found by its index.
 select {alarm columns}
   from {t}alarms
  where id between :low and :high
@@ -287,7 +292,7 @@ select {alarm columns}
 select {alarm columns}
   from {t}alarms
  where owner_did = :owner
-   and idempotency_key = :key
+   and idempotency_key in (select value from json_each(:keys))
    and idempotency_key <> ''
  limit :limit;
 
@@ -511,6 +516,24 @@ select {alarm columns of alarm}
  cross join {t}alarms as alarm on alarm.rowid = soonest.place
  order by alarm.next_fire_at, alarm.id;
 
+-- name: alarms_upto
+-- The last of so many alarms behind one; nothing where there are fewer.
+select id
+  from {t}alarms
+ where id > :after
+ order by id
+ limit 1 offset :scan_limit - 1;
+
+-- name: alarms_in_zones
+-- A zone can also be named in the expression itself.
+select {alarm columns}
+  from {t}alarms
+ where id > :after
+   and (:upto = '' or id <= :upto)
+   and status in ('active', 'paused')
+   and (timezone in (select value from json_each(:names)) or instr(cron_expr, 'TZ') > 0)
+ order by id;
+
 -- name: stats
 -- Alarms are counted up to a bound in each of their states, by the index that has them; fires among the latest so many.
 with recursive {served_targets},
@@ -582,6 +605,24 @@ select seq, {event columns}
  order by seq
  limit :limit;
 
+-- name: events_by
+select seq, {event columns}
+  from {t}events indexed by {p}events_at_idx
+ where at >= :since
+   and by = :by
+   and what = :what
+ order by at, seq
+ limit :limit;
+
+-- name: latest_events
+-- Of one alarm, newest first, also what it was before a change.
+select seq, {event columns}
+  from {t}events
+ where alarm_id = :alarm_id
+   and what = :what -- when what
+ order by seq desc
+ limit :limit;
+
 -- name: last_event
 select coalesce(max(seq), 0)
   from {t}events;
@@ -608,293 +649,3 @@ select alarm_id, scheduled_for, owner_did, target, status,
    and owner_did = :owner -- when owner
  order by updated_at
  limit :limit;
-
--- name: beat
-insert into {t}workers ({worker columns})
-values {rows}
-    on conflict (id) do update
-   set {worker columns but id from excluded};
-
--- name: workers
-select {worker columns}
-  from {t}workers
- order by started_at, id;
-
--- name: target_states
-select {state columns}
-  from {t}target_states
- order by target;
-
--- name: set_target_state
-insert into {t}target_states ({state columns})
-values {rows}
-    on conflict (target) do update
-   set {state columns but target from excluded};
-
--- name: new_report_key
-insert into {t}secrets (name, value)
-values ('report', ?1)
-    on conflict do nothing;
-
--- name: report_keys
-select name, value
-  from {t}secrets
- where name in ('report', 'report-1', 'report-2');
-
--- name: held_report_keys
--- One writer at a time: whoever asks inside its transaction holds them.
-select name, value
-  from {t}secrets
- where name in ('report', 'report-1', 'report-2');
-
--- name: put_report_keys
-insert into {t}secrets (name, value)
-values {rows}
-    on conflict (name) do update
-   set value = excluded.value;
-
--- name: door
-select value
-  from {t}secrets
- where name = 'door';
-
--- name: open_door
-insert into {t}secrets (name, value)
-values ('door', cast('open' as blob))
-    on conflict (name) do update
-   set value = excluded.value;
-
--- name: add_token
-insert into {t}tokens ({token columns})
-values {rows}
-    on conflict do nothing;
-
--- name: tokens
-select {token columns}
-  from {t}tokens
- order by created_at, id;
-
--- name: token
-select {token columns}
-  from {t}tokens
- where id = :id;
-
--- name: revoke_token
-update {t}tokens
-   set revoked_at = coalesce(revoked_at, :now)
- where id = :id;
-
--- name: touch_token
-update {t}tokens
-   set last_used_at = max(coalesce(last_used_at, 0), :at)
- where id = :id;
-
--- name: old_fires
--- Looked for by a reader, deleted by the writer: a long search must not hold the write lock.
-select rowid
-  from {t}fires as fire indexed by {p}fires_updated_idx
- where updated_at < :before
-   and status <> 'waiting'
-   and report_by is null
-   and not exists (
-    select 1
-      from {t}alarms as alarm
-     where alarm.id = fire.alarm_id
-       and alarm.status in ('active', 'paused')
-       and alarm.occurrence_at = fire.scheduled_for)
-   and (:owner = '' or owner_did = :owner)
- limit :limit;
-
--- name: old_alarms
--- The next so many that ended, and whether one may go: no fire of it is left.
-select rowid,
-       updated_at,
-       id,
-       not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id)
-  from {t}alarms as alarm indexed by {p}alarms_ended_idx
- where status in ('fired', 'failed', 'cancelled')
-   and updated_at < :before
-   and (updated_at, id) > (:after, :after_id) -- when after
-   and owner_did = :owner -- when owner
- order by updated_at, id
- limit :limit;
-
--- name: old_events
-select rowid
-  from {t}events indexed by {p}events_at_idx
- where at < :before
-   and (:owner = '' or owner_did = :owner)
- limit :limit;
-
--- name: old_tokens
-select rowid
-  from {t}tokens
- where coalesce(revoked_at, expires_at) < :before
-   and (:owner = '' or owner_did = :owner)
- limit :limit;
-
--- name: purge_fires
--- What was found is looked at again: it may have changed since.
-delete
-  from {t}fires as fire
- where rowid in (select value from json_each(:rowids))
-   and updated_at < :before
-   and status <> 'waiting'
-   and report_by is null
-   and not exists (
-    select 1
-      from {t}alarms as alarm
-     where alarm.id = fire.alarm_id
-       and alarm.status in ('active', 'paused')
-       and alarm.occurrence_at = fire.scheduled_for);
-
--- name: purge_alarms
-delete
-  from {t}alarms as alarm
- where rowid in (select value from json_each(:rowids))
-   and updated_at < :before
-   and status in ('fired', 'failed', 'cancelled')
-   and not exists (select 1 from {t}fires as fire where fire.alarm_id = alarm.id);
-
--- name: purge_events
-delete
-  from {t}events
- where rowid in (select value from json_each(:rowids))
-   and at < :before;
-
--- name: purge_tokens
-delete
-  from {t}tokens
- where rowid in (select value from json_each(:rowids))
-   and coalesce(revoked_at, expires_at) < :before;
-
--- name: engine
-select 'SQLite ' || sqlite_version(), pages.page_count * page.page_size
-  from pragma_page_count as pages, pragma_page_size as page;
-
--- name: broken
--- The whole file is read, indexes are compared with their tables.
-select integrity_check
-  from pragma_integrity_check
- where integrity_check <> 'ok'
- limit 20;
-
--- name: broken_quickly
-select quick_check
-  from pragma_quick_check
- where quick_check <> 'ok'
- limit 20;
-
--- name: impossible
--- What wakeful never writes, in the order of IMPOSSIBLE in inspection.py.
-select (select count(*)
-          from {t}alarms
-         where status in ('active', 'paused')
-           and case kind when 'once' then fire_at is null else cron_expr = '' end),
-       (select count(*) from {t}alarms where owner_did = ''),
-       (select count(*)
-          from {t}alarms
-         where version < 1 or claim < 0 or unsettled < 0 or fire_count < 0 or failure_count < 0),
-       (select count(*) from {t}alarms where claimed_at > :ahead),
-       (select count(*)
-          from {t}fires as fire
-         where not exists (select 1 from {t}alarms as alarm where alarm.id = fire.alarm_id)),
-       (select count(*)
-          from {t}fires as fire
-          join {t}alarms as alarm on alarm.id = fire.alarm_id
-         where alarm.owner_did <> fire.owner_did),
-       (select count(*) from {t}fires where status = 'skipped' and count < 1);
-
--- name: count_old
--- What a purge would delete, kind by kind. An alarm goes only with the last of its fires.
-select (select count(*)
-          from {t}alarms as alarm indexed by {p}alarms_ended_idx
-         where updated_at < :before
-           and status in ('fired', 'failed', 'cancelled')
-           and (:owner = '' or owner_did = :owner)
-           and not exists (
-            select 1
-              from {t}fires as fire
-             where fire.alarm_id = alarm.id
-               and (fire.updated_at >= :before or fire.status = 'waiting' or fire.report_by is not null))) as alarms,
-       (select count(*)
-          from {t}fires as fire indexed by {p}fires_updated_idx
-         where updated_at < :before
-           and status <> 'waiting'
-           and report_by is null
-           and (:owner = '' or owner_did = :owner)
-           and not exists (
-            select 1
-              from {t}alarms as alarm
-             where alarm.id = fire.alarm_id
-               and alarm.status in ('active', 'paused')
-               and alarm.occurrence_at = fire.scheduled_for)) as fires,
-       (select count(*)
-          from {t}events indexed by {p}events_at_idx
-         where at < :before
-           and (:owner = '' or owner_did = :owner)) as events,
-       (select count(*)
-          from {t}tokens
-         where coalesce(revoked_at, expires_at) < :before
-           and (:owner = '' or owner_did = :owner)) as tokens;
-
--- name: put_settled_fires
--- As `put_fires`, for the settlement of an attempt. A fire that is left as it is does not count as changed.
-insert into {t}fires as known ({fire columns})
-values {rows}
-    on conflict (alarm_id, scheduled_for) do update
-   set {fire columns but alarm_id, scheduled_for from excluded}
- where {not_reported_otherwise};
-
--- name: default_target
--- The schema's own text, in which the default of the column `target` stands.
-select sql
-  from sqlite_master
- where type = 'table'
-   and name = '{p}alarms';
-
--- name: set_default_target
-update sqlite_master
-   set sql = ?
- where type = 'table'
-   and name = '{p}alarms';
-
--- name: last_event_at
-select at
-  from {t}events
- where alarm_id = :alarm_id
-   and what = :what
- order by seq desc
- limit 1;
-
--- name: events_by
-select seq, {event columns}
-  from {t}events indexed by {p}events_at_idx
- where at >= :since
-   and by = :by
-   and what = :what
- order by at, seq
- limit :limit;
-
--- name: latest_events
--- Of one alarm, newest first, also what it was before a change.
-select seq, {event columns}
-  from {t}events
- where alarm_id = :alarm_id
- order by seq desc
- limit :limit;
-
--- name: forget_former
--- All but the newest. It was written with the last change, so an older one is among the alarm's latest events.
-delete
-  from {t}events
- where seq in (
-    select seq
-      from (select seq, what
-              from {t}events
-             where alarm_id = :alarm_id
-             order by seq desc
-             limit 50)
-     where what = 'former'
-     order by seq desc
-     limit -1 offset 1);
