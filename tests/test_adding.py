@@ -39,7 +39,7 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
             "cli/colours.py",
             "dashboard/bulk.py",
             "dashboard/words.py",
-            "store/sql/sqlite.sql",  # which has to name the index that finds it
+            "store/sql/alarms.sqlite.sql",  # which has to name the index that finds it
         },
     ),
     # A word of PostgreSQL, and of systemd.

@@ -19,10 +19,16 @@ from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.moments import whole_ms
 from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store, TargetState, Token, Worker
-from wakeful.store.copying import Seen, Watch
-from wakeful.store.copying.backup import BackupFrom, BackupMade, back_up_postgres, back_up_sqlite
-from wakeful.store.copying.ends import CopyEnd
-from wakeful.store.copying.restore import Missed, Restored, restore
+from wakeful.store.copying import CopyEnd, Seen, Watch
+from wakeful.store.copying.backup import (
+    BackupFrom,
+    BackupMade,
+    Missed,
+    Restored,
+    back_up_postgres,
+    back_up_sqlite,
+    restore,
+)
 from wakeful.store.queries import Naming
 
 LEASE = timedelta(seconds=60)

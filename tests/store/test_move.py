@@ -24,10 +24,9 @@ from wakeful.alarm import Task
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable
 from wakeful.store import AlarmQuery, EventQuery
-from wakeful.store.copying.ends import CopyEnd, table
+from wakeful.store.copying import CopyEnd, table
 from wakeful.store.copying.move import Moved, abandon, move
-from wakeful.store.queries import Naming, migrations
-from wakeful.store.transfer import CLOSED, Transfer
+from wakeful.store.queries import CLOSED, Naming, Transfer, migrations
 
 from .copying_world import (
     LEASE,

@@ -13,12 +13,11 @@ from tests.databases import database_of
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.service.diagnosis import database
 from wakeful.store import Store
-from wakeful.store.copying.ends import CopyEnd
+from wakeful.store.copying import CopyEnd
 from wakeful.store.copying.move import move
 from wakeful.store.copying.sqlite import SqliteTables
-from wakeful.store.queries import CONTRACT, Dialect, Migration, Naming, migrations
+from wakeful.store.queries import CLOSED, CONTRACT, Dialect, Migration, Naming, migrations
 from wakeful.store.sqlite import SqliteStore
-from wakeful.store.transfer import CLOSED
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance import Outbox
 from wakeful.testing.conformance.making import added, an_alarm, done, one_claimed, settled, stored

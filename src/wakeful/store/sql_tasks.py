@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -183,58 +183,61 @@ Sql = Mapping[str, str]
 TaskWork = Callable[["C"], Coroutine[Any, Any, T]]
 
 
-class TaskConnection(Protocol):
+class TaskConnection(ABC):
     """A connection to the database that has wakeful's tables and the other program's."""
 
+    @abstractmethod
     async def fetch(self, sql: str, /, **values: Any) -> Sequence[Any]:
         """The rows of a statement. Values it does not ask for are passed over: a table may do without a column."""
-        ...
 
+    @abstractmethod
     async def run(self, sql: str) -> None:
         """Statements without values."""
-        ...
 
+    @abstractmethod
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """A savepoint, inside another one."""
-        ...
 
+    @abstractmethod
     async def shape(self, table: str) -> TaskTable:
         """Without columns where there is no such table."""
-        ...
 
+    @abstractmethod
     async def edition(self, table: TaskTable) -> Any:
         """What changes whenever the table's columns do."""
-        ...
 
+    @abstractmethod
     async def check(self, table: str) -> bool:
         """Whether there is such a table. InvalidConfig where it is something else."""
-        ...
 
+    @abstractmethod
     def check_types(self, table: TaskTable) -> None:
         """InvalidConfig where its ids or its moments cannot be those of tasks."""
-        ...
 
+    @abstractmethod
     def task(self, row: Any) -> Task | None: ...
 
+    @abstractmethod
     async def hold(self, sql: Sql, alarm_id: str) -> None:
         """Keep others from changing an alarm until the transaction ends; an empty id is nobody's."""
-        ...
 
+    @abstractmethod
     async def settle(self, change: Change) -> Settled: ...
 
+    @abstractmethod
     async def add(self, alarm: Alarm) -> None: ...
 
+    @abstractmethod
     async def quietly(self, sql: Sql, name: str, values: Mapping[str, Any]) -> Any | None:
         """Write to the other program's table without queueing it; the row as it was left, None where there is none."""
-        ...
 
+    @abstractmethod
     def refusal(self, error: Exception) -> Planned | None:
         """What became of a plan that ended so; None where the database itself is in trouble."""
-        ...
 
+    @abstractmethod
     def complaint(self, error: Exception) -> str | None:
         """What the other program's table had against a write; None where the database itself is in trouble."""
-        ...
 
 
 C = TypeVar("C", bound=TaskConnection)

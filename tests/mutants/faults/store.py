@@ -197,7 +197,7 @@ IN_STORES: Final[dict[str, Fault]] = {
         "wakeful.store.zones", "        await asyncio.wait([keeping])\n", "        pass\n"
     ),
     "what is restored keeps no edition": Source(
-        "wakeful.store.copying.restore", "    await keep_first_edition(target.store.maintenance)\n", ""
+        "wakeful.store.copying.backup", "    await keep_first_edition(target.store.maintenance)\n", ""
     ),
     "a store of the parent process is used": Source(
         "wakeful.errors", "        if self.is_forked:\n", "        if False:\n"

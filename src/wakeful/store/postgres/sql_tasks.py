@@ -23,6 +23,7 @@ from wakeful.store.sql_tasks import (
     WRITTEN,
     Planned,
     SqlTasks,
+    TaskConnection,
     TaskTable,
     TaskWork,
     check_name,
@@ -66,7 +67,7 @@ def _numbered(sql: str) -> tuple[str, tuple[str, ...]]:
     return _VALUE.sub(lambda found: f"${names.index(found[1]) + 1}", sql), names
 
 
-class PostgresTaskConnection:
+class PostgresTaskConnection(TaskConnection):
     def __init__(self, connection: Connection, writes: Writes, now: datetime | None) -> None:
         self._connection = connection
         self._writes = writes

@@ -25,6 +25,7 @@ from wakeful.store.rows import Row, from_alarm
 from wakeful.store.sql_tasks import (
     Planned,
     SqlTasks,
+    TaskConnection,
     TaskTable,
     TaskWork,
     at_once,
@@ -79,7 +80,7 @@ class SubmitsWork(Protocol):
     def submit(self, work: Work[T], *, alone: bool = False) -> Awaitable[T]: ...
 
 
-class SqliteTaskConnection:
+class SqliteTaskConnection(TaskConnection):
     """Every call is done when it returns: nothing here waits."""
 
     def __init__(self, db: apsw.Connection, alarms: AlarmWrites) -> None:
