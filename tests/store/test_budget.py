@@ -94,7 +94,7 @@ async def test_who_looks_at_counts_while_another_is_about_to_write_them_waits(pg
 async def test_counts_that_somebody_holds_delay_nobody_else_and_not_for_ever(
     pg_dsn: str, pg_migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakeful.store.postgres.writes.LONG_LOCK_WAIT", "300ms")
+    monkeypatch.setattr("wakeful.store.postgres.database.LONG_LOCK_WAIT", "300ms")
     world = World(pg_dsn, pg_migrated)
     store = world.store()
     try:

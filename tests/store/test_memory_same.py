@@ -279,8 +279,8 @@ class Both:
         for alarm in self.random.sample(alarms, min(2, len(alarms))):
             await self.ask(lambda store, a=alarm: store.similar(a, among=9), "similar")  # type: ignore[misc]
             await self.ask(lambda store, a=alarm: store.get(a.id, owner=owner), "get")  # type: ignore[misc]
-            await self.ask(lambda store, a=alarm: store.latest_events(a.id, limit=3), "latest_events")  # type: ignore[misc]
-            await self.ask(lambda store, a=alarm: store.last_event_at(a.id, "paused"), "last_event_at")  # type: ignore[misc]
+            latest = EventQuery(alarm_id=alarm.id, latest=True, what=self.one("", "paused"), limit=3)
+            await self.ask(lambda store, query=latest: store.events(query), "latest events")  # type: ignore[misc]
             await self.ask(lambda store, a=alarm: store.access.check_value(a.id, "n"), "seen")  # type: ignore[misc]
 
     async def search(self) -> None:

@@ -36,7 +36,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> Newer:
             sql = naming.fill("alter table {t}alarms add column colour text not null default ''")
             return [*known, Migration(NEXT, f"{NEXT:04}-colour", sql, NEXT if breaks else known[-1].oldest)]
 
-        for module in ("sqlite", "postgres.migrate", "postgres.inspection", "sqlite.inspection"):
+        for module in ("sqlite", "postgres.migrate", "postgres.maintenance", "sqlite.maintenance"):
             monkeypatch.setattr(f"wakeful.store.{module}.migrations", steps)
 
     return begin

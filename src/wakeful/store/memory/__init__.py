@@ -329,7 +329,7 @@ class MemoryStore:
             if (query.latest or event.what != FORMER)
             and (since is None or event.at >= since)
             and query.owner in ("", event.owner_did)
-            and query.alarm_id in ("", event.alarm_id)
+            and (query.alarm_id == event.alarm_id or not (query.alarm_id or query.latest))
             and query.what in ("", event.what)
             and query.by in ("", event.by)
         )

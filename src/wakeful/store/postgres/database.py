@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from asyncpg.pool import PoolConnectionProxy
 
+    from wakeful.store.postgres.hosts import Direct
+
     Record = asyncpg.Record
-    Direct = asyncpg.Connection[Record]
     Connection = Direct | PoolConnectionProxy[Record]
     _Connection = asyncpg.Connection[Record]
 else:

@@ -145,7 +145,7 @@ class TestBacklog:
     async def test_it_counts_no_further_than_the_limit(
         self, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(f"{type(store).__module__}.BACKLOG_LIMIT", 3)
+        monkeypatch.setattr(f"{type(store.maintenance).__module__}.BACKLOG_LIMIT", 3)
         await added(store, *(an_alarm(clock) for _ in range(5)))
         assert await store.maintenance.backlog(lease=LEASE) == {DESK: (3, clock.now())}
 
