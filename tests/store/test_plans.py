@@ -162,6 +162,10 @@ async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, 
             "figures: 50 owners": lambda: store.maintenance.owner_use(
                 after="", limit=5, scan_limit=LOOKED_AT, since=world.now
             ),
+            "figures: fires that changed": lambda: store.maintenance.fire_counts(
+                "", [(old, world.now)], limit=LOOKED_AT
+            ),
+            "figures: an owner's latest": lambda: store.maintenance.latest_fires(owner, [(old, world.now)], each=10),
             "purge": lambda: store.maintenance.purge(old),
             "an owner's purge": lambda: store.maintenance.purge(old, owner=owner),
             "named": lambda: store.named(owner, ["nothing"], between=(world.template, world.template), limit=2),

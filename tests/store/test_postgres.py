@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Event, Row
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.store import AlarmQuery, Claim, EventQuery, FireQuery, Settled, Turn
-from wakeful.store.postgres import PostgresStore, database, writes
+from wakeful.store.postgres import PostgresStore, database
 
 from .postgres_world import LEASE, World, completed, new_alarm
 
@@ -34,7 +34,7 @@ async def store(world: World) -> PostgresStore:
 @pytest.fixture
 def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a locked row still waits when its neighbours are through, however busy the machine is."""
-    monkeypatch.setattr(writes, "LONG_LOCK_WAIT", "120s")
+    monkeypatch.setattr(database, "LONG_LOCK_WAIT", "120s")
     monkeypatch.setattr(database, "ANSWER_WITHIN", 120.0)
 
 
@@ -93,7 +93,7 @@ async def test_a_key_held_by_another_transaction_delays_nobody_but_itself(world:
 async def test_a_key_that_stays_locked_ends_as_busy(
     world: World, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writes, "LONG_LOCK_WAIT", "200ms")
+    monkeypatch.setattr(database, "LONG_LOCK_WAIT", "200ms")
     holder = await world.connect()
     async with holder.transaction():
         await store.add([new_alarm(idempotency_key="k")], connection=holder)

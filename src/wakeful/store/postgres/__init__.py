@@ -58,7 +58,7 @@ from wakeful.store.postgres.sql_tasks import PostgresTasks
 from wakeful.store.postgres.writes import Writes
 from wakeful.store.queries import Naming, queries
 from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
-from wakeful.store.rows import policy_text
+from wakeful.store.rows import policy_text, storable
 from wakeful.store.zones import first_edition_kept, keep_first_edition
 
 if TYPE_CHECKING:
@@ -250,8 +250,8 @@ class PostgresStore:
         self, owner: str, keys: Sequence[str], *, between: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[Alarm]:
         low, high = map(uuid_of, between or ("", ""))
-        storable = [key for key in keys if key.isprintable()]  # no column holds any other
-        return list(map(alarm_of, await self._database.fetch(self._sql["named"], owner, storable, low, high, limit)))
+        kept = [key for key in keys if storable(key) and "\0" not in key]  # no column holds any other
+        return list(map(alarm_of, await self._database.fetch(self._sql["named"], owner, kept, low, high, limit)))
 
     async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
         rows = await self._database.fetch(self._sql["listening"], owner, signal, uuid_of(after) or NO_ID, limit)

@@ -529,7 +529,7 @@ select id
 select {alarm columns}
   from {t}alarms
  where id > :after
-   and (:upto = '' or id <= :upto)
+   and id <= :upto -- when upto
    and status in ('active', 'paused')
    and (timezone in (select value from json_each(:names)) or instr(cron_expr, 'TZ') > 0)
  order by id;

@@ -51,6 +51,7 @@ from wakeful.store.rows import (
     from_alarm,
     length_ms,
     policy_text,
+    storable,
     to_alarm,
     to_alarm_and_fire,
     to_alarms,
@@ -253,7 +254,7 @@ class SqliteStore:
         return from_unix_ms(min(moments)) if moments else None
 
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
-        if not _storable(id, owner):
+        if not storable(id, owner):
             return None
         rows = await self._rows("get", id=id, owner=owner)
         return to_alarm(rows[0]) if rows else None
@@ -262,14 +263,14 @@ class SqliteStore:
         self, owner: str, keys: Sequence[str], *, between: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[Alarm]:
         low, high = between or ("", "")
-        storable = [key for key in keys if _storable(key)]
-        if not _storable(owner) or not (storable or between):
+        kept = [key for key in keys if storable(key)]
+        if not storable(owner) or not (kept or between):
             return []
-        values = {"owner": owner, "keys": _json(storable), "low": low, "high": high}
+        values = {"owner": owner, "keys": _json(kept), "low": low, "high": high}
         return list(map(to_alarm, await self._rows("named", **values, limit=-1 if limit is None else limit)))
 
     async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
-        if not _storable(owner, signal):
+        if not storable(owner, signal):
             return []
         rows = await self._rows("listening", owner=owner, signal=signal, after=after, limit=limit)
         return list(map(to_alarm, rows))
@@ -327,7 +328,7 @@ class SqliteStore:
         return await self._look(work, values["owner"])
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
-        asked = [(id, unix_ms(at)) for id, at in keys if _storable(id)]
+        asked = [(id, unix_ms(at)) for id, at in keys if storable(id)]
         rows = await self._rows("fire_at", keys=_json(asked)) if asked else []
         found = [to_fire(row) for row in rows]
         return {(fire.alarm_id, fire.scheduled_for): fire for fire in found}
@@ -438,15 +439,6 @@ class SqliteStore:
 
 def _json(values: object) -> str:
     return msgspec.json.encode(values).decode()
-
-
-def _storable(*texts: str) -> bool:
-    """Whether a text could be in the database at all; what is not valid Unicode finds nothing."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 async def _in_chunks(
