@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
@@ -24,35 +24,45 @@ CANCELLED: Final = ("cancelled",)
 _OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UNSUCCESSFUL, STEPPED_OVER)
 
 
-class AlarmQuery(Struct, frozen=True, kw_only=True):
-    """Which alarms, newest first: an owner's by (created_at, id), all owners' by id. Empty fields do not filter."""
+class AlarmFilter(Struct, frozen=True, kw_only=True):
+    """Which alarms, as whoever looks for them may say. Empty fields do not filter."""
+
+    statuses: Annotated[tuple[str, ...], Meta(description="Alarms in this state.")] = ()
+    kind: Annotated[str, Meta(description="One-shots or series.")] = ""
+    target: Annotated[str, Meta(description="Alarms of this target.")] = ""
+    label: Annotated[str, Meta(description="Alarms with exactly this label.")] = ""
+    conversation_id: Annotated[str, Meta(description="Alarms of this conversation.")] = ""
+    root_id: Annotated[str, Meta(description="Alarms of the chain that this alarm started.")] = ""
+    key: Annotated[str, Meta(description="The alarm with exactly this idempotency_key.")] = ""
+    text: Annotated[str, Meta(description="A part of the label, the message or the key, in any case.")] = ""
+    since: Annotated[datetime | None, Meta(description="Created at or after.")] = None
+    until: Annotated[datetime | None, Meta(description="Created before.")] = None
+
+
+class AlarmQuery(AlarmFilter, frozen=True, kw_only=True):
+    """Which alarms, newest first: an owner's by (created_at, id), all owners' by id."""
 
     owner: str = ""
-    statuses: tuple[str, ...] = ()
-    kind: str = ""
-    target: str = ""
-    label: str = ""
-    conversation_id: str = ""
-    root_id: str = ""
-    key: str = ""
-    text: str = ""  # part of the label, the message or the key, any case
-    since: datetime | None = None  # created at or after
-    until: datetime | None = None  # created before
     cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
     look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
 
 
-class FireQuery(Struct, frozen=True, kw_only=True):
-    """Which fires, latest scheduled first. Empty fields do not filter."""
+class FireFilter(Struct, frozen=True, kw_only=True):
+    """Which fires, as whoever looks for them may say. Empty fields do not filter."""
+
+    statuses: Annotated[tuple[str, ...], Meta(description="Fires with this status.")] = ()
+    target: Annotated[str, Meta(description="Fires of this target.")] = ""
+    since: Annotated[datetime | None, Meta(description="Scheduled at or after.")] = None
+    until: Annotated[datetime | None, Meta(description="Scheduled before.")] = None
+
+
+class FireQuery(FireFilter, frozen=True, kw_only=True):
+    """Which fires, latest scheduled first."""
 
     owner: str = ""
     alarm_id: str = ""
-    statuses: tuple[str, ...] = ()
-    target: str = ""
-    since: datetime | None = None  # scheduled at or after
-    until: datetime | None = None  # scheduled before
     cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
     limit: int = 100
     most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
@@ -94,7 +104,7 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
         narrow, others = query.alarm_id, bool(query.target)
     else:
         narrow = query.root_id or (query.key and query.owner)
-        others = any((query.target, query.kind, query.label, query.conversation_id, query.text))
+        others = any(getattr(query, name) for name in (*EXACT, "text") if name not in _NARROW)
         others = others or (is_by_id(query) and any((query.key, query.since, query.until)))
     return not narrow and (others or (bool(query.statuses) and not indexed_statuses(query)))
 
@@ -110,6 +120,11 @@ def bounds(query: AlarmQuery | FireQuery) -> Iterator[int]:
 def is_by_id(query: AlarmQuery | FireQuery) -> bool:
     """Whether alarms are told in the order of their ids: those of all owners, for which that is the only index."""
     return isinstance(query, AlarmQuery) and not query.owner
+
+
+# What an alarm's own field must be. These two have an index.
+_NARROW: Final = ("root_id", "key")
+EXACT: Final = ("kind", "target", "label", "conversation_id", *_NARROW)
 
 
 async def counted(query: AlarmQuery | FireQuery, count: Callable[[Any], Awaitable[tuple[int, Cursor | None]]]) -> int:

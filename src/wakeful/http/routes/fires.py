@@ -26,6 +26,7 @@ from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
 from wakeful.service import Caller, TakenWake, Why
 from wakeful.store import Matches
+from wakeful.store.filters import FireFilter
 from wakeful.views import FireView
 
 RETRY_LIMIT: Final = 1000
@@ -197,9 +198,7 @@ _INBOX: Final = Operation(
     refuses=(404, 409),
     waits=True,
 )
-_TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
-_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires with this status.")
-_TARGET: Final = operations.text("target", "Fires of this target.")
+_STATUS, _TARGET, *_TIMES = operations.filters(FireFilter, FIRE_STATUSES)
 _FAILED: Final = replace(
     operations.several("status", UNSUCCESSFUL, "Which to retry; both unless said."), default=UNSUCCESSFUL
 )

@@ -35,7 +35,7 @@ from wakeful.store import (
     Usage,
 )
 from wakeful.store.batching import BATCH, WHOLE, Elbowroom, GroupCommit, StoreRefused
-from wakeful.store.filters import EventQuery, bounds, counted, indexed_statuses, is_bounded
+from wakeful.store.filters import EXACT, EventQuery, bounds, counted, indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.postgres.access import PostgresAccess
 from wakeful.store.postgres.claims import Claims
@@ -453,8 +453,8 @@ def search_values(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[An
     between = (query.since, query.until, *cursor_values(query.cursor), *cursor_values(end))
     if isinstance(query, FireQuery):
         return (query.owner, uuid_of(query.alarm_id), query.statuses, query.target, *between)
-    words = (query.kind, query.target, query.label, query.conversation_id, query.root_id)
-    return (query.owner, query.statuses, *words, *between, query.key)
+    *words, key = (getattr(query, name) for name in EXACT)
+    return (query.owner, query.statuses, *words, *between, key)
 
 
 def cursor_values(cursor: Cursor | None) -> tuple[datetime | None, Any]:
