@@ -22,7 +22,6 @@ from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.server import serve
 from wakeful.store import Store
-from wakeful.store.figures import Figures
 
 GOALS: Final = {"first_paint_ms": 200, "page_bytes": 100_000, "slowest_read_ms": 50}
 SAMPLES: Final = 7
@@ -87,11 +86,11 @@ def _timed(store: Store) -> list[Read]:
 
         return call
 
-    watched = ("agenda", "find", "fires", "count", "described_fires", "fires_at", "events", "workers", "target_states")
-    for name in (*watched, "backlog", "usage", "tokens", "resolve", "get"):
+    for name in ("agenda", "find", "fires", "count", "described_fires", "fires_at", "events", "usage", "named", "get"):
         setattr(store, name, timed(name, getattr(store, name)))
-    for name in (name for name in vars(Figures) if not name.startswith("_")):
-        setattr(store.figures, name, timed(f"figures.{name}", getattr(store.figures, name)))
+    for part in (store.access, store.maintenance):
+        for name in (name for name, its in vars(type(part)).items() if not name.startswith("_") and callable(its)):
+            setattr(part, name, timed(name, getattr(part, name)))
     return reads
 
 

@@ -26,9 +26,8 @@ from wakeful.service.caller import Caller
 from wakeful.service.figures import owners
 from wakeful.service.limits import COUNTED_AT_ONCE
 from wakeful.service.searching import alarms_like, fires_like
-from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.counts import COUNTED
-from wakeful.store.looking import ROWS_A_READ
+from wakeful.store import COUNTED, AlarmQuery, FireQuery
+from wakeful.store.filters import ROWS_A_READ
 
 GOAL_MS: Final = 20.0
 SEARCH_MS: Final = 100.0  # of a text, which has to be looked for in every row
@@ -51,11 +50,11 @@ async def _measured(kind: str, settings: Settings, rows: int) -> list[dict[str, 
         for name, read in reads(clock, template, now).items():
             found.append(await _timed(name, read))
         old = now - OLD
-        found.append(await _timed("purge nothing", lambda: clock.service.store.purge(old)))
+        found.append(await _timed("purge nothing", lambda: clock.service.store.maintenance.purge(old)))
         purges: list[float] = []
         for _ in range(SAMPLES):
             await _make_old(kind, settings, old - OLD)
-            purges.append(await _took(lambda: clock.service.store.purge(old)))
+            purges.append(await _took(lambda: clock.service.store.maintenance.purge(old)))
         found.append(_told("purge 1,000 of each", purges))
     return found
 
@@ -141,13 +140,13 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
     ticks: dict[str, Read] = {
         "tick: overdue": lambda: store.overdue(limit=100),
         "tick: next_due": lambda: store.next_due(targets),
-        "tick: backlog": lambda: store.backlog(lease=lease),
+        "tick: backlog": lambda: store.maintenance.backlog(lease=lease),
         "tick: live changes": lambda: store.changes(owner="", since=now, after_event=0, limit=100),
-        "tick: count_old": lambda: store.count_old(now - OLD),
+        "tick: count_old": lambda: store.maintenance.count_old(now - OLD),
         "figures: 50 owners": lambda: owners(clock.service, after="", limit=50, since=now - 24 * hour),
-        "figures: due": lambda: store.figures.due(lease=lease, most=1000),
-        "figures: counts": lambda: store.figures.counts(owner, [(now - hour, now)], most=1000),
-        "figures: latest": lambda: store.figures.latest("", [(now - hour, now)], each=100),
+        "figures: due": lambda: store.maintenance.backlog_by_owner(lease=lease, limit=1000),
+        "figures: counts": lambda: store.maintenance.fire_counts(owner, [(now - hour, now)], limit=1000),
+        "figures: latest": lambda: store.maintenance.latest_fires("", [(now - hour, now)], each=100),
     }
     return everyday | operators | ticks
 

@@ -39,7 +39,7 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
             "cli/output.py",
             "dashboard/bulk.py",
             "dashboard/words.py",
-            "store/sql/sqlite.sql",  # which has to name the index that finds it
+            "store/sql/alarms.sqlite.sql",  # which has to name the index that finds it
         },
     ),
     # A word of PostgreSQL, and of systemd.
@@ -47,7 +47,6 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
         "notify",
         {
             "store/postgres/__init__.py",
-            "store/postgres/callers_transaction.py",
             "store/postgres/hints.py",
             "server.py",
             "serve_processes.py",

@@ -41,7 +41,9 @@ def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:
         id = client.get("/remind").text
         assert client.get(f"/wakeful/v1/alarms/{id}").json()["wake_message"] == "hello"
     with wakeful.open_sync(tmp_path / "wakeful.db") as again:  # stopped in good order: nothing is left in flight
-        assert [worker.stopped_at is not None for worker in again.wait(again.clock.service.store.workers())] == [True]
+        assert [
+            worker.stopped_at is not None for worker in again.wait(again.clock.service.store.maintenance.workers())
+        ] == [True]
 
 
 async def test_what_breaks_the_dispatcher_is_raised_where_it_runs(tmp_path: Path) -> None:

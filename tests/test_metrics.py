@@ -193,7 +193,7 @@ async def test_the_backlog_of_a_paused_target_is_told(world: World) -> None:
     for delay in (1, 2, 500):
         await world.set(delay)
     assert await world.run_due(11) == 0
-    due = await world.store.backlog(lease=world.settings.lease)
+    due = await world.store.maintenance.backlog(lease=world.settings.lease)
     metrics.backlog(due, ["desk", "door"], now=world.clock.now())
     assert read(metrics, "wakeful_due_backlog", target="desk") == 2
     assert read(metrics, "wakeful_due_oldest_seconds", target="desk") == 10

@@ -22,7 +22,7 @@ from wakeful.store.queries import Naming
 
 if TYPE_CHECKING:
     from wakeful.dispatcher import MakeFeature, ServedTarget
-    from wakeful.store.copying.ends import CopyEnd
+    from wakeful.store.copying import CopyEnd
     from wakeful.sync import SyncWakeful
     from wakeful.targets import Target
 
@@ -173,7 +173,7 @@ def _store(settings: Settings, clock: Clock | None) -> Store:
 def build_copy_end(settings: Settings) -> CopyEnd:
     """A database to back up, to restore into, or to move."""
     from wakeful.logs import shown
-    from wakeful.store.copying.ends import CopyEnd
+    from wakeful.store.copying import CopyEnd
 
     naming = Naming(schema=settings.schema, prefix=settings.prefix)
     store = build_store(settings)

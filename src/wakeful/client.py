@@ -118,7 +118,7 @@ class Wakeful(Alarms):
             await self._store.migrate()
         except InvalidConfig as error:
             raise self.settings.located(error) from None
-        await adopt_newer_rules(self._store.zones)
+        await adopt_newer_rules(self._store.maintenance)
         name = self.settings.tasks_target
         if name not in self._served and self._task_target is not None and await self._store.tasks.table():
             self._served[name] = self._task_target()

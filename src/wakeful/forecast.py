@@ -184,7 +184,9 @@ async def forecast(
     async with Wakeful(store, settings=settings, targets=served, clock=clock) as simulated:
         for at in range(0, len(alarms), _PAGE):
             await store.add(alarms[at : at + _PAGE])
-        closed = {name for name, state in (await source.target_states()).items() if state.paused_at is not None}
+        closed = {
+            name for name, state in (await source.maintenance.target_states()).items() if state.paused_at is not None
+        }
         open_targets = sorted(served.keys() - closed)
         until = await _run(simulated, store, clock, open_targets, since + length, _worker_is_back(settings, down))
         fires = [fire async for fire in _fires(store)]

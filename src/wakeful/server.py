@@ -38,7 +38,7 @@ from wakeful.logs import log_to_stderr, shown
 from wakeful.parent_link import ParentLink
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.stop_signals import handling_signals, stopped_by_signals
-from wakeful.store.sqlite.original import begin_anew, expect
+from wakeful.store.sqlite.file import begin_anew, expect
 
 if TYPE_CHECKING:  # a worker shows no pages, and loads nothing for them
     from wakeful.dashboard import SignInLink
@@ -255,7 +255,7 @@ async def _direct_rows(clock: Wakeful) -> None:
     if not name:
         return
     try:
-        before = await clock._store.use_default_target(name)
+        before = await clock._store.maintenance.use_default_target(name)
     except StoreUnavailable as error:
         log.warning(
             "rows inserted in SQL without a target may not go to %r: the default of the column cannot be set (%s). "

@@ -55,7 +55,7 @@ async def written_everywhere(visit: Visitor) -> list[str]:
         await visit.clock.for_owner(nasty).set("in 1 hour", nasty)
         text, token = mint(nasty, ("read",), now=now, label=nasty)
         assert text
-        await store_of(visit.clock).add_token(token)
+        await store_of(visit.clock).access.add_token(token)
     await visit.clock.service.targets.pause("door", by=NASTY[0], reason=NASTY[1])
     return ids
 

@@ -23,7 +23,7 @@ from wakeful.service.hours import (
     lateness,
     spread,
 )
-from wakeful.store.figures import FireSummary
+from wakeful.store.maintenance import FireSummary
 from wakeful.testing import store_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled
 

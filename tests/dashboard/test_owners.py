@@ -53,10 +53,10 @@ async def test_only_an_operator_gets_in(visit: Visitor) -> None:
     assert (await visit("GET", "/owners", headers=cookie)).status == 403
     made = await sent(visit, "/owners/tokens", cookie, [("owner", "ada"), ("scope", "admin")])
     assert made.status == 403
-    [own] = await store_of(visit.clock).tokens()
+    [own] = await store_of(visit.clock).access.tokens()
     refused = await sent(visit, f"/owners/tokens/{own.id}/revoke", cookie, [("typed", own.id)])
     assert refused.status == 403
-    [still] = await store_of(visit.clock).tokens()
+    [still] = await store_of(visit.clock).access.tokens()
     assert still.revoked_at is None
     assert ">Owners</a>" not in (await visit("GET", "/", headers=cookie)).text
 
@@ -76,7 +76,7 @@ async def test_a_token_is_shown_once_and_works(visit: Visitor) -> None:
     assert token not in shown
     assert token.split("_", 2)[2] not in shown  # the secret part may itself have a "_" in it
     assert "her &lt;i&gt;agent&lt;/i&gt;" in shown
-    kept = await store_of(visit.clock).token(token.split("_")[1])
+    kept = await store_of(visit.clock).access.token(token.split("_")[1])
     assert kept is not None
     assert (kept.owner_did, kept.scopes) == ("ada", ("read", "write"))
     assert kept.expires_at is not None
@@ -87,7 +87,7 @@ async def test_what_is_refused_makes_no_token(visit: Visitor) -> None:
     wrong = ([("owner", " "), ("scope", "read")], [("owner", "ada")], [("owner", "ada"), ("scope", "root")])
     for form in (*wrong, [("owner", "ada"), ("scope", "read"), ("expires", "soon")]):
         assert (await sent(visit, "/owners/tokens", cookie, form)).status == 400
-    assert len(await store_of(visit.clock).tokens()) == 1
+    assert len(await store_of(visit.clock).access.tokens()) == 1
 
 
 async def test_a_token_is_revoked_by_typing_its_id(visit: Visitor) -> None:
@@ -97,12 +97,12 @@ async def test_a_token_is_revoked_by_typing_its_id(visit: Visitor) -> None:
     refused = await sent(visit, f"/owners/tokens/{id}/revoke", cookie, [("typed", "yes")])
     assert refused.status == 409
     assert f"Type {id}" in refused.text
-    kept = await store_of(visit.clock).token(id)
+    kept = await store_of(visit.clock).access.token(id)
     assert kept is not None
     assert kept.revoked_at is None
     done = await sent(visit, f"/owners/tokens/{id}/revoke", cookie, [("typed", id)])
     assert (done.status, done.headers["location"]) == (303, "/owners")
-    kept = await store_of(visit.clock).token(id)
+    kept = await store_of(visit.clock).access.token(id)
     assert kept is not None
     assert kept.revoked_at is not None
     unknown = await sent(visit, "/owners/tokens/abc123/revoke", cookie, [("typed", "abc123")])

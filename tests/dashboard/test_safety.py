@@ -300,7 +300,7 @@ async def test_in_another_program_every_link_keeps_the_prefix(tmp_path: Path) ->
 async def test_in_another_program_the_cookie_is_sent_to_the_pages_only(tmp_path: Path) -> None:
     async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
         text, token = mint("ada", ["read"], now=await clock.service.now())
-        await store_of(clock).add_token(token)
+        await store_of(clock).access.add_token(token)
         app: Any = Starlette(routes=[Mount("/clock", clock.asgi())])
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
             assert (await client.get("/clock/")).headers["location"] == "/clock/login"

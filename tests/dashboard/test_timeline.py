@@ -15,7 +15,7 @@ from tests.doors.world import Visitor, serving
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import zone
 from wakeful.service.timeline import cells, day_of, days, first_of, hours_between, hours_of, monday_of, week_name
-from wakeful.store.figures import StepCount
+from wakeful.store.maintenance import StepCount
 from wakeful.testing import store_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled
 
@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 
 def none(count: int) -> list[StepCount]:
-    return [StepCount({})] * count
+    return [StepCount.of({})] * count
 
 
 class TestHours:
@@ -80,7 +80,7 @@ STEPS = [step for step in hours_of(date(2026, 11, 16), BERLIN) if step is not No
 class TestCells:
     def test_the_worst_outcome_colours_a_step(self) -> None:
         kinds = ({"completed": 5}, {"completed": 5, "waiting": 1}, {"waiting": 9, "skipped": 1}, {"retrying": 1})
-        counts = [*map(StepCount, kinds), StepCount({"completed": 3}, failed=1), StepCount({})]
+        counts = [*map(StepCount.of, kinds), StepCount.of({"completed": 3}, failed=1), StepCount.of({})]
         found = cells(STEPS[:6], counts, [], most=100)
         assert [cell.outcome for cell in found] == ["good", "open", "warn", "warn", "bad", ""]
 
@@ -92,7 +92,7 @@ class TestCells:
         assert (found[2].level, found[3].level, found[4].level) == (4, 2, 0)
 
     def test_a_full_look_says_that_there_may_be_more(self) -> None:
-        [full, rest] = cells(STEPS[:2], [StepCount({"completed": 7}), StepCount({"completed": 6})], [], most=7)
+        [full, rest] = cells(STEPS[:2], [StepCount.of({"completed": 7}), StepCount.of({"completed": 6})], [], most=7)
         assert (full.more, rest.more) == (True, False)
 
     def test_cells_stand_in_the_column_of_their_hour(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.dashboard.words import MARKED, SHOWN, SIGNS, is_cut, pretty, state, visible
 from wakeful.service.timeline import outcome_of
-from wakeful.store.figures import StepCount
+from wakeful.store.maintenance import StepCount
 
 
 @pytest.mark.parametrize("status", sorted({*ALARM_STATUSES, *FIRE_STATUSES}))
@@ -21,7 +21,7 @@ def test_every_status_has_a_sign_and_a_word(status: str) -> None:
 @pytest.mark.parametrize("status", FIRE_STATUSES)
 def test_every_status_of_a_fire_is_seen_in_the_timeline(status: str) -> None:
     failed = int(status in ("failed", "timed_out"))
-    assert outcome_of(StepCount({status: 1}, failed)) == {
+    assert outcome_of(StepCount.of({status: 1}, failed)) == {
         "failed": "bad",
         "timed_out": "bad",
         "retrying": "warn",

@@ -17,7 +17,7 @@ from wakeful.alarm.budget import Allowance, Charge, Refusal
 from wakeful.alarm.request import ReportRequest
 from wakeful.config.tables import BudgetSettings, OwnerLimits
 from wakeful.errors import StoreUnavailable
-from wakeful.store import AlarmQuery
+from wakeful.store import AlarmQuery, EventQuery
 from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import OWNER, World
@@ -29,7 +29,7 @@ USED = Charge((Allowance("owner", OWNER, "hour", 10),), None)  # type: ignore[ar
 
 
 async def used(world: World) -> int:
-    counts = await world.store.budget.used(replace(USED, at=world.clock.now()))
+    counts = await world.store.access.spent(replace(USED, at=world.clock.now()))
     return sum(count.wakes for count in counts)
 
 
@@ -43,7 +43,7 @@ async def test_two_workers_send_no_more_than_the_limit_between_them(world: World
     waiting = await world.store.find(AlarmQuery(owner=OWNER, statuses=("active",)))
     assert {alarm.next_fire_at for alarm in waiting} == {world.clock.now().replace(second=0) + timedelta(hours=1)}
     assert len(waiting) == 30
-    events = [event.what for _, event in await world.store.events(limit=200)]
+    events = [event.what for _, event in await world.store.events(EventQuery(limit=200))]
     assert (events.count("budget_reached"), events.count("deferred")) == (1, 30)
 
 
@@ -71,18 +71,18 @@ async def test_a_wake_that_does_not_arrive_is_counted_once_however_often_it_is_t
 class _Away:
     """The counts of a store that cannot be written, so many times."""
 
-    def __init__(self, budget: Any, times: int) -> None:
-        self._budget = budget
+    def __init__(self, access: Any, times: int) -> None:
+        self._access = access
         self._left = times
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._budget, name)
+        return getattr(self._access, name)
 
     async def spend(self, charges: Sequence[Charge]) -> list[Refusal | None]:
         if self._left:
             self._left -= 1
             raise StoreUnavailable("away")
-        found: list[Refusal | None] = await self._budget.spend(charges)
+        found: list[Refusal | None] = await self._access.spend(charges)
         return found
 
 
@@ -90,7 +90,7 @@ async def test_what_cannot_be_counted_is_not_sent_and_comes_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.settings = replace(world.settings, budget=TEN)
-    monkeypatch.setattr(world.store, "budget", _Away(world.store.budget, 1))
+    monkeypatch.setattr(world.store, "access", _Away(world.store.access, 1))
     alarm = await world.set(1)
     await world.run_due(1)
     assert world.desk.wakes == []
@@ -112,7 +112,7 @@ async def test_what_is_put_back_for_another_reason_is_not_paid_for(world: World)
 async def test_nothing_is_counted_and_nothing_asked_without_a_limit(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world.store, "budget", _Away(world.store.budget, 1000))
+    monkeypatch.setattr(world.store, "access", _Away(world.store.access, 1000))
     for _ in range(3):
         await world.set(1)
     series = await world.set(cron="* * * * *")
@@ -138,20 +138,20 @@ async def test_a_report_with_its_cost_counts_once_also_where_it_is_repeated(worl
     ada = acting(world.service, OWNER)
     for _ in range(2):
         await ada.report(alarm.fire_id, ReportRequest(outcome="completed", cost=0.5))
-    [count] = await world.store.budget.used(Charge((Allowance("owner", OWNER, "day", 1),), world.clock.now()))
+    [count] = await world.store.access.spent(Charge((Allowance("owner", OWNER, "day", 1),), world.clock.now()))
     assert (count.cost, count.wakes) == (500_000, 0)
 
 
 async def test_counts_of_days_that_are_over_are_deleted(world: World) -> None:
     now = world.clock.now()
     kept, old = (Charge((Allowance("owner", OWNER, "day", 5),), now - timedelta(days=days)) for days in (1, 3))
-    await world.store.budget.spend([kept, old])
+    await world.store.access.spend([kept, old])
     running = asyncio.create_task(world.dispatcher.run())
     await world.clock.advance(2)
     world.dispatcher.stop()
     await world.clock.advance(2)
     await running
-    assert [len(await world.store.budget.used(charge)) for charge in (kept, old)] == [1, 0]
+    assert [len(await world.store.access.spent(charge)) for charge in (kept, old)] == [1, 0]
 
 
 @pytest.mark.parametrize("days", [0, 1])
@@ -173,10 +173,10 @@ async def test_a_wake_whose_worker_died_is_not_charged_again(world: World, days:
     midnight = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     await world.clock.advance(midnight - world.clock.now() if days else world.settings.lease)
     if days:  # and those of the new day are used up as well
-        await store.budget.spend([Charge((Allowance("owner", OWNER, "day", 2),), world.clock.now())] * 2)
+        await store.access.spend([Charge((Allowance("owner", OWNER, "day", 2),), world.clock.now())] * 2)
     await store.add(alarms[2:])
     hangs.released.set()
     await world.another().run_due()
-    [count] = await store.budget.used(Charge((Allowance("owner", OWNER, "day", 2),), world.clock.now()))
+    [count] = await store.access.spent(Charge((Allowance("owner", OWNER, "day", 2),), world.clock.now()))
     assert count.wakes == 2
     assert [(await world.read(alarm)).status for alarm in alarms] == ["fired", "fired", "active"]

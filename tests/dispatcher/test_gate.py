@@ -15,6 +15,7 @@ from wakeful.alarm.request import EditRequest, PolicyRequest
 from wakeful.config.tables import BudgetSettings, CheckSettings, OwnerLimits
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.metrics import Metrics
+from wakeful.store import EventQuery
 from wakeful.testing.conformance import Outbox
 from wakeful.testing.receiver import Receiver
 
@@ -93,7 +94,9 @@ async def test_a_gate_that_fails_opens_and_says_so(world: World, settings: dict[
         for _ in range(2):
             await world.run_due(HOUR)
     assert found(world) == ["failed", "failed"]
-    events = [event for _, event in await world.store.events(alarm_id=alarm.id) if event.what == "check_failed"]
+    events = [
+        event for _, event in await world.store.events(EventQuery(alarm_id=alarm.id)) if event.what == "check_failed"
+    ]
     assert len(events) == 2
     assert error in events[0].reason
     assert receiver.url not in events[0].reason
@@ -107,7 +110,7 @@ async def test_what_an_answer_says_stays_with_the_operator(world: World) -> None
         checks(world, page={"url": receiver.url, "changed": "etag", "allow_private": True})
         alarm = await world.set(cron="0 * * * *", policy={"only_if": "page"})
         await world.run_due(HOUR)
-    [(_, event)] = await world.store.events(alarm_id=alarm.id)
+    [(_, event)] = await world.store.events(EventQuery(alarm_id=alarm.id))
     assert event.reason == "the check 'page' failed, so the wake was sent: HTTP 503"
 
 
@@ -116,7 +119,7 @@ async def test_a_query_that_fails_says_nothing_of_the_database(world: World) -> 
     alarm = await world.set(cron="0 * * * *", policy={"only_if": "page"})
     await world.run_due(HOUR)
     assert found(world) == ["failed"]
-    [(_, event)] = await world.store.events(alarm_id=alarm.id)
+    [(_, event)] = await world.store.events(EventQuery(alarm_id=alarm.id))
     assert event.reason == "the check 'page' failed, so the wake was sent: it cannot be looked at"
 
 
@@ -215,15 +218,15 @@ async def test_one_that_does_not_answer_in_time_opens(world: World) -> None:
 async def test_without_the_store_it_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     checks(world, page={"sql": "select 1"})
     alarm = await world.set(cron="0 * * * *", policy={"only_if": "page"})
-    seen = world.store.checks.seen
+    seen = world.store.access.check_value
 
     async def away(*_: Any) -> str | None:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(world.store.checks, "seen", away)
+    monkeypatch.setattr(world.store.access, "check_value", away)
     await world.run_due(HOUR)
     assert found(world) == []
-    monkeypatch.setattr(world.store.checks, "seen", seen)
+    monkeypatch.setattr(world.store.access, "check_value", seen)
     await world.run_due(5)
     assert found(world) == ["first"]
     assert [status for status, _ in await reasons(world, alarm)] == ["delivered"]

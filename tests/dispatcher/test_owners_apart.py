@@ -254,7 +254,7 @@ async def test_why_tells_its_owner_and_nobody_else(world: World, router: Shared)
         "It waits for that to end and is looked at again at 2030-01-01T00:00:01Z."
     )
     assert "HTTP 500" not in str(await acting(world.service, ADA, limited=True).why(his.id))
-    assert (await world.store.target_states()).get("router") is None
+    assert (await world.store.maintenance.target_states()).get("router") is None
 
 
 async def test_why_of_one_that_was_put_back_for_another_reason_names_none(world: World, router: Shared) -> None:

@@ -26,7 +26,9 @@ from wakeful.alarm import Alarm, Change, Delivered, Try, settle
 from wakeful.dispatcher import zone_planning
 from wakeful.metrics import Metrics
 from wakeful.schedule.zone_rules import ZoneRules
-from wakeful.store.zones import Edition, adopt_newer_rules, keep_edition
+from wakeful.store import EventQuery
+from wakeful.store.maintenance import Edition
+from wakeful.store.zones import adopt_newer_rules, keep_edition
 from wakeful.testing import ManualClock
 
 from .conftest import OWNER, World
@@ -95,7 +97,7 @@ async def test_alarms_fire_at_their_wall_time_by_the_new_rules(world: World, bef
             await world.clock.advance(MAY + hour * HOUR - world.clock.now())
             await process.run_due()
             assert len(world.desk.wakes) == (1 if hour >= 8 else 0), hour
-    [event] = [event for _, event in await world.store.events(alarm_id=yearly.id)]
+    [event] = [event for _, event in await world.store.events(EventQuery(alarm_id=yearly.id))]
     assert event.what == "rezoned"
     assert "2027-07-01T07:00:00+00:00 is now 2027-07-01T08:00:00+00:00" in event.reason
     assert b"wakeful_rezoned_total 3.0" in metrics.exposition()[0]
@@ -106,7 +108,7 @@ async def test_alarms_set_before_any_worker_ran_follow_the_law_too(world: World,
     with process_on(before):
         series = await world.set(cron="0 9 1 7 *", timezone=BERLIN)
         once = await say(world, "2027-07-01 09:00")
-        [kept] = await world.store.zones.editions()
+        [kept] = await world.store.maintenance.editions()
         assert (kept.version, kept.planned_at) == (TODAY, MAY)
     assert (series.next_fire_at, once.next_fire_at) == (JULY + 7 * HOUR, JULY + 7 * HOUR)
     with process_on(after):
@@ -120,13 +122,13 @@ async def test_the_first_edition_is_looked_for_once(
 ) -> None:
     with process_on(before):
         await asyncio.gather(*(world.set(cron="0 9 1 7 *", timezone=BERLIN) for _ in range(20)))
-        [_] = await world.store.zones.editions()
+        [_] = await world.store.maintenance.editions()
 
         async def asked() -> list[Edition]:
             raise AssertionError("asked again")
 
-        monkeypatch.setattr(world.store.zones, "editions", asked)
-        monkeypatch.setattr(world.store.zones, "keep", asked)
+        monkeypatch.setattr(world.store.maintenance, "editions", asked)
+        monkeypatch.setattr(world.store.maintenance, "put_edition", asked)
         await world.set(cron="0 9 1 7 *", timezone=BERLIN)
 
 
@@ -135,8 +137,8 @@ async def test_two_first_editions_at_once_leave_no_alarm_behind(world: World, be
     with process_on(before):
         alarm = await world.set(cron="0 9 1 7 *", timezone=BERLIN)
     with process_on(after):
-        await keep_edition(world.store.zones, TOMORROW)
-        assert [kept.planned_at is None for kept in await world.store.zones.editions()] == [True, False]
+        await keep_edition(world.store.maintenance, TOMORROW)
+        assert [kept.planned_at is None for kept in await world.store.maintenance.editions()] == [True, False]
         await world.another().run_due()
     assert (await world.read(alarm)).next_fire_at == JULY + 8 * HOUR
 
@@ -163,23 +165,23 @@ async def test_a_running_dispatcher_plans_again_before_its_first_claim(world: Wo
 
 async def test_the_edition_is_kept_once_and_the_one_before_it(world: World, before: Path, after: Path) -> None:
     await set_up(world, before)
-    [kept] = await world.store.zones.editions()
+    [kept] = await world.store.maintenance.editions()
     assert (kept.version, kept.since, kept.planned_at) == (TODAY, MAY, MAY)
     with process_on(after):
         process = world.another()
         await process.run_due()
-        newest, former = await world.store.zones.editions()
+        newest, former = await world.store.maintenance.editions()
         assert (newest.version, newest.planned_at, former.version) == (TOMORROW, None, TODAY)
         await world.clock.advance(60)
         await process.run_due()
-        assert (await world.store.zones.editions())[0].planned_at == MAY + timedelta(minutes=1)
-    packed = await world.store.zones.rules(TOMORROW)
+        assert (await world.store.maintenance.editions())[0].planned_at == MAY + timedelta(minutes=1)
+    packed = await world.store.maintenance.zone_rules(TOMORROW)
     assert packed is not None
     assert ZoneRules.unpacked(TOMORROW, packed).data[BERLIN] == NO_SUMMER_TIME
-    assert await world.store.zones.rules("2029a") is None
-    await world.store.zones.keep("2031a", packed)
-    await world.store.zones.planned("2031a")
-    assert [one.version for one in await world.store.zones.editions()] == ["2031a", TOMORROW]
+    assert await world.store.maintenance.zone_rules("2029a") is None
+    await world.store.maintenance.put_edition("2031a", packed)
+    await world.store.maintenance.note_planned("2031a")
+    assert [one.version for one in await world.store.maintenance.editions()] == ["2031a", TOMORROW]
 
 
 async def test_an_edition_in_which_no_rule_changed_moves_nothing(world: World, before: Path, tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ async def test_an_edition_in_which_no_rule_changed_moves_nothing(world: World, b
     with process_on(machine(tmp_path / "same", TOMORROW)):
         await world.another().run_due()
     assert (await world.read(daily)).version == 1
-    assert (await world.store.zones.editions())[0].planned_at is not None
+    assert (await world.store.maintenance.editions())[0].planned_at is not None
 
 
 @pytest.mark.parametrize("opened", [True, False], ids=["opened before", "found at a tick"])
@@ -199,7 +201,7 @@ async def test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so(
         await world.another().run_due()
     with process_on(before), caplog.at_level(logging.WARNING):
         if opened:
-            await adopt_newer_rules(world.store.zones)  # as whoever opens the database does
+            await adopt_newer_rules(world.store.maintenance)  # as whoever opens the database does
         process = world.another()
         await process.run_due()
         await world.clock.advance(8 * HOUR)
@@ -207,7 +209,7 @@ async def test_a_process_with_older_data_goes_by_the_newer_rules_and_says_so(
         later = await say(world, "2027-08-01 09:00")
     assert later.next_fire_at == datetime(2027, 8, 1, 8, tzinfo=UTC)
     assert (await world.read(daily)).next_fire_at == MAY + DAY + 8 * HOUR
-    assert [one.version for one in await world.store.zones.editions()] == [TOMORROW, TODAY]
+    assert [one.version for one in await world.store.maintenance.editions()] == [TOMORROW, TODAY]
     [line] = [one.getMessage() for one in caplog.records if "older" in one.getMessage()]
     assert TODAY in line
     assert TOMORROW in line
@@ -219,7 +221,7 @@ async def test_a_process_that_only_sets_alarms_hears_of_newer_rules(
 ) -> None:
     await set_up(world, before)
     with process_on(before):
-        await adopt_newer_rules(world.store.zones)  # as whoever opens the database does
+        await adopt_newer_rules(world.store.maintenance)  # as whoever opens the database does
         assert (await say(world, "2027-08-01 09:00")).next_fire_at.hour == 7
         if upgraded:
             machine(before, TOMORROW, Berlin=NO_SUMMER_TIME)  # it has read its zones, and does not see this
@@ -260,7 +262,7 @@ async def test_planning_again_goes_on_where_a_process_died(
         await world.another().run_due()
     for alarm in alarms:
         assert (await world.read(alarm)).next_fire_at == JULY + 8 * HOUR
-        assert [event.what for _, event in await world.store.events(alarm_id=alarm.id)] == ["rezoned"]
+        assert [event.what for _, event in await world.store.events(EventQuery(alarm_id=alarm.id))] == ["rezoned"]
 
 
 async def test_what_another_process_planned_by_the_old_rules_meanwhile_is_planned_again(
@@ -301,7 +303,7 @@ async def test_a_change_that_was_not_finished_is_finished_before_the_next(
         await process.run_due()
         late = await say(world, "2027-12-01 09:00")
     assert late.next_fire_at.hour == 7
-    assert [one.version for one in await world.store.zones.editions()] == ["2030c", TOMORROW]
+    assert [one.version for one in await world.store.maintenance.editions()] == ["2030c", TOMORROW]
     assert (await world.read(yearly)).next_fire_at == (await world.read(once)).next_fire_at == JULY + 7 * HOUR
 
 
@@ -330,7 +332,7 @@ async def test_data_that_cannot_be_read_just_now_stops_nobody(
             await world.clock.advance(1)
             for _ in range(3):
                 await process.run_due()
-            assert (len(world.desk.wakes), await world.store.zones.editions()) == (1, [])
+            assert (len(world.desk.wakes), await world.store.maintenance.editions()) == (1, [])
         await process.run_due()
-        assert len(await world.store.zones.editions()) == 1
+        assert len(await world.store.maintenance.editions()) == 1
     assert caplog.text.count("the time zone data cannot be read, trying again") == 1

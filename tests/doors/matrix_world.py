@@ -235,7 +235,7 @@ async def _looked_up(clock: Wakeful, owner: str, ids: Sequence[str], *, token: b
     text = ""
     if token:
         text, row = mint(owner, ("read", "write"), now=await clock.service.now())
-        assert await store_of(clock).add_token(row)
+        assert await store_of(clock).access.add_token(row)
     return Prepared(owner, ids[3], ids[4], ids[5], failed.id, taken.id, text)
 
 

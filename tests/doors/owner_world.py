@@ -30,7 +30,7 @@ from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
 from wakeful.moments import cursor_text
 from wakeful.service.bulk import ON_ALARMS, ON_FIRES
-from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store import AlarmQuery, EventQuery, FireQuery
 from wakeful.testing import store_of, targets_of
 
 from .world import Agent, Answer, Visitor, serving
@@ -109,10 +109,10 @@ class World(Struct):
         return (
             await store.find(AlarmQuery(owner="ada", limit=500)),
             await store.fires(FireQuery(owner="ada", limit=500)),
-            await store.events(owner="ada", limit=500),
-            [token for token in await store.tokens() if token.owner_did == "ada"],
+            await store.events(EventQuery(owner="ada", limit=500)),
+            [token for token in await store.access.tokens() if token.owner_did == "ada"],
             [task for task in await store.tasks.find() if task.owner == "ada"],
-            await store.owner_settings.get("ada"),
+            await store.access.owner_settings("ada"),
         )
 
     def check(self, text: str, what: Any, *, given: bool) -> None:
@@ -152,11 +152,13 @@ async def two_owners(**settings: Any) -> AsyncIterator[World]:
         async with asyncio.timeout(60):
             while not await store_of(visit.clock).find(AlarmQuery(owner="ada", label=task.id)):
                 pass  # until a dispatcher has seen the task
-        await store_of(visit.clock).owner_settings.put("ada", OwnerSettings(timezone="Asia/Tokyo", calendar=SECRET))
+        await store_of(visit.clock).access.put_owner_settings(
+            "ada", OwnerSettings(timezone="Asia/Tokyo", calendar=SECRET)
+        )
         await visit.token("ada")
         revoked = await visit.token("eve")
         id = revoked["authorization"].split("_")[1]
-        await store_of(visit.clock).revoke_token(id, await service.now())
+        await store_of(visit.clock).access.update_token(id, revoked_at=await service.now())
         link = (await visit.token("ada", "calendar"))["authorization"].split("_")[1]
         yield World(visit, await visit.token("eve", "admin"), revoked, pending, fired, task.id, link)
 

@@ -41,7 +41,7 @@ def an_auth(store: Store, clock: ManualClock, **settings: Any) -> Auth:
 async def a_token(store: Store, clock: ManualClock, owner: str = "ada", *scopes: str, **more: Any) -> tuple[str, str]:
     """What goes into the header, and the token's id."""
     text, token = mint(owner, scopes or ("read", "write"), now=clock.now(), **more)
-    assert await store.add_token(token)
+    assert await store.access.add_token(token)
     return f"Bearer {text}", token.id
 
 
@@ -135,7 +135,7 @@ async def test_a_revoked_token_is_useless_within_two_seconds(store: Store, clock
     auth = an_auth(store, clock)
     principal = await auth.principal(bearer)
     assert await auth.is_alive(principal)
-    await store.revoke_token(id, clock.now())
+    await store.access.update_token(id, revoked_at=clock.now())
     await clock.advance(2)
     with pytest.raises(Unauthorized, match="revoked"):
         await auth.principal(bearer)
@@ -174,10 +174,10 @@ async def test_the_end_of_the_last_token_opens_nothing(
     auth = an_auth(store, clock, **settings)
     assert not (await auth.principal(bearer)).local
     if end == "revoked":
-        await store.revoke_token(id, clock.now())
+        await store.access.update_token(id, revoked_at=clock.now())
     await clock.advance(60)
     if end == "purged":
-        assert await store.purge(clock.now() + timedelta(days=1)) == 1
+        assert await store.maintenance.purge(clock.now() + timedelta(days=1)) == 1
     for presented in (None, bearer):
         with pytest.raises(Unauthorized):
             await auth.principal(presented)
@@ -196,7 +196,7 @@ async def test_the_operator_opens_it_until_the_next_token(
 ) -> None:
     ended, _ = await a_token(store, clock, "ada", "read", lasts=timedelta(seconds=60))
     auth = an_auth(store, clock, **settings)
-    await store.open_door(Event(at=clock.now(), what="opened"))
+    await store.access.open_auth(Event(at=clock.now(), what="opened"))
     with pytest.raises(Unauthorized):  # there is a token that is good
         await auth.principal(None)
     await clock.advance(60)
@@ -227,20 +227,20 @@ async def test_its_last_use_is_noted_once_a_minute(
 ) -> None:
     bearer, id = await a_token(store, clock)
     touched = []
-    touch = store.touch_token
+    touch = store.access.update_token
 
-    async def counted(id: str, at: Any) -> None:
-        touched.append(at)
-        await touch(id, at)
+    async def counted(id: str, *, last_used_at: Any) -> None:
+        touched.append(last_used_at)
+        await touch(id, last_used_at=last_used_at)
 
-    monkeypatch.setattr(store, "touch_token", counted)
+    monkeypatch.setattr(store.access, "update_token", counted)
     auth = an_auth(store, clock)
     begun = clock.now()
     for _ in range(100):
         await auth.principal(bearer)
         await clock.advance(1)
     assert touched == [begun, begun + timedelta(minutes=1)]
-    kept = await store.token(id)
+    kept = await store.access.token(id)
     assert kept is not None
     assert kept.last_used_at == begun + timedelta(minutes=1)
 
@@ -250,13 +250,13 @@ async def test_lookups_are_remembered_but_not_without_bound(
 ) -> None:
     bearer, _ = await a_token(store, clock)
     asked: list[str] = []
-    find = store.token
+    find = store.access.token
 
     async def counted(id: str) -> Token | None:
         asked.append(id)
         return await find(id)
 
-    monkeypatch.setattr(store, "token", counted)
+    monkeypatch.setattr(store.access, "token", counted)
     monkeypatch.setattr("wakeful.http.security.auth.REMEMBERED", 10)
     auth = an_auth(store, clock)
     for _ in range(50):
@@ -361,7 +361,7 @@ async def test_each_token_sees_its_owners_alarms_and_nothing_else(tmp_path: Path
         tokens = {}
         for owner, scopes in (("ada", ["read", "write"]), ("eve", ["write"]), ("guest", ["read"])):
             text, token = mint(owner, scopes, now=await store_of(visit.clock).now())
-            await store_of(visit.clock).add_token(token)
+            await store_of(visit.clock).access.add_token(token)
             tokens[owner] = {"authorization": f"Bearer {text}"}
     async with serving(db) as visit:
         refused = await visit("GET", "/v1/alarms")
@@ -393,7 +393,7 @@ async def test_with_a_token_it_serves_to_the_outside_too(tmp_path: Path) -> None
     db = str(tmp_path / "w.db")
     async with serving(db) as visit:
         text, token = mint("ada", ["read"], now=await store_of(visit.clock).now())
-        await store_of(visit.clock).add_token(token)
+        await store_of(visit.clock).access.add_token(token)
     async with serving(db, host="0.0.0.0") as visit:
         visit.url = visit.url.replace("0.0.0.0", "127.0.0.1")
         assert (await visit("GET", "/v1/alarms")).status == 401
@@ -417,7 +417,7 @@ async def test_no_token_is_ever_in_the_database_or_the_log(tmp_path: Path, caplo
     db = str(tmp_path / "w.db")
     async with serving(db) as visit:
         text, token = mint("ada", SCOPES, now=await store_of(visit.clock).now())
-        await store_of(visit.clock).add_token(token)
+        await store_of(visit.clock).access.add_token(token)
     async with serving(db) as visit:
         for given in (text, text[:-1] + "x", "wk_0000000000000000_" + text[-43:]):
             await visit("GET", "/v1/alarms", headers={"authorization": f"Bearer {given}"})
@@ -434,7 +434,7 @@ async def test_limits_hold_for_a_token_and_tell_when_to_come_again(tmp_path: Pat
         for _ in range(3):
             await visit.set()  # the owner of the machine has none
         text, token = mint("ada", ["write"], now=await store_of(visit.clock).now())
-        await store_of(visit.clock).add_token(token)
+        await store_of(visit.clock).access.add_token(token)
     async with serving(db, creates_per_minute=2) as visit:
         ada = {"authorization": f"Bearer {text}"}
         body = {"wake_message": "hello", "when": "in 1 hour"}

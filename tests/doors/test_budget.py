@@ -29,7 +29,7 @@ OFTEN = "It wakes 288 times a day."
 
 async def cost_of_today(visit: Visitor, owner: str = "local") -> int:
     charge = Charge((Allowance("owner", owner, "day", 1),), datetime.now(UTC))
-    return sum(count.cost for count in await store_of(visit.clock).budget.used(charge))
+    return sum(count.cost for count in await store_of(visit.clock).access.spent(charge))
 
 
 async def test_over_http(visit: Visitor) -> None:

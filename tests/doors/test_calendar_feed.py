@@ -149,7 +149,7 @@ async def test_a_calendar_token_is_good_for_the_feed_in_the_address_and_nothing_
 async def test_a_revoked_or_expired_address_ends(visit: Visitor) -> None:
     text = await calendar_token(visit, "ada")
     assert (await visit("GET", f"{FEED}?token={text}")).status == 200
-    await store_of(visit.clock).revoke_token(text.split("_")[1], await visit.clock.service.now())
+    await store_of(visit.clock).access.update_token(text.split("_")[1], revoked_at=await visit.clock.service.now())
     async with asyncio.timeout(60):
         while (answer := await visit("GET", f"{FEED}?token={text}")).status == 200:
             pass  # at most two seconds
@@ -193,7 +193,7 @@ async def test_where_no_token_is_needed_the_address_has_none_and_nobody_is_locke
     assert made["url"] == f"{visit.url}{FEED}"
     assert "id" not in made
     assert [str(event["summary"]) for event in events(await visit("GET", FEED)).values()] == ["open"]
-    assert await store_of(visit.clock).tokens() == []
+    assert await store_of(visit.clock).access.tokens() == []
     foreign = await visit("GET", FEED, headers={"sec-fetch-site": "cross-site"})
     assert foreign.told[:2] == (403, "foreign_origin")
 

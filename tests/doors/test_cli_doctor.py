@@ -19,7 +19,7 @@ from wakeful.schedule.zone_rules import ZoneData, zone_data
 from wakeful.service import diagnosis
 from wakeful.service.diagnosis import Finding
 from wakeful.store import Inspection, TargetState, Worker
-from wakeful.store.zones import Edition
+from wakeful.store.maintenance import Edition
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -95,14 +95,14 @@ async def test_a_nonce_is_good_once_also_at_several_processes_at_once(store: Sto
     refused = [answer for answer in answers if isinstance(answer, Unauthorized)]
     assert len(refused) == 5
     assert {refusal.field for refusal in refused} == {"nonce"}
-    assert len(await store.tokens()) == 1
+    assert len(await store.access.tokens()) == 1
 
 
 async def test_asking_for_challenges_keeps_nothing(proof: Proof, store: Store) -> None:
     agent = Agent()
     nonces = {(await proof.challenge(agent.did)).nonce for _ in range(100)}
     assert len(nonces) == 100
-    assert await store.tokens() == []
+    assert await store.access.tokens() == []
 
 
 async def test_a_nonce_ends_after_two_minutes(proof: Proof, clock: ManualClock) -> None:
@@ -121,7 +121,7 @@ async def test_a_change_of_the_key_between_the_two_steps_is_nobodys_fault(
 ) -> None:
     agent = Agent()
     challenge = await proof.challenge(agent.did)
-    await store.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
+    await store.access.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
     elsewhere = a_proof(store, clock)  # a process that has never seen the old one
     assert (await elsewhere.verify(agent.answer(challenge))).owner == agent.did
     assert await proof.verify(agent.answer(await elsewhere.challenge(agent.did)))
@@ -235,7 +235,7 @@ async def test_a_key_everyone_can_sign_for_proves_nothing(proof: Proof, store: S
     with pytest.raises(Unauthorized) as refusal:
         await proof.verify(forged)
     assert refusal.value.field == "public_key"
-    assert await store.tokens() == []
+    assert await store.access.tokens() == []
 
 
 async def prove(proof: Proof, agent: Agent, address: str) -> None:
@@ -259,7 +259,7 @@ async def test_new_owners_are_let_in_so_many_an_hour(store: Store, clock: Manual
     with pytest.raises(TooMany) as refusal:
         await prove(proof, Agent(), "192.0.2.3")
     assert refusal.value.field == "did_owners_per_hour"
-    assert len(await store.tokens()) == 6
+    assert len(await store.access.tokens()) == 6
     await clock.advance(3600)
     await prove(proof, Agent(), "192.0.2.1")
 

@@ -67,7 +67,7 @@ async def test_once_there_are_tokens_the_numbers_are_for_admins(tmp_path: Path) 
         held: dict[str, str] = {}
         for scope in ("read", "admin"):
             held[scope], token = mint("ops", [scope], now=now)
-            await store_of(visit.clock).add_token(token)
+            await store_of(visit.clock).access.add_token(token)
         assert (await visit("GET", "/metrics")).status == 401
         assert (await visit("GET", "/metrics", headers={"authorization": f"Bearer {held['read']}"})).status == 403
         assert await scraped(visit, headers={"authorization": f"Bearer {held['admin']}"})
@@ -93,14 +93,14 @@ async def test_it_is_not_ready_when_the_store_is_away(visit: Visitor, monkeypatc
 
 async def test_it_is_not_ready_when_the_store_hangs(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     store, goes_on = store_of(visit.clock), asyncio.Event()
-    target_states = store.target_states
+    target_states = store.maintenance.target_states
 
     async def hangs() -> object:
         await goes_on.wait()
         return await target_states()
 
     monkeypatch.setattr("wakeful.http.health.ANSWER_WITHIN", 0.05)
-    monkeypatch.setattr(store, "target_states", hangs)
+    monkeypatch.setattr(store.maintenance, "target_states", hangs)
     assert (await visit("GET", "/readyz")).told == (503, "store_unavailable", "")
     goes_on.set()  # the dispatcher may be asking for them too, and cannot stop before it knows
 

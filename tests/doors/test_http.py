@@ -176,7 +176,7 @@ async def test_the_token_in_a_wake_reports_at_the_address_in_it_whoever_owns_the
 
 async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None:
     one, other = await visit.fired(), await visit.fired()
-    secret = (await store_of(visit.clock).report_keys()).current
+    secret = (await store_of(visit.clock).access.report_keys()).current
     for token in (report_token(secret, other.fire_id), report_token(b"", one.fire_id), "", "é"):
         answer = await visit(
             "POST",
@@ -192,7 +192,7 @@ async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None
 async def test_a_token_from_before_the_key_was_changed_still_reports(visit: Visitor) -> None:
     store, wake = store_of(visit.clock), await visit.fired()
     now = await store.now()
-    await store.rotate_report_key(now, Event(at=now, what="rotated"))
+    await store.access.rotate_report_key(now, Event(at=now, what="rotated"))
     later = await visit.fired()
     for one in (wake, later):
         said = {"authorization": f"Bearer {one.report_token}"}

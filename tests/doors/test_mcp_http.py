@@ -49,7 +49,7 @@ async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
         tokens = {}
         for owner in ("ana", "ben"):
             tokens[owner], kept = mint(owner, ["write"], now=now)
-            await store.add_token(kept)
+            await store.access.add_token(kept)
         await visit.clock.set("in 1 hour", "of nobody in particular")
         async with visiting(visit, "auto", tokens["ana"]) as ana:
             id = (await ana("alarm_set", **SET))["alarm"]["id"]

@@ -84,12 +84,14 @@ async def test_a_token_names_the_owner_and_a_revoked_one_nobody(tmp_path: Path) 
     async with build(Settings(db=str(tmp_path / "wakeful.db"))) as clock:
         now = await clock.service.now()
         token, kept = mint("ana", ["write"], now=now)
-        await store_of(clock).add_token(kept)
+        await store_of(clock).access.add_token(kept)
         async with connected(tmp_path, WAKEFUL_TOKEN=token) as ana:
             id = (await ana("alarm_set", when="in 1 hour", wake_message="x"))["alarm"]["id"]
             assert (await acting(clock.service, "ana").get(id)).owner_did == "ana"
-            await store_of(clock).add_token(mint("ben", ["write"], now=now)[1])  # one is left: tokens are still needed
-            await store_of(clock).revoke_token(kept.id, await clock.service.now())
+            await store_of(clock).access.add_token(
+                mint("ben", ["write"], now=now)[1]
+            )  # one is left: tokens are still needed
+            await store_of(clock).access.update_token(kept.id, revoked_at=await clock.service.now())
             while not (answer := await ana.client.call_tool("alarm_list", {})).is_error:
                 pass  # until what was looked up is no longer believed
             assert "was revoked" in answer.content[0].text  # type: ignore[union-attr]

@@ -64,7 +64,7 @@ async def test_over_http_the_token_says_whose_the_task_is(tmp_path: Path) -> Non
         tokens = {}
         for owner in ("ana", "eve"):
             tokens[owner], kept = mint(owner, ["write"], now=await visit.clock.service.now())
-            await store_of(visit.clock).add_token(kept)
+            await store_of(visit.clock).access.add_token(kept)
         async with visiting(visit, "auto", tokens["ana"]) as ana:
             id = (await ana("schedule_task", **BRIEF))["taskId"]
         async with visiting(visit, "auto", tokens["eve"]) as eve:

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.acting import acting
 from wakeful.service.why import kind_of
-from wakeful.store import TargetState, Worker
+from wakeful.store import EventQuery, TargetState, Worker
 from wakeful.testing import store_of
 
 from .owner_world import NEEDED_BY_TOOL, SECRET, World, attempts, calls, world
@@ -144,10 +144,10 @@ async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world
 async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_is(world: World) -> None:
     """ada's wake broke a target, which quotes it; eve's alarm waits for the same target."""
     visit, store, now = world.visit, store_of(world.visit.clock), await world.visit.clock.service.now()
-    await store.beat(
+    await store.maintenance.beat(
         Worker(id="w", host="inner-host", pid=987654, version="0", started_at=now, seen_at=now, targets=("shared",))
     )
-    await store.set_target_state(
+    await store.maintenance.set_target_state(
         TargetState(target="shared", breaker_opened_at=now, last_error=f"HTTP 500: {SECRET}", updated_at=now)
     )
     eves = await visit.clock.for_owner("eve").set(delay=0.001, wake_message="mine", target="shared")
@@ -198,7 +198,7 @@ async def test_what_is_done_with_a_token_is_on_record_under_its_id(world: World)
         async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as eve:
             await eve.call_tool("alarm_update", {"id": made["id"], "action": "resume"})
             await eve.call_tool("alarm_cancel", {"id": made["id"]})
-    events = [event for _, event in await store_of(visit.clock).events(alarm_id=made["id"])]
+    events = [event for _, event in await store_of(visit.clock).events(EventQuery(alarm_id=made["id"]))]
     assert [event.what for event in events] == ["replaced", "updated", "paused", "resumed", "cancelled"]
     assert {event.by for event in events} == {f"eve (token {id})"}
     assert made["created_by"] == "eve"

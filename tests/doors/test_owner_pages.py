@@ -8,6 +8,7 @@ from urllib.parse import quote
 from tests.acting import acting
 from tests.dashboard.world import Person
 from wakeful.dashboard.alarm import RAW
+from wakeful.store import EventQuery
 from wakeful.testing import store_of
 
 from .owner_world import GOOD, MANY, NAMED, SECRET, World, pages, world
@@ -116,7 +117,9 @@ async def test_only_an_operator_looks_after_another_owners_alarms(world: World) 
     assert "1 could not be: there is no" in (await operator.post(place, mine)).text
     done = (await operator.post(place, mine | {"owner": "ada"})).text
     assert "<b>1 alarms</b> paused" in done
-    [event] = [event for _, event in await store_of(visit.clock).events(alarm_id=world.pending.id, limit=100)][-1:]
+    [event] = [
+        event for _, event in await store_of(visit.clock).events(EventQuery(alarm_id=world.pending.id, limit=100))
+    ][-1:]
     assert (event.what, event.by) == ("paused", f"eve (token {world.eve['authorization'].split('_')[1]})")
 
 

@@ -16,6 +16,7 @@ from tests.databases import database_of
 from tests.remote.world import command, until
 from wakeful.errors import Unauthorized
 from wakeful.service.tokens import CALENDAR, FETCHED, Revoked, TokenVerbs
+from wakeful.store import EventQuery
 from wakeful.testing import store_of
 
 from .world import Visitor, serving
@@ -66,7 +67,7 @@ async def test_the_calendar_links_that_a_token_made_end_with_it(visit: Visitor) 
     found = await revoked(visit, leaked)
     assert sorted(found.links) == sorted(one["id"] for one in theirs)
     assert [await feed(visit, one) for one in (*theirs, *others)] == [401, 401, 200, 200]
-    made_by = {token.id: token.made_by for token in await store_of(visit.clock).tokens()}
+    made_by = {token.id: token.made_by for token in await store_of(visit.clock).access.tokens()}
     assert [made_by[one["id"]] for one in (*theirs, *others)] == [id_of(leaked)] * 2 + [id_of(own), id_of(eves)]
 
 
@@ -104,9 +105,9 @@ async def test_only_a_fetch_with_a_token_is_recorded_and_it_does_not_tell_what_b
     headers = await visit.token("ada")
     made = await visit.clock.for_owner("ada").set(delay=0.01, wake_message="work")
     await visit("POST", "/v1/inbox?wait=60", headers=headers)
-    assert [event.what for _, event in await store.events() if event.what == FETCHED] == [FETCHED]
+    assert [event.what for _, event in await store.events(EventQuery()) if event.what == FETCHED] == [FETCHED]
     for one in (alarm, made):
-        assert await store.latest_events(one.id, limit=10) == []
+        assert await store.events(EventQuery(alarm_id=one.id, latest=True)) == []
 
 
 async def test_who_revokes_is_told_on_the_command_line(visit: Visitor, tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ async def test_who_revokes_is_told_on_the_command_line(visit: Visitor, tmp_path:
     ops = Person(visit, admin["authorization"].removeprefix("Bearer "))
     await ops.get("/owners")
     assert (await ops.post("/owners/tokens", {"owner": "eve", "scope": "read"})).status == 200
-    [eves] = [token for token in await store_of(visit.clock).tokens() if token.owner_did == "eve"]
+    [eves] = [token for token in await store_of(visit.clock).access.tokens() if token.owner_did == "eve"]
     await visit.clock.for_owner("ops").set(delay=0.01, wake_message="work")
     [wake] = (await visit("POST", "/v1/inbox?wait=60", headers=admin)).json["wakes"]
     place = {"WAKEFUL_DB": visit.clock.settings.db, "WAKEFUL_SCHEMA": visit.clock.settings.schema}

@@ -105,7 +105,7 @@ class Server:
     async def _furnish(self, clock: Any) -> None:
         for scope in ("read", "admin"):
             self.tokens[scope], token = mint("ada", [scope], now=await clock.service.now())
-            assert await store_of(clock).add_token(token)
+            assert await store_of(clock).access.add_token(token)
         for when in ("in 1 hour", "every day at 9am", "@every 90m"):
             self.ids.append((await clock.set(when, "hello")).id)
         for end in ENDS:

@@ -132,7 +132,7 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
     tokens = {}
     for owner in ("ada", "eve"):
         tokens[owner], token = mint(owner, ("read",), now=datetime.now(UTC))
-        await store_of(visit.clock).add_token(token)
+        await store_of(visit.clock).access.add_token(token)
     assert (await visit("GET", "/v1/events")).status == 401
     async with stream(visit, token=tokens["eve"]) as reader:
         hers = await visit.clock.for_owner("ada").set("in 1 hour", "hers")
@@ -145,9 +145,9 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
 
 async def test_a_revoked_token_ends_its_stream(visit: Visitor) -> None:
     text, token = mint("ada", ("read",), now=datetime.now(UTC))
-    await store_of(visit.clock).add_token(token)
+    await store_of(visit.clock).access.add_token(token)
     async with stream(visit, token=text) as reader:
-        await store_of(visit.clock).revoke_token(token.id, datetime.now(UTC))
+        await store_of(visit.clock).access.update_token(token.id, revoked_at=datetime.now(UTC))
         assert await reader.block() == {}
         assert reader.response.content.at_eof()
 

@@ -53,7 +53,7 @@ async def state(world: World, wake: Wake) -> Any:
     return (
         [alarm for alarm in alarms if alarm.id not in mine],
         [fire for fire in fires if fire.alarm_id not in mine],
-        [replace(token, last_used_at=None) for token in await store.tokens()],
+        [replace(token, last_used_at=None) for token in await store.access.tokens()],
         await store.tasks.find(),
     )
 

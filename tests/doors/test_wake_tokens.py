@@ -19,6 +19,7 @@ from tests.acting import acting
 from tests.databases import database_of
 from tests.remote.world import command
 from wakeful.alarm import Policy, Wake
+from wakeful.store import EventQuery
 from wakeful.testing import store_of
 
 from .mcp_world import Agent
@@ -61,7 +62,7 @@ async def test_over_http_the_server_fills_in_the_parent(visit: Visitor) -> None:
     assert len(listed) == 3
     gone = await visit("DELETE", f"/v1/alarms/{listed[0]['id']}", headers=bearer(wake))
     assert gone.json["status"] == "cancelled"
-    [event] = [event for _, event in await store_of(visit.clock).events(alarm_id=listed[0]["id"])]
+    [event] = [event for _, event in await store_of(visit.clock).events(EventQuery(alarm_id=listed[0]["id"]))]
     assert (event.what, event.by) == ("cancelled", f"ada (wake {wake.fire_id})")
 
 

@@ -92,7 +92,7 @@ async def socket(visit: Visitor, token: str = "", **headers: str) -> AsyncIterat
 
 async def a_token(visit: Visitor, owner: str, *scopes: str) -> str:
     text, token = mint(owner, scopes or ("read", "write"), now=datetime.now(UTC))
-    assert await store_of(visit.clock).add_token(token)
+    assert await store_of(visit.clock).access.add_token(token)
     return text
 
 
@@ -343,7 +343,7 @@ async def test_a_revoked_token_ends_its_socket(visit: Visitor) -> None:
     token, other = await a_token(visit, "ada"), await a_token(visit, "ada")
     async with socket(visit, token) as ws, socket(visit, other) as stays:
         await ws.call("subscribe")
-        await store_of(visit.clock).revoke_token(token.split("_")[1], datetime.now(UTC))
+        await store_of(visit.clock).access.update_token(token.split("_")[1], revoked_at=datetime.now(UTC))
         code, reason = await ws.closed()
         assert (code, reason) == (4401, "the token is no longer good")
         assert await stays.call("count") == 0

@@ -100,7 +100,7 @@ async def test_once_there_are_tokens_its_numbers_are_for_admins_too(tmp_path: Pa
         held: dict[str, str] = {}
         for scope in ("write", "admin"):
             held[scope], token = mint("ops", [scope], now=await clock.service.now())
-            await store_of(clock).add_token(token)
+            await store_of(clock).access.add_token(token)
         assert (await asked(port, "/metrics"))[0] == 401
         assert (await asked(port, "/metrics", authorization=f"Bearer {held['write']}"))[0] == 403
         assert (await asked(port, "/metrics", authorization=f"Bearer {held['admin']}"))[0] == 200

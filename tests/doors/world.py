@@ -73,7 +73,7 @@ class Visitor:
     async def token(self, owner: str, *scopes: str) -> dict[str, str]:
         """The header of a new token: may read and write unless said."""
         text, token = mint(owner, scopes or ("read", "write"), now=await self.clock.service.now())
-        assert await store_of(self.clock).add_token(token)
+        assert await store_of(self.clock).access.add_token(token)
         return {"authorization": f"Bearer {text}"}
 
     async def set(self, **body: Any) -> dict[str, Any]:

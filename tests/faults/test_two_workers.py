@@ -61,7 +61,7 @@ async def test_two_workers_share_a_database_and_deliver_every_fire_once(scene: S
 
     async def both_are_there() -> bool:
         assert all(worker.running for worker in workers), "\n".join(worker.log for worker in workers)
-        return len(await scene.store.workers()) == 2
+        return len(await scene.store.maintenance.workers()) == 2
 
     await until(both_are_there, "both workers tell of themselves")
     alarms = await scene.add(*["wake up"] * ALARMS)

@@ -89,7 +89,7 @@ class House:
 
     async def admit(self, owner: str) -> None:
         self.token, token = mint(owner, ["admin"], now=await self.clock.service.now())
-        assert await store_of(self.clock).add_token(token)
+        assert await store_of(self.clock).access.add_token(token)
 
     def scope(self, kind: str, path: str, query: str = "", method: str = "GET") -> dict[str, Any]:
         headers = HEADERS | ({"authorization": f"Bearer {self.token}"} if self.token else {})

@@ -326,7 +326,7 @@ class Alarms(Acting):
 
     @rule()
     def what_is_old_is_purged(self) -> None:
-        self.house.do(self.store.purge(self.now - DAY))
+        self.house.do(self.store.maintenance.purge(self.now - DAY))
         alarms, fires = self.rows()
         for id, known in list(self.known.items()):
             for at, fire in known.fires.items():

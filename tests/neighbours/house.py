@@ -177,15 +177,15 @@ class House:
         try:
             for owner in OWNERS:
                 self.tokens[owner], token = mint(owner, ["read", "write"], now=now)
-                await store.add_token(token)
+                await store.access.add_token(token)
             past = now - timedelta(hours=1)
             for kind in ("expired", "revoked"):
                 lasts = timedelta(minutes=1) if kind == "expired" else None
                 self.ended_tokens[kind], token = mint(quiet.NAME, ["read", "write"], now=past, lasts=lasts)
-                await store.add_token(token)
-            await store.revoke_token(token.id, now)
+                await store.access.add_token(token)
+            await store.access.update_token(token.id, revoked_at=now)
             self.ended_tokens["read-only"], token = mint(quiet.NAME, ["read"], now=now)
-            await store.add_token(token)
+            await store.access.add_token(token)
         finally:
             await store.close()
 

@@ -88,7 +88,7 @@ def test_the_source_package_builds_the_same_wheel(packages: tuple[Path, Path], t
         }
 
 
-@pytest.mark.parametrize("lost", ["wakeful/py.typed", "wakeful/store/sql/sqlite.sql"])
+@pytest.mark.parametrize("lost", ["wakeful/py.typed", "wakeful/store/sql/alarms.sqlite.sql"])
 def test_a_wheel_without_one_of_its_files_is_found_out(packages: tuple[Path, Path], tmp_path: Path, lost: str) -> None:
     spoilt = tmp_path / packages[0].name
     with zipfile.ZipFile(packages[0]) as whole, zipfile.ZipFile(spoilt, "w") as copy:

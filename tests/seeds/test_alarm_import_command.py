@@ -57,7 +57,7 @@ def test_a_handler_that_some_process_has_registered_is_known(file: AlarmsFile, h
     file.add()
     moment = at(NOW)
     worker = Worker(id="w1", host="h", pid=1, version="1", started_at=moment, seen_at=moment, handlers=("Pushover",))
-    here.ask(lambda store: store.beat(worker))
+    here.ask(lambda store: store.maintenance.beat(worker))
     assert bring().stderr == ""
 
 
@@ -67,7 +67,7 @@ def test_what_is_beyond_retention_is_counted_and_said(file: AlarmsFile, here: He
     result = bring("--json")
     assert told(result)["beyond_retention"] == 1
     assert "note: 1 ended more than 90 days ago: the next worker deletes them" in result.stderr
-    assert here.ask(lambda store: store.purge(at(NOW - 90 * DAYS))) == 2, "the alarm and its fire"
+    assert here.ask(lambda store: store.maintenance.purge(at(NOW - 90 * DAYS))) == 2, "the alarm and its fire"
     assert here.alarms() == {}
 
 

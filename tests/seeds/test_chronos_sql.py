@@ -75,7 +75,7 @@ async def test_a_row_that_names_no_target_goes_to_the_default_one(here: Gateway)
     store, at = store_of(here.wakeful), here.clock.now() + timedelta(minutes=1)
     [before] = await insert(here, at)
     for name, was in (("it's", "inbox"), ("router", "it's"), ("router", "router")):
-        assert await store.use_default_target(name) == was
+        assert await store.maintenance.use_default_target(name) == was
         [id] = await insert(here, at)
         assert (await read(here, id)).target == name
     assert (await read(here, before)).target == "inbox", "what was there stays as it is"

@@ -23,6 +23,7 @@ from wakeful.cli.tasks import _outcomes
 from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
 from wakeful.server import work
+from wakeful.store import EventQuery
 from wakeful.testing import store_of
 
 from .conftest import Gateway
@@ -273,7 +274,7 @@ async def test_a_disconnected_table_keeps_its_rows_and_nothing_fires(gateway: Ga
     assert await gateway.messages() == []
     assert await gateway.sql("select * from scheduled_tasks where id < 't4' order by id") == rows
     assert {alarm.status for alarm in await gateway.alarms()} == {"cancelled"}
-    reasons = {event.reason for _, event in await store_of(gateway.wakeful).events(limit=1000)}
+    reasons = {event.reason for _, event in await store_of(gateway.wakeful).events(EventQuery(limit=1000))}
     assert reasons == {"table scheduled_tasks disconnected"}
     for table in ("task_tables", "task_changes", "task_links"):
         assert await gateway.sql(f"select count(*) from {table}") == [(0,)]

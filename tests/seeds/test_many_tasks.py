@@ -10,8 +10,8 @@ import pytest
 import wakeful
 from wakeful.alarm import TaskNews
 from wakeful.dispatcher.sql_tasks import AT_ONCE
+from wakeful.store.sql_tasks import SHARE, SqlTasks
 from wakeful.store.sqlite import SqliteStore
-from wakeful.store.task_door import SHARE, TasksOver
 from wakeful.testing import store_of
 
 from .conftest import Gateway
@@ -44,7 +44,7 @@ async def test_on_postgres_many_rows_are_planned_by_a_few_statements(
     async def alone(*given: object) -> None:
         raise AssertionError("planned alone")
 
-    monkeypatch.setattr(TasksOver, "_plan", alone)
+    monkeypatch.setattr(SqlTasks, "_plan", alone)
     await add_many(gateway, MANY, at=gateway.at(100))
     await gateway.pass_time()
     assert len(await gateway.alarms(statuses=("active",))) == MANY
@@ -93,7 +93,7 @@ async def test_planning_holds_the_file_for_a_share_of_a_transaction_at_a_time(
     assert isinstance(store, SqliteStore)
     await add_many(gateway, MANY, at=gateway.at(100))
     passed = count()
-    monkeypatch.setattr("wakeful.store.task_door.stopwatch", lambda: next(passed) * SHARE / 2)
+    monkeypatch.setattr("wakeful.store.sql_tasks.stopwatch", lambda: next(passed) * SHARE / 2)
     before = store._writer.commits
     await gateway.pass_time()
     assert len(await gateway.alarms(statuses=("active",))) == MANY

@@ -110,7 +110,7 @@ async def test_fires_that_were_purged_are_not_missed(wake_me: Wakeful, store: St
         await wake_me.run_due()
         for _, fire in await wake_me.inbox():
             await wake_me.completed(fire.id)
-    assert await store.purge(clock.now() - DAY) > 0
+    assert await store.maintenance.purge(clock.now() - DAY) > 0
     assert (await audit(store, keeps=DAY)).first == []
     assert dict((await audit(store)).counts) == {"instants": 1}
 

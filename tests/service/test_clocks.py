@@ -21,7 +21,7 @@ LEASE = Settings().lease
 @pytest.fixture
 async def service(store: Store, clock: ManualClock) -> Service:
     now = clock.now()
-    await store.beat(
+    await store.maintenance.beat(
         Worker(id="w", host="here", pid=1, version="0", started_at=now, seen_at=now, targets=("desk",)),
     )
     return Service(store, clock=clock, settings=Settings(), targets=lambda: {"desk"})
@@ -52,7 +52,7 @@ async def test_why_tells_of_a_worker_that_fell_silent(service: Service, store: S
     await clock.advance(LEASE)
     worker = Worker(id="v", host="here", pid=2, version="0", started_at=clock.now(), seen_at=clock.now())
     for how in ("in a group", "one at a time, since a group of it took a worker with it"):
-        await store.beat(replace(worker, seen_at=clock.now(), targets=("desk",)))
+        await store.maintenance.beat(replace(worker, seen_at=clock.now(), targets=("desk",)))
         said = (await acting(service, OWNER, limited=True).why(alarm.id)).summary
         assert f"fell silent; what was in its hands is tried again {how}" in said
         await store.claim({"desk": 1}, lease=LEASE)

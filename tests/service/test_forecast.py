@@ -134,7 +134,7 @@ async def test_a_target_that_is_paused_gets_nothing(
     wake_me: Wakeful, store: Store, clock: ManualClock, scratch: Scratch
 ) -> None:
     await wake_me.set("0 * * * *", "hourly")
-    await store.set_target_state(TargetState(target="inbox", paused_at=clock.now(), updated_at=clock.now()))
+    await store.maintenance.set_target_state(TargetState(target="inbox", paused_at=clock.now(), updated_at=clock.now()))
     assert (await coming(store, scratch)).fires == 0
 
 

@@ -14,7 +14,7 @@ from wakeful.client import Wakeful
 from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import days_off
-from wakeful.store import Store
+from wakeful.store import EventQuery, Store
 from wakeful.testing import ManualClock
 
 from .world import waking
@@ -202,7 +202,9 @@ async def test_a_file_of_events_is_a_calendar_and_is_read_again(store: Store, cl
         await me.run_due()
     fires = [(fire.scheduled_for.day, fire.status) for fire in reversed(await me.fires(alarm.id))]
     assert fires == [(24, "skipped"), (25, "waiting"), (26, "waiting")]  # a file that is gone silences nothing
-    events = [event for _, event in await store.events(alarm_id=alarm.id) if event.what == "holidays_unknown"]
+    events = [
+        event for _, event in await store.events(EventQuery(alarm_id=alarm.id)) if event.what == "holidays_unknown"
+    ]
     assert len(events) == 2
     assert "the calendar 'office' cannot be read: office.ics: No such file" in events[0].reason
     [note] = [note for note in await me.notes(await me.get(alarm.id)) if "holidays" in note]

@@ -231,9 +231,9 @@ async def test_who_has_the_keys_of_a_call_is_asked_together(store: Store, clock:
         def __getattr__(self, name: str) -> Any:
             return getattr(store, name)
 
-        async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+        async def named(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
             reads.append(len(keys))
-            return await store.keyed(owner, keys)
+            return await store.named(owner, keys)
 
         async def find(self, query: AlarmQuery) -> Matches[Alarm]:
             raise AssertionError("one by one")

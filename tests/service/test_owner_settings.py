@@ -78,7 +78,7 @@ async def test_notes_say_whose_zone_was_assumed(ada: Wakeful) -> None:
 
 async def test_another_process_sees_a_change_within_seconds(ada: Wakeful, store: Store, clock: ManualClock) -> None:
     assert (await ada.owner_settings()).own == []
-    await store.owner_settings.put("ada", OwnerSettings(timezone=BERLIN))  # as another process does it
+    await store.access.put_owner_settings("ada", OwnerSettings(timezone=BERLIN))  # as another process does it
     await clock.advance(timedelta(seconds=GOOD_FOR))
     assert (await ada.owner_settings()).timezone == BERLIN
     assert GOOD_FOR <= 5

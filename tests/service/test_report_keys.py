@@ -29,7 +29,7 @@ def wake_me(store: Store, clock: ManualClock) -> Wakeful:
 
 
 async def rotated(store: Store, clock: ManualClock) -> None:
-    await store.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
+    await store.access.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
 
 
 async def a_fire_out(store: Store, clock: ManualClock, report_in: timedelta | None) -> Fire:
@@ -42,7 +42,7 @@ async def a_fire_out(store: Store, clock: ManualClock, report_in: timedelta | No
 
 
 async def token_of(store: Store, fire: Fire) -> str:
-    return report_token((await store.report_keys()).current, fire.id)
+    return report_token((await store.access.report_keys()).current, fire.id)
 
 
 async def test_what_a_wake_brought_is_good_until_its_report_is_due(
@@ -80,7 +80,7 @@ async def test_an_old_key_makes_no_tokens_for_what_fires_later(
     wake_me: Wakeful, store: Store, clock: ManualClock
 ) -> None:
     hall = Context(wake_me.service, store, wake_me.settings)
-    stolen = (await store.report_keys()).current
+    stolen = (await store.access.report_keys()).current
     await rotated(store, clock)
     await clock.advance(2 * MINUTE)
     fire = await a_fire_out(store, clock, 5 * HOUR)
@@ -133,7 +133,7 @@ async def test_a_worker_learns_of_a_new_key_within_a_tick(
     await clock.advance(1)
     with caplog.at_level(logging.WARNING, "wakeful.dispatcher"):
         await wake_me.run_due()
-    keys = await store.report_keys()
+    keys = await store.access.report_keys()
     before, after = agent.wakes
     assert before.report_token == report_token(keys.retired[0].key, before.fire_id)
     assert after.report_token == report_token(keys.current, after.fire_id)

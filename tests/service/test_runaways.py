@@ -18,6 +18,7 @@ import pytest
 import wakeful
 from tests.databases import database_of
 from wakeful.alarm.request import ReportRequest
+from wakeful.store import EventQuery
 from wakeful.testing import ManualClock
 
 HOUR = 3600
@@ -63,7 +64,7 @@ def in_a_loop(alarms: wakeful.Wakeful, *, each: int = 1, said: bool = True) -> l
 
 
 async def told(alarms: wakeful.Wakeful, what: str) -> list[str]:
-    events = await alarms.service.store.events(limit=1000)
+    events = await alarms.service.store.events(EventQuery(limit=1000))
     return [event.reason for _, event in events if event.what == what]
 
 

@@ -8,11 +8,12 @@ import pytest
 from msgspec.structs import asdict
 
 from tests.acting import acting
+from wakeful.alarm import Event
 from wakeful.alarm.model import Alarm
 from wakeful.alarm.undo import BOOKKEEPING, FORMER_LIMIT
 from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest, NotFound, TooMany
-from wakeful.store import Store
+from wakeful.store import EventQuery, Store
 from wakeful.store.columns import DISPATCH, FIXED
 from wakeful.testing import ManualClock
 
@@ -177,10 +178,10 @@ async def test_former_values_are_shown_to_nobody_and_kept_once(wake_me: Wakeful,
     for text in ("two", "three", "four"):
         await wake_me.update(alarm.id, wake_message=text)
     assert "hunter2" not in str(await wake_me.why(alarm.id))
-    assert {event.what for _, event in await store.events(alarm_id=alarm.id)} == {"updated"}
+    assert {event.what for _, event in await store.events(EventQuery(alarm_id=alarm.id))} == {"updated"}
     followed = await store.changes(owner="", since=alarm.created_at, after_event=0, limit=100)
     assert {event.what for _, event in followed.events} == {"updated"}
-    kept = [event for event in await store.latest_events(alarm.id, limit=100) if event.what == "former"]
+    kept = [event for event in await _latest(store, alarm) if event.what == "former"]
     assert len(kept) == 1
     assert "three" in kept[0].reason
 
@@ -188,7 +189,7 @@ async def test_former_values_are_shown_to_nobody_and_kept_once(wake_me: Wakeful,
 async def test_values_that_are_too_long_are_not_kept_and_that_is_said(wake_me: Wakeful, store: Store) -> None:
     alarm = await wake_me.set("every hour", "x", payload={"long": "x" * FORMER_LIMIT})
     await wake_me.update(alarm.id, payload={})
-    assert max(len(event.reason) for event in await store.latest_events(alarm.id, limit=10)) < 1000
+    assert max(len(event.reason) for event in await _latest(store, alarm)) < 1000
     with pytest.raises(Conflict, match="too long to be kept"):
         await wake_me.undo(alarm.id)
     await wake_me.cancel(alarm.id)
@@ -220,3 +221,7 @@ async def test_who_is_at_the_limit_brings_nothing_back(store: Store, clock: Manu
     with pytest.raises(TooMany):
         await limited.undo(alarm.id)
     assert (await limited.get(alarm.id)).status == "cancelled"
+
+
+async def _latest(store: Store, alarm: Alarm) -> list[Event]:
+    return [event for _, event in await store.events(EventQuery(alarm_id=alarm.id, latest=True))]

@@ -155,7 +155,9 @@ async def test_a_worker_of_the_same_targets_does_not_open_them(house: House) -> 
     """It tells which targets it serves, for those that are configured elsewhere."""
     now = house.clock.now()
     told: dict[str, Any] = {"targets": ("house", "adas", "far"), "handlers": ("agent",)}
-    await house.store.beat(Worker(id="w", host="h", pid=1, version="0", started_at=now, seen_at=now, **told))
+    await house.store.maintenance.beat(
+        Worker(id="w", host="h", pid=1, version="0", started_at=now, seen_at=now, **told)
+    )
     for name in ("house", "adas", "nowhere"):
         with pytest.raises(UnknownTarget) as refused:
             await house.set("eve", name)

@@ -18,7 +18,7 @@ from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, U
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
 from wakeful.service.wake_tokens import wake_behind
-from wakeful.store import Store
+from wakeful.store import EventQuery, Store
 from wakeful.testing import ManualClock
 
 from .world import HOUR, waiting, waking
@@ -147,7 +147,7 @@ async def test_a_chain_is_cancelled_also_when_its_root_is_deleted(
     child = (await (await woken(wake_me, first)).create(asked(when="every hour"))).alarm
     await wake_me.completed(first.fire.id)
     await clock.advance(MINUTE)
-    await store.purge(clock.now())
+    await store.maintenance.purge(clock.now())
     assert await store.get(first.alarm.id) is None
     second = await woken_child(wake_me, clock, child)
     grandchild = (await (await woken(wake_me, second)).create(asked(when="in 1 minute"))).alarm
@@ -198,7 +198,7 @@ async def test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more(
 ) -> None:
     taken = await handed(wake_me, clock)
     await wake_me.completed(taken.fire.id)
-    await store.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
+    await store.access.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
     await woken(wake_me, taken)
     await clock.advance(HOUR)
     assert "the key it was made with was replaced" in await refused(wake_me, taken.token)
@@ -217,7 +217,7 @@ async def test_of_an_alarm_that_is_deleted_it_is_good_no_more(
 ) -> None:
     taken = await handed(wake_me, clock)
     await wake_me.completed(taken.fire.id)
-    await store.purge(clock.now() + HOUR)
+    await store.maintenance.purge(clock.now() + HOUR)
     assert "the alarm of its wake is gone" in await refused(wake_me, taken.token)
 
 
@@ -350,7 +350,7 @@ async def test_a_series_is_announced_renewed_by_a_report_and_goes_on(
     await wake_me.report(taken.fire.id, ReportRequest(outcome="completed", renew=True))
     again = await wake_me.get(made.id)
     assert (again.status, again.policy.ends_at) == ("active", clock.now() + 90 * DAY)
-    events = [event for _, event in await store.events(alarm_id=made.id, limit=100)]
+    events = [event for _, event in await store.events(EventQuery(alarm_id=made.id, limit=100))]
     assert [(event.what, event.by) for event in events[-2:]] == [("ending", ""), ("renewed", "python")]
     await clock.advance(again.next_fire_at - clock.now())
     await wake_me.run_due()

@@ -18,11 +18,17 @@ from wakeful.app import build_copy_end
 from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.moments import whole_ms
-from wakeful.store import AlarmQuery, FireQuery, Store, TargetState, Token, Worker
-from wakeful.store.copying import Seen, Watch
-from wakeful.store.copying.backup import BackupFrom, BackupMade, back_up_postgres, back_up_sqlite
-from wakeful.store.copying.ends import CopyEnd
-from wakeful.store.copying.restore import Missed, Restored, restore
+from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store, TargetState, Token, Worker
+from wakeful.store.copying import CopyEnd, Seen, Watch
+from wakeful.store.copying.backup import (
+    BackupFrom,
+    BackupMade,
+    Missed,
+    Restored,
+    back_up_postgres,
+    back_up_sqlite,
+    restore,
+)
 from wakeful.store.queries import Naming
 
 LEASE = timedelta(seconds=60)
@@ -112,9 +118,11 @@ async def fill(store: Store) -> dict[str, Alarm]:
     [claimed] = (await store.claim({"desk": 1}, lease=LEASE)).alarms
     assert [answer.what for answer in await store.settle([fired(claimed)])] == ["applied"]
     [alarms["leased"]] = (await store.claim({"held": 1}, lease=LEASE)).alarms
-    await store.add_token(Token(id="t1", owner_did="ada", hash=b"\x00\xff" * 16, created_at=LONG_AGO, label="x"))
-    await store.set_target_state(TargetState(target="desk", paused_at=LONG_AGO, paused_by="op", updated_at=LONG_AGO))
-    await store.report_keys()
+    await store.access.add_token(Token(id="t1", owner_did="ada", hash=b"\x00\xff" * 16, created_at=LONG_AGO, label="x"))
+    await store.maintenance.set_target_state(
+        TargetState(target="desk", paused_at=LONG_AGO, paused_by="op", updated_at=LONG_AGO)
+    )
+    await store.access.report_keys()
     return alarms
 
 
@@ -127,7 +135,7 @@ async def content(store: Store, *, raised: int = 0) -> dict[str, Any]:
     `raised`: by how much versions are higher than they were.
     """
     alarms = await store.find(AlarmQuery(limit=100_000))
-    events = await store.events(limit=1000)
+    events = await store.events(EventQuery(limit=1000))
     return {
         "alarms": {
             one.id: asdict(one) | {"claim": 0, "claimed_at": None, "unsettled": 0, "version": one.version - raised}
@@ -135,10 +143,10 @@ async def content(store: Store, *, raised: int = 0) -> dict[str, Any]:
         },
         "fires": {one.id: one for one in await store.fires(FireQuery(limit=100_000))},
         "events": [(number, one) for number, one in events if one.what not in ("restored", "moved")],
-        "tokens": await store.tokens(),
-        "states": await store.target_states(),
-        "keys": asdict(await store.report_keys()),
-        "door": await store.door(),
+        "tokens": await store.access.tokens(),
+        "states": await store.maintenance.target_states(),
+        "keys": asdict(await store.access.report_keys()),
+        "door": await store.access.auth_state(),
     }
 
 

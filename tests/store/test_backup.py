@@ -21,7 +21,7 @@ from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion, StoreUnavailable, WakefulError
 from wakeful.schedule.zone_rules import edition
-from wakeful.store import AlarmQuery, FireQuery
+from wakeful.store import AlarmQuery, EventQuery, FireQuery
 from wakeful.store.copying import LEFT_OUT, TABLES, Seen, copying_sql
 from wakeful.store.queries import OURS, Naming, migrations
 from wakeful.store.sqlite.schema import bring_up_to_date
@@ -80,7 +80,7 @@ async def test_everything_comes_back_and_leases_are_over(
         assert leased.claim > alarms["leased"].claim
         [claimed] = (await end.store.claim({"held": 9, "desk": 9}, lease=LEASE)).alarms
         assert claimed.fire_id == alarms["leased"].fire_id
-        [told] = [one for _, one in await end.store.events(limit=1000) if one.what == "restored"]
+        [told] = [one for _, one in await end.store.events(EventQuery(limit=1000)) if one.what == "restored"]
         assert told.by == "op"
         assert "1 alarms fell due since" not in told.reason
         assert "0 alarms fell due since: fire" in told.reason
@@ -99,7 +99,7 @@ async def test_a_backup_without_an_edition_of_the_zone_data_gets_that_of_who_res
         db.execute("delete from zone_rules")  # as it was before editions were kept
     async with end_of(databases.new(target, "new"), migrated=is_there) as end:
         await bring_back(file, end)
-        [kept] = await end.store.zones.editions()
+        [kept] = await end.store.maintenance.editions()
         assert (kept.version, kept.planned_at is None) == (edition(), False)
 
 
@@ -110,10 +110,10 @@ async def test_numbers_of_events_go_on_after_those_that_were_restored(
     async with end_of(databases.new("sqlite")) as end:
         await fill(end.store)
         await back_up(end, tmp_path / "b.db")
-        last = (await end.store.events(limit=1000))[-1][0]
+        last = (await end.store.events(EventQuery(limit=1000)))[-1][0]
     async with end_of(databases.new(kind, "new")) as end:
         await bring_back(tmp_path / "b.db", end)
-        assert [number for number, _ in await end.store.events(limit=1000)] == list(range(1, last + 2))
+        assert [number for number, _ in await end.store.events(EventQuery(limit=1000))] == list(range(1, last + 2))
 
 
 @each
@@ -258,15 +258,17 @@ async def test_a_database_in_use_is_not_restored_into(databases: Databases, tmp_
         await end.store.add([kept])
         with pytest.raises(Conflict, match=r"is not empty \(alarms: 1\)"):
             await bring_back(tmp_path / "b.db", end)
-        await end.store.beat(a_worker(seen_at=datetime.now(UTC)))
+        await end.store.maintenance.beat(a_worker(seen_at=datetime.now(UTC)))
         with pytest.raises(Conflict, match=f"process {os.getpid()} on"):
             await bring_back(tmp_path / "b.db", end, replace=True)
         assert [one.id for one in await end.store.find(AlarmQuery())] == [kept.id]
-        await end.store.beat(a_worker(seen_at=datetime.now(UTC), pid=2**22 + 1))  # dead, on this very machine
+        await end.store.maintenance.beat(
+            a_worker(seen_at=datetime.now(UTC), pid=2**22 + 1)
+        )  # dead, on this very machine
         await bring_back(tmp_path / "b.db", end, replace=True)
         assert await end.store.get(kept.id) is None
         assert (await end.store.stats()).total == 4
-        assert await end.store.workers() == []
+        assert await end.store.maintenance.workers() == []
 
 
 @each
@@ -338,7 +340,7 @@ async def test_a_backup_of_an_older_version_gets_todays_tables(databases: Databa
     async with end_of(databases.new("postgres")) as end:
         restored = await bring_back(tmp_path / "old.db", end)
         assert (await end.store.stats()).total == 1
-        assert await end.store.door() == "closed"
+        assert await end.store.access.auth_state() == "closed"
         assert (restored.due, restored.since) == (1, 0)
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from wakeful.config import Settings
 from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.copying.ends import CopyEnd
+from wakeful.store.copying import CopyEnd
 from wakeful.testing.receiver import Receiver
 
 from .copying_world import Databases, end_of, files_in

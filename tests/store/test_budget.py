@@ -43,13 +43,13 @@ async def test_processes_share_a_limit_and_let_no_more_through(processes: list[S
     # Their limits in another order each: nobody waits for somebody who waits for them.
     charges = [Charge((OWNER, CHAIN), NOON), Charge((CHAIN, OWNER), NOON)]
     asked = [
-        store.budget.spend([charges[(at + times) % 2]]) for times in range(15) for at, store in enumerate(processes)
+        store.access.spend([charges[(at + times) % 2]]) for times in range(15) for at, store in enumerate(processes)
     ]
     answers = await asyncio.gather(*asked)
     assert sum(answer == [None] for answer in answers) == 25
     assert sum(answer[0] is not None and answer[0].first for answer in answers) == 1
     for store in processes:
-        counts = await store.budget.used(charges[0])
+        counts = await store.access.spent(charges[0])
         assert {count.scope: count.wakes for count in counts} == {"owner": 25, "chain": 25}
 
 
@@ -80,7 +80,7 @@ async def test_who_looks_at_counts_while_another_is_about_to_write_them_waits(pg
         gatekeeper = await world.connect()
         await gatekeeper.execute(GATE.format(t=pg_schema))
         await gatekeeper.execute("select pg_advisory_lock(4711)")
-        spending = [asyncio.create_task(store.budget.spend([only_one])) for store in stores]
+        spending = [asyncio.create_task(store.access.spend([only_one])) for store in stores]
         async with asyncio.timeout(60):
             while await gatekeeper.fetchval(WAITING, pg_schema) < 2:  # noqa: ASYNC110 - the server knows
                 await asyncio.sleep(0.01)
@@ -94,21 +94,21 @@ async def test_who_looks_at_counts_while_another_is_about_to_write_them_waits(pg
 async def test_counts_that_somebody_holds_delay_nobody_else_and_not_for_ever(
     pg_dsn: str, pg_migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakeful.store.postgres.writes.LONG_LOCK_WAIT", "300ms")
+    monkeypatch.setattr("wakeful.store.postgres.database.LONG_LOCK_WAIT", "300ms")
     world = World(pg_dsn, pg_migrated)
     store = world.store()
     try:
-        await store.budget.spend([Charge((OWNER,), NOON)])
+        await store.access.spend([Charge((OWNER,), NOON)])
         holder = await world.connect()
         async with holder.transaction():
             await holder.execute(f"update {world.schema}.budget_counts set told = told")
-            waiting = asyncio.create_task(store.budget.spend([Charge((OWNER,), NOON)]))
+            waiting = asyncio.create_task(store.access.spend([Charge((OWNER,), NOON)]))
             async with asyncio.timeout(30):
-                assert await store.budget.spend([Charge((CHAIN,), NOON)]) == [None]
+                assert await store.access.spend([Charge((CHAIN,), NOON)]) == [None]
                 with pytest.raises(StoreUnavailable):
                     await waiting
-        assert await store.budget.spend([Charge((OWNER,), NOON)]) == [None]
-        [count] = await store.budget.used(Charge((OWNER,), NOON))
+        assert await store.access.spend([Charge((OWNER,), NOON)]) == [None]
+        [count] = await store.access.spent(Charge((OWNER,), NOON))
         assert count.wakes == 2
     finally:
         await world.close()

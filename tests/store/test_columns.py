@@ -17,7 +17,7 @@ from wakeful.moments import EPOCH
 from wakeful.store import DescribedFire, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, FIXED, INTENT, columns, filled
 from wakeful.store.queries import Dialect, Naming, migrations, queries
-from wakeful.store.tasks import task_sql
+from wakeful.store.sql_tasks import task_sql
 
 ROOT = Path(__file__).parents[2]
 TABLES: dict[str, type[Struct]] = {

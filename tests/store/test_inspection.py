@@ -31,7 +31,7 @@ async def test_a_fire_whose_alarm_is_gone_from_the_file_is_counted(tmp_path: Pat
     db = apsw.Connection(str(tmp_path / "a.db"))
     db.execute("delete from alarms")
     db.close()
-    assert (await store.inspect(thorough=True)).impossible[ORPHANED] == 1
+    assert (await store.maintenance.inspect(thorough=True)).impossible[ORPHANED] == 1
     await store.close()
 
 
@@ -44,7 +44,7 @@ async def test_a_fire_whose_alarm_is_gone_from_postgres_is_counted(
     db = await asyncpg.connect(pg_dsn)
     await db.execute(f"delete from {pg_schema}.alarms")
     await db.close()
-    assert (await store.inspect(thorough=True)).impossible[ORPHANED] == 1
+    assert (await store.maintenance.inspect(thorough=True)).impossible[ORPHANED] == 1
     await store.close()
 
 
@@ -59,7 +59,7 @@ async def test_a_damaged_file_is_told_in_sqlites_words(tmp_path: Path, clock: Ma
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 4096 * 8)
     store = SqliteStore(str(path), clock=clock)
-    found = await store.inspect(thorough=thorough)
+    found = await store.maintenance.inspect(thorough=thorough)
     assert found.broken
     assert not found.sound
     await store.close()
@@ -73,7 +73,7 @@ async def test_an_index_that_postgres_does_not_trust_is_told(pg_dsn: str, pg_sch
         f"update pg_index set indisvalid = false where indexrelid = '{pg_schema}.alarms_owner_idx'::regclass"
     )
     await db.close()
-    [problem] = (await store.inspect()).broken
+    [problem] = (await store.maintenance.inspect()).broken
     assert "alarms_owner_idx is not valid" in problem
     await store.close()
 
@@ -88,6 +88,6 @@ async def test_looking_at_a_database_without_tables_makes_none(
         PostgresStore(pg_dsn, naming=Naming(schema=pg_schema), clock=clock),
     ]
     for store in stores:
-        assert [(await store.inspect(thorough=True)).schema for _ in range(2)] == [0, 0]
+        assert [(await store.maintenance.inspect(thorough=True)).schema for _ in range(2)] == [0, 0]
         await store.close()
     assert path.stat().st_size == 0

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from wakeful.alarm import TaskPlan
 from wakeful.errors import InvalidRequest, StoreUnavailable
-from wakeful.store import AlarmQuery, FireQuery, Store
-from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store
+from wakeful.store.memory import MemoryStore
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance import *  # noqa: F403
 from wakeful.testing.conformance.making import DESK, LEASE, a_fire, an_alarm, an_event, change, done
@@ -61,7 +62,7 @@ class TestTheDataOutlivesItsStores:
         await killed.add([alarm])
         [leased] = (await killed.claim({DESK: 1}, lease=LEASE)).alarms
         killed.abandon()
-        for verb in (killed.get(alarm.id), killed.add([]), killed.tasks.table(), killed.zones.editions()):
+        for verb in (killed.get(alarm.id), killed.add([]), killed.tasks.table(), killed.maintenance.editions()):
             with pytest.raises(StoreUnavailable):
                 await verb
         assert await next_one.get(alarm.id) == leased
@@ -86,7 +87,7 @@ class TestTheDataOutlivesItsStores:
             store.settle([done(replace(alarm, claim=1))]),
             store.find(AlarmQuery()),
             store.changes(owner="", since=clock.now(), after_event=0, limit=9),
-            store.rotate_report_key(clock.now(), an_event(alarm)),
+            store.access.rotate_report_key(clock.now(), an_event(alarm)),
             store.tasks.news(limit=9),
         ):
             with pytest.raises(StopIteration):
@@ -95,7 +96,7 @@ class TestTheDataOutlivesItsStores:
 
     async def test_the_keys_of_report_tokens_come_from_what_was_handed_in(self, clock: ManualClock) -> None:
         stores = [MemoryStore(MemoryDatabase(random_bytes=random.Random(7).randbytes), clock=clock) for _ in range(2)]
-        assert await stores[0].report_keys() == await stores[1].report_keys()
+        assert await stores[0].access.report_keys() == await stores[1].access.report_keys()
 
     async def test_a_plan_that_is_refused_halfway_is_taken_back_as_a_whole(
         self, store: Store, clock: ManualClock, outbox: MemoryOutbox
@@ -113,8 +114,8 @@ class TestTheDataOutlivesItsStores:
         plan = TaskPlan(news=news, change=replace(ended, former=formers[1]), new=bad, alarm_id=bad.id, task=news.task)
         assert [answer.what for answer in await store.tasks.plan([plan])] == ["refused"]
         assert await store.find(AlarmQuery()) == [alarm]
-        assert (await store.fires(FireQuery()), await store.events()) == ([], [])
-        assert await store.latest_events(alarm.id, limit=9) == formers[:1]
+        assert (await store.fires(FireQuery()), await store.events(EventQuery())) == ([], [])
+        assert [event for _, event in await store.events(EventQuery(alarm_id=alarm.id, latest=True))] == formers[:1]
         assert [one.id for one in (await store.agenda(owner="ada", until=clock.now() + LEASE, limit=9))] == [alarm.id]
 
     async def test_a_callers_connection_is_refused(self, store: Store, clock: ManualClock) -> None:

@@ -39,8 +39,21 @@ from wakeful.alarm.budget import Allowance, Charge
 from wakeful.alarm.model import SeenValue
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.errors import WakefulError
-from wakeful.store import AlarmQuery, Claim, FireQuery, Followed, Settled, Store, TargetState, Token, Turn, Worker
-from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.store import (
+    AlarmQuery,
+    Claim,
+    EventQuery,
+    FireQuery,
+    Followed,
+    Settled,
+    Store,
+    TargetState,
+    Token,
+    Turn,
+    Worker,
+)
+from wakeful.store.memory import MemoryStore
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, MS, a_fire, an_alarm, change
@@ -201,31 +214,31 @@ class Both:
 
     async def purge(self) -> None:
         before, owner = self.now - self.one(0, 30, 300) * SECOND, self.one("", *OWNERS)
-        await self.ask(lambda store: store.count_old(before, owner=owner), "count_old")
-        await self.ask(lambda store: store.purge(before, owner=owner), "purge")
-        await self.ask(lambda store: store.checks.forget(limit=9), "forget")
+        await self.ask(lambda store: store.maintenance.count_old(before, owner=owner), "count_old")
+        await self.ask(lambda store: store.maintenance.purge(before, owner=owner), "purge")
+        await self.ask(lambda store: store.maintenance.purge_counts(before, limit=9), "purge_counts")
 
     async def small_tables(self) -> None:
         now, id = self.now, self.one("a", "b")
         charge = Charge((Allowance("owner", self.one(*OWNERS), "hour", 2),), now, attempt=self.one("", "x@1"))
-        await self.ask(lambda store: store.budget.spend([charge, charge]), "spend")
-        await self.ask(lambda store: store.budget.used(charge), "used")
+        await self.ask(lambda store: store.access.spend([charge, charge]), "spend")
+        await self.ask(lambda store: store.access.spent(charge), "used")
         token = Token(id=id, owner_did="ada", hash=b"h", created_at=now, expires_at=self.one(None, now + 60 * SECOND))
-        await self.ask(lambda store: store.add_token(token), "add_token")
-        await self.ask(lambda store: store.revoke_token("b", now), "revoke_token")
-        await self.ask(lambda store: store.touch_token(id, now), "touch_token")
-        await self.ask(lambda store: store.tokens(), "tokens")
-        await self.ask(lambda store: store.door(), "door")
+        await self.ask(lambda store: store.access.add_token(token), "add_token")
+        await self.ask(lambda store: store.access.update_token("b", revoked_at=now), "revoke_token")
+        await self.ask(lambda store: store.access.update_token(id, last_used_at=now), "touch_token")
+        await self.ask(lambda store: store.access.tokens(), "tokens")
+        await self.ask(lambda store: store.access.auth_state(), "door")
         state = TargetState(target=self.one(*TARGETS), updated_at=now)
         event = Event(at=now, what="target paused", by="ops")
-        await self.ask(lambda store: store.set_target_state(state, event=event), "set_target_state")
-        await self.ask(lambda store: store.target_states(), "target_states")
+        await self.ask(lambda store: store.maintenance.set_target_state(state, event=event), "set_target_state")
+        await self.ask(lambda store: store.maintenance.target_states(), "target_states")
         worker = Worker(id=id, host="h", pid=1, version="1", started_at=now, seen_at=now)
-        await self.ask(lambda store: store.beat(worker), "beat")
-        await self.ask(lambda store: store.workers(), "workers")
+        await self.ask(lambda store: store.maintenance.beat(worker), "beat")
+        await self.ask(lambda store: store.maintenance.workers(), "workers")
         settings = OwnerSettings(timezone=self.one("", "UTC"))
-        await self.ask(lambda store: store.owner_settings.put("ada", settings), "put")
-        await self.ask(lambda store: store.owner_settings.get("ada"), "get")
+        await self.ask(lambda store: store.access.put_owner_settings("ada", settings), "put")
+        await self.ask(lambda store: store.access.owner_settings("ada"), "get")
 
     async def time_passes(self) -> None:
         by = self.one(0.0004, 0.001, 1, 1, 30, 121)
@@ -242,7 +255,7 @@ class Both:
         owner, now = self.one("", *OWNERS, "nobody"), self.now
         alarms = await self.every_alarm()
         await self.ask(lambda store: store.next_due(TARGETS), "next_due")
-        await self.ask(lambda store: store.backlog(lease=LEASE), "backlog")
+        await self.ask(lambda store: store.maintenance.backlog(lease=LEASE), "backlog")
         await self.ask(lambda store: store.overdue(limit=5), "overdue")
         await self.ask(lambda store: store.agenda(owner=owner, until=now + 40 * SECOND, limit=1000), "agenda")
         await self.ask(lambda store: store.stats(owner), "stats")
@@ -253,20 +266,22 @@ class Both:
         await self.ask(lambda store: store.listening(owner, "s", limit=9), "listening")
         await self.ask(lambda store: store.usage(owner or "ada"), "usage")
         after = self.one(0, 3, 9)
-        await self.ask(lambda store: store.events(owner=owner, after=after, limit=100), "events")
+        await self.ask(lambda store: store.events(EventQuery(owner=owner, after=after, limit=100)), "events")
         since = now - self.one(0, 5, 60) * SECOND
         await self.ask(lambda store: store.changes(owner=owner, since=since, after_event=after, limit=1000), "changes")
         steps = [(now - 60 * SECOND, now), (now, now + 60 * SECOND)]
-        await self.ask(lambda store: store.figures.counts(owner or "ada", steps, most=99), "counts")
-        await self.ask(lambda store: store.figures.changed(steps, most=3), "changed")
-        await self.ask(lambda store: store.figures.due(lease=LEASE, most=99), "due")
-        await self.ask(lambda store: store.figures.owners(after="", limit=2, most=99, since=now - LEASE), "owners")
+        await self.ask(lambda store: store.maintenance.fire_counts(owner or "ada", steps, limit=99), "counts")
+        await self.ask(lambda store: store.maintenance.fire_counts("", steps, limit=3), "changed")
+        await self.ask(lambda store: store.maintenance.backlog_by_owner(lease=LEASE, limit=99), "due")
+        await self.ask(
+            lambda store: store.maintenance.owner_use(after="", limit=2, scan_limit=99, since=now - LEASE), "owners"
+        )
         for alarm in self.random.sample(alarms, min(2, len(alarms))):
             await self.ask(lambda store, a=alarm: store.similar(a, among=9), "similar")  # type: ignore[misc]
             await self.ask(lambda store, a=alarm: store.get(a.id, owner=owner), "get")  # type: ignore[misc]
-            await self.ask(lambda store, a=alarm: store.latest_events(a.id, limit=3), "latest_events")  # type: ignore[misc]
-            await self.ask(lambda store, a=alarm: store.last_event_at(a.id, "paused"), "last_event_at")  # type: ignore[misc]
-            await self.ask(lambda store, a=alarm: store.checks.seen(a.id, "n"), "seen")  # type: ignore[misc]
+            latest = EventQuery(alarm_id=alarm.id, latest=True, what=self.one("", "paused"), limit=3)
+            await self.ask(lambda store, query=latest: store.events(query), "latest events")  # type: ignore[misc]
+            await self.ask(lambda store, a=alarm: store.access.check_value(a.id, "n"), "seen")  # type: ignore[misc]
 
     async def search(self) -> None:
         common: dict[str, Any] = {"owner": self.one("", *OWNERS), "limit": self.one(1, 2, 5)}

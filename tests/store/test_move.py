@@ -23,11 +23,10 @@ import wakeful
 from wakeful.alarm import Task
 from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable
-from wakeful.store import AlarmQuery
-from wakeful.store.copying.ends import CopyEnd, table
+from wakeful.store import AlarmQuery, EventQuery
+from wakeful.store.copying import CopyEnd, table
 from wakeful.store.copying.move import Moved, abandon, move
-from wakeful.store.queries import Naming, migrations
-from wakeful.store.transfer import CLOSED, Transfer
+from wakeful.store.queries import CLOSED, Naming, Transfer, migrations
 
 from .copying_world import (
     LEASE,
@@ -76,7 +75,7 @@ async def test_everything_arrives_and_the_old_database_says_where_it_is(
         [claimed] = (await after.store.claim({"held": 9}, lease=LEASE)).alarms
         assert claimed.fire_id == alarms["leased"].fire_id
         assert claimed.claim > alarms["leased"].claim + 1
-        assert [one.what for _, one in await after.store.events(limit=99)][-1] == "moved"
+        assert [one.what for _, one in await after.store.events(EventQuery(limit=99))][-1] == "moved"
         with pytest.raises(InvalidConfig, match=re.escape(f"this database was moved to {after.name} at")):
             await before.store.migrate()
         again = await moved(before, after)
@@ -232,10 +231,10 @@ async def test_it_is_refused_while_somebody_dispatches_or_where_there_is_somethi
     async with end_of(old) as before, end_of(new) as after:
         await before.store.add([an_alarm(LONG_AGO)])
         now = datetime.now(UTC)
-        await before.store.beat(a_worker(seen_at=now, host="another"))
+        await before.store.maintenance.beat(a_worker(seen_at=now, host="another"))
         with pytest.raises(Conflict, match="on another dispatches from"):
             await moved(before, after)
-        await before.store.beat(replace(a_worker(seen_at=now, host="another"), stopped_at=now))
+        await before.store.maintenance.beat(replace(a_worker(seen_at=now, host="another"), stopped_at=now))
         await after.store.add([an_alarm(LONG_AGO)])
         with pytest.raises(Conflict, match=r"is not empty \(alarms: 1\)"):
             await moved(before, after)

@@ -13,12 +13,11 @@ from tests.databases import database_of
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.service.diagnosis import database
 from wakeful.store import Store
-from wakeful.store.copying.ends import CopyEnd
+from wakeful.store.copying import CopyEnd
 from wakeful.store.copying.move import move
 from wakeful.store.copying.sqlite import SqliteTables
-from wakeful.store.queries import CONTRACT, Dialect, Migration, Naming, migrations
+from wakeful.store.queries import CLOSED, CONTRACT, Dialect, Migration, Naming, migrations
 from wakeful.store.sqlite import SqliteStore
-from wakeful.store.transfer import CLOSED
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance import Outbox
 from wakeful.testing.conformance.making import added, an_alarm, done, one_claimed, settled, stored
@@ -37,7 +36,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> Newer:
             sql = naming.fill("alter table {t}alarms add column colour text not null default ''")
             return [*known, Migration(NEXT, f"{NEXT:04}-colour", sql, NEXT if breaks else known[-1].oldest)]
 
-        for module in ("sqlite", "postgres.migrate", "postgres.inspection", "sqlite.inspection"):
+        for module in ("sqlite", "postgres.migrate", "postgres.maintenance", "sqlite.maintenance"):
             monkeypatch.setattr(f"wakeful.store.{module}.migrations", steps)
 
     return begin
@@ -68,7 +67,7 @@ async def test_an_older_version_opens_reads_and_writes_a_newer_schema(
     after = an_alarm(clock, due=60)
     await added(store, after)
     assert await stored(store, after) == after
-    found = await store.inspect()
+    found = await store.maintenance.inspect()
     assert (found.schema, found.needed) == (NEXT, CONTRACT)
     assert [one.state for one in database(found, "here")] == ["ok", "ok", "ok"]
     newer()
@@ -84,7 +83,7 @@ async def test_a_step_that_breaks_older_versions_closes_the_database_to_them(
     monkeypatch.undo()
     with pytest.raises(InvalidConfig, match=f"must know schema {NEXT}"):
         await store.migrate()
-    assert database(await store.inspect(), "here")[1].state == "fail"
+    assert database(await store.maintenance.inspect(), "here")[1].state == "fail"
 
 
 async def test_a_database_that_is_closed_is_refused_whatever_the_ledger_says_of_older_versions(

@@ -26,8 +26,8 @@ from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.service.changes import LATEST
-from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.looking import bounds
+from wakeful.store import AlarmQuery, EventQuery, FireQuery
+from wakeful.store.filters import bounds
 from wakeful.store.postgres.database import _SETTINGS
 from wakeful.store.queries import Naming, queries
 
@@ -58,7 +58,9 @@ WRITES = {
         "renewed",
         "beat",
     ),
-    *("set_target_state", "new_report_key", "put_report_keys", "open_door", "add_token", "revoke_token", "touch_token"),
+    *("set_target_state", "new_report_key", "put_report_keys", "open_auth", "add_token", "update_token"),
+    *("put_counts", "held_counts", "add_costs", "keep_seen", "forget_counts", "forget_seen", "put_owner_settings"),
+    *("put_edition", "forget_editions", "note_planned"),
     "set_default_target",
     *(
         "purge_fires",
@@ -72,8 +74,11 @@ WRITES = {
         "in_turn",
     ),
 }
-BY_KEY = {"same_key", "same_id", "held_claim", "token", "door", "report_keys", "held_report_keys", "claimed_unheard"}
-# What is planned once for many (store/postgres/plans.py), and the indexes by which it finds its rows.
+BY_KEY = {
+    *("same_key", "same_id", "held_claim", "token", "auth_state", "report_keys", "held_report_keys", "claimed_unheard"),
+    *("counts", "check_value", "owner_settings", "zone_rules"),
+}
+# What is planned once for many (store/postgres/database.py), and the indexes by which it finds its rows.
 KEPT = {
     "add": set[str](),
     "same_id": {"alarms_pkey"},
@@ -87,10 +92,10 @@ KEPT = {
     "next_due": {"alarms_due_idx"},
     "renew": {"alarms_pkey"},
 }
-SMALL = {"tokens", "old_tokens", "target_states", "workers", "now", "tables", "default_target"}
+SMALL = {"tokens", "editions", "old_tokens", "target_states", "workers", "now", "tables", "default_target"}
 ALL_OF_IT = {
     "count_old": "a person asked what a purge would delete: the old rows are counted, by their indexes",
-    "engine": "the size of the whole",
+    "storage": "the size of the whole",
     "events_by": "who revokes a token is told what it fetched: the events of a day, by their index",
     "broken": "`wakeful doctor` reads everything",
     "broken_quickly": "see broken",
@@ -148,20 +153,30 @@ async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, 
     """The reads, bounded so that a few hundred rows are many."""
     async with build(world.settings) as clock:
         store: Any = clock.service.store
-        store._sql = Asked(store._sql, names)
+        store._sql = store.access._sql = store.maintenance._sql = Asked(store._sql, names)
         owner, old = clock.caller.owner, world.now - timedelta(days=60)
         bounded = {
             "stats": lambda: store.stats(owner, most=LOOKED_AT),
             "operator's stats": lambda: store.stats(most=LOOKED_AT),
             "usage": lambda: store.usage(owner, look_at=LOOKED_AT),
-            "figures: 50 owners": lambda: store.figures.owners(after="", limit=5, most=LOOKED_AT, since=world.now),
-            "purge": lambda: store.purge(old),
-            "an owner's purge": lambda: store.purge(old, owner=owner),
-            "resolve": lambda: store.resolve(world.template, world.template, key="nothing", owner=owner, limit=2),
+            "figures: 50 owners": lambda: store.maintenance.owner_use(
+                after="", limit=5, scan_limit=LOOKED_AT, since=world.now
+            ),
+            "figures: fires that changed": lambda: store.maintenance.fire_counts(
+                "", [(old, world.now)], limit=LOOKED_AT
+            ),
+            "figures: an owner's latest": lambda: store.maintenance.latest_fires(owner, [(old, world.now)], each=10),
+            "purge": lambda: store.maintenance.purge(old),
+            "an owner's purge": lambda: store.maintenance.purge(old, owner=owner),
+            "named": lambda: store.named(owner, ["nothing"], between=(world.template, world.template), limit=2),
+            "by keys": lambda: store.named(owner, [f"nothing {n}" for n in range(100)]),
+            "alarms in zones": lambda: store.alarms_in_zones(["Asia/Tokyo"], after="", scan_limit=LOOKED_AT),
             "listening": lambda: store.listening(owner, "nothing", limit=10),
             "similar": lambda: _similar(clock, world.template),
-            "last event": lambda: store.last_event_at(world.template, "chain_cancelled"),
-            "latest events": lambda: store.latest_events(world.template, limit=LATEST),
+            "last event": lambda: store.events(
+                EventQuery(alarm_id=world.template, what="chain_cancelled", latest=True, limit=1)
+            ),
+            "latest events": lambda: store.events(EventQuery(alarm_id=world.template, latest=True, limit=LATEST)),
             "fires at": lambda: store.fires_at([(world.template, world.now)] * 500),
         }
         yield clock, reads(clock, world.template, world.now) | bounded

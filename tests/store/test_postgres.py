@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Event, Row
 from wakeful.errors import StoreBusy, StoreUnavailable
-from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, Turn
-from wakeful.store.postgres import PostgresStore, database, writes
+from wakeful.store import AlarmQuery, Claim, EventQuery, FireQuery, Settled, Turn
+from wakeful.store.postgres import PostgresStore, database
 
 from .postgres_world import LEASE, World, completed, new_alarm
 
@@ -34,7 +34,7 @@ async def store(world: World) -> PostgresStore:
 @pytest.fixture
 def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a locked row still waits when its neighbours are through, however busy the machine is."""
-    monkeypatch.setattr(writes, "LONG_LOCK_WAIT", "120s")
+    monkeypatch.setattr(database, "LONG_LOCK_WAIT", "120s")
     monkeypatch.setattr(database, "ANSWER_WITHIN", 120.0)
 
 
@@ -93,7 +93,7 @@ async def test_a_key_held_by_another_transaction_delays_nobody_but_itself(world:
 async def test_a_key_that_stays_locked_ends_as_busy(
     world: World, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writes, "LONG_LOCK_WAIT", "200ms")
+    monkeypatch.setattr(database, "LONG_LOCK_WAIT", "200ms")
     holder = await world.connect()
     async with holder.transaction():
         await store.add([new_alarm(idempotency_key="k")], connection=holder)
@@ -386,10 +386,10 @@ async def test_a_reader_who_follows_events_by_number_misses_none(world: World, s
     # The first has its number and is not committed. The second must not be seen before it.
     second = asyncio.create_task(store.settle(changes[1:]))
     await asyncio.wait({second}, timeout=0.5)
-    assert await store.events() == []
+    assert await store.events(EventQuery()) == []
     await transaction.commit()
     await second
-    assert [event.alarm_id for _, event in await store.events()] == [change.after.id for change in changes]
+    assert [event.alarm_id for _, event in await store.events(EventQuery())] == [change.after.id for change in changes]
 
 
 async def test_a_policy_with_fields_of_a_newer_version_is_read_as_far_as_it_is_known(
@@ -416,7 +416,7 @@ async def test_a_large_call_in_a_callers_transaction_goes_over_its_one_connectio
 async def test_the_query_of_a_check_leaves_nothing_set_in_its_session(world: World, store: PostgresStore) -> None:
     """The next statement on that connection is somebody else's: with no time limit it could block every worker."""
     for name in ("statement_timeout", "search_path", "application_name"):
-        before = await store.checks.rows(f"select current_setting('{name}')", within=30)
-        await store.checks.rows(f"select set_config('{name}', '12345', false)", within=30)
-        seen = [await store.checks.rows(f"select current_setting('{name}')", within=30) for _ in range(10)]
+        before = await store.access.check_rows(f"select current_setting('{name}')", within=30)
+        await store.access.check_rows(f"select set_config('{name}', '12345', false)", within=30)
+        seen = [await store.access.check_rows(f"select current_setting('{name}')", within=30) for _ in range(10)]
         assert seen == [before] * 10, name

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm
 from wakeful.store import Settled
 from wakeful.store.batching import WHOLE
-from wakeful.store.postgres import PostgresStore, database, writes
+from wakeful.store.postgres import PostgresStore, database
 
 from .postgres_world import LEASE, World, completed, new_alarm
 
@@ -28,7 +28,7 @@ async def world(pg_dsn: str, pg_migrated: str) -> AsyncIterator[World]:
 @pytest.fixture(autouse=True)
 def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a locked row still waits when its neighbours are through, however busy the machine is."""
-    monkeypatch.setattr(writes, "LONG_LOCK_WAIT", "120s")
+    monkeypatch.setattr(database, "LONG_LOCK_WAIT", "120s")
     monkeypatch.setattr(database, "ANSWER_WITHIN", 120.0)
 
 

@@ -58,7 +58,7 @@ async def test_a_plan_is_kept_for_a_while_only(
     world: World, monkeypatch: pytest.MonkeyPatch, kept_for: float, times: int
 ) -> None:
     """The tables may have been empty when it was made."""
-    monkeypatch.setattr("wakeful.store.postgres.plans.KEPT_FOR", kept_for)
+    monkeypatch.setattr("wakeful.store.postgres.database.KEPT_FOR", kept_for)
     store = world.store()
     said: list[str] = []
     async with store._database.connection() as connection:

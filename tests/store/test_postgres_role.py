@@ -62,10 +62,10 @@ async def everything(world: World, role: str, schema: str) -> None:
         assert await clock.run_due() == 1
         [(_, fire)] = await clock.inbox()
         await clock.completed(fire.id, "done")
-        assert await store.checks.rows("select 1", within=30) == [(1,)]
+        assert await store.access.check_rows("select 1", within=30) == [(1,)]
         _, token = await TokenVerbs(store).new("ada", ["read"])
         await TokenVerbs(store).revoke(token.id)
-        while await store.purge(await store.now() + timedelta(days=1)):
+        while await store.maintenance.purge(await store.now() + timedelta(days=1)):
             pass
         assert (await clock.stats()).completed == 0
 
@@ -83,7 +83,7 @@ async def test_it_reads_no_table_of_anybody_else(own_world: World, roles: tuple[
     await run(own_world, statements("one role"), roles)
     async with wakeful.open(own_world.dsn_as(roles[0]), schema=roles[0]) as clock:
         with pytest.raises(wakeful.WakefulError, match="permission denied"):
-            await store_of(clock).checks.rows(f"select * from {own_world.alarms}", within=30)
+            await store_of(clock).access.check_rows(f"select * from {own_world.alarms}", within=30)
 
 
 async def test_a_serving_role_does_all_of_it_but_migrate(own_world: World, roles: tuple[str, str]) -> None:

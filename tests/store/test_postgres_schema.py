@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Event
 from wakeful.errors import InvalidConfig
-from wakeful.store import AlarmQuery, Claim, FireQuery, Settled, TargetState, Turn, Worker
+from wakeful.store import AlarmQuery, Claim, EventQuery, FireQuery, Settled, TargetState, Turn, Worker
 from wakeful.store.postgres import NO_ID, PostgresStore
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.queries import Naming, migrations, queries
@@ -168,7 +168,7 @@ async def use_every_verb(store: PostgresStore) -> None:
     """Each statement at least once; what they mean is the conformance suite's business."""
     await store.add([new_alarm(), new_alarm(idempotency_key="k"), new_alarm(idempotency_key="k")])
     now = await store.now()
-    assert await store.report_keys() == await store.report_keys()
+    assert await store.access.report_keys() == await store.access.report_keys()
     due = await store.next_due(["t", "u"])
     assert due is not None
     assert due <= now
@@ -191,13 +191,15 @@ async def use_every_verb(store: PostgresStore) -> None:
     assert await store.waiting("did:x", limit=9) == []
     assert await store.agenda(owner="", until=now, limit=9) == []
     assert (await store.stats("did:x")).completed == 2
-    assert [seen for _, seen in await store.events(alarm_id=first.id)] == [event]
-    await store.beat(Worker(id="w", host="h", pid=1, version="0", started_at=now, seen_at=now, targets=("t",)))
-    assert [worker.targets for worker in await store.workers()] == [("t",)]
+    assert [seen for _, seen in await store.events(EventQuery(alarm_id=first.id))] == [event]
+    await store.maintenance.beat(
+        Worker(id="w", host="h", pid=1, version="0", started_at=now, seen_at=now, targets=("t",))
+    )
+    assert [worker.targets for worker in await store.maintenance.workers()] == [("t",)]
     state = TargetState(target="t", paused_at=now, updated_at=now)
-    await store.set_target_state(state, event=Event(at=now, what="target paused"))
-    assert await store.target_states() == {"t": state}
-    assert await store.purge(now + timedelta(days=1)) == 6
+    await store.maintenance.set_target_state(state, event=Event(at=now, what="target paused"))
+    assert await store.maintenance.target_states() == {"t": state}
+    assert await store.maintenance.purge(now + timedelta(days=1)) == 6
 
 
 MIGRATE = """
@@ -383,4 +385,4 @@ async def test_a_database_that_has_tokens_is_closed_by_the_upgrade(
     monkeypatch.undo()
     store = world.store()
     await store.migrate()
-    assert await store.door() == "closed"
+    assert await store.access.auth_state() == "closed"

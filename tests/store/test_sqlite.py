@@ -27,7 +27,7 @@ from wakeful.store.queries import Naming, queries
 from wakeful.store.sqlite import SqliteStore
 from wakeful.store.sqlite import file as sqlite_file
 from wakeful.store.sqlite import writer as sqlite_writer
-from wakeful.store.sqlite.search import narrowed, search_values
+from wakeful.store.sqlite.readers import narrowed, search_values
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, added, an_alarm, claimed, done, settled
 

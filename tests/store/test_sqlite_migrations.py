@@ -188,5 +188,5 @@ class TestMigrations:
         monkeypatch.undo()
         store: Store = SqliteStore(path, clock=clock)
         await store.migrate()
-        assert await store.door() == "closed"
+        assert await store.access.auth_state() == "closed"
         await store.close()

@@ -15,7 +15,7 @@ import pytest
 from wakeful.errors import StoreUnavailable
 from wakeful.store import AlarmQuery
 from wakeful.store.sqlite import SqliteStore
-from wakeful.store.sqlite.original import Original, begin_anew, expect
+from wakeful.store.sqlite.file import Original, begin_anew, expect
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import LEASE, added, an_alarm
 
@@ -63,7 +63,7 @@ async def test_no_verb_answers_for_a_file_that_is_away(
         file.claim({"desk": 1}, lease=LEASE),
         file.migrate(),
         file.find(AlarmQuery()),
-        file.target_states(),
+        file.maintenance.target_states(),
     ):
         with pytest.raises(StoreUnavailable, match=r"wakeful\.db .* while it was in use\. Put the same file back"):
             await call
@@ -149,10 +149,10 @@ async def test_it_is_said_once_loudly_that_it_is_away_and_once_that_it_is_back(
     moved(path)
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
-            await file.target_states()
+            await file.maintenance.target_states()
     os.rename(path + ".elsewhere", path)
     for _ in range(3):
-        await file.target_states()
+        await file.maintenance.target_states()
     assert [(record.levelname, record.getMessage().split(": ")[0]) for record in caplog.records] == [
         ("CRITICAL", f"{path} is gone (No such file or directory) while it was in use"),
         ("WARNING", f"{path} is back"),

@@ -123,11 +123,11 @@ async def test_dispatch_and_signing_in_do_not_wait_for_long_reads(file: SqliteSt
     await asyncio.sleep(0)
     store: Store = file
     async with asyncio.timeout(30):
-        assert await store.token("nobody") is None
-        assert await store.tokens() == []
+        assert await store.access.token("nobody") is None
+        assert await store.access.tokens() == []
         assert await store.next_due(["desk"]) is not None
-        assert len(await store.backlog(lease=MINUTE)) <= 1
-        assert await store.target_states() == {}
+        assert len(await store.maintenance.backlog(lease=MINUTE)) <= 1
+        assert await store.maintenance.target_states() == {}
     assert not any(read.done() for read in reads)
     stop.set()
     assert {type(answer) for answer in await asyncio.gather(*reads, return_exceptions=True)} == {StoreBusy}
@@ -147,7 +147,7 @@ async def test_postgres_keeps_connections_for_dispatch_and_signing_in(
     reads = [asyncio.create_task(store._database.look("select pg_sleep(60)")) for _ in range(4)]
     await asyncio.sleep(0)
     try:
-        assert await store.token("nobody") is None
+        assert await store.access.token("nobody") is None
         assert await store.next_due(["desk"]) is None
         assert not any(read.done() for read in reads)
     finally:

@@ -18,7 +18,7 @@ from tests.zone_worlds import BERLIN, NO_SUMMER_TIME, TODAY, TOMORROW, machine, 
 from wakeful.clock import SystemClock
 from wakeful.config import Settings
 from wakeful.ids import Ids
-from wakeful.store import AlarmQuery, FireQuery, Store
+from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store
 
 from .copying_world import Databases, end_of
 from .test_backup_processes import environ
@@ -61,7 +61,7 @@ async def moved(store: Store) -> Counter[str]:
     """How often each alarm was planned again."""
     found: Counter[str] = Counter()
     after = 0
-    while some := await store.events(after=after, limit=5000):
+    while some := await store.events(EventQuery(after=after, limit=5000)):
         found.update(event.alarm_id for _, event in some if event.what == "rezoned")
         after = some[-1][0]
     return found
@@ -81,13 +81,13 @@ async def test_a_server_killed_while_it_plans_again_has_lost_and_repeated_nothin
         await store.migrate()
 
         async def has_begun() -> bool:
-            return bool(await store.zones.editions())
+            return bool(await store.maintenance.editions())
 
         async def is_moving() -> bool:
-            return bool(await store.events(limit=1))
+            return bool(await store.events(EventQuery(limit=1)))
 
         async def is_planned() -> bool:
-            newest, *_ = await store.zones.editions()
+            newest, *_ = await store.maintenance.editions()
             return newest.version == TOMORROW and newest.planned_at is not None
 
         async def is_fired() -> bool:

@@ -32,7 +32,7 @@ from wakeful.service.diagnosis import size
 from wakeful.service.target_testing import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
 from wakeful.service.watching import TargetStatus
 from wakeful.store import Inspection, TargetState
-from wakeful.store.inspection import IMPOSSIBLE
+from wakeful.store.maintenance import IMPOSSIBLE
 
 if TYPE_CHECKING:
     from wakeful.config import Settings
@@ -188,7 +188,7 @@ def db_migrate() -> None:
         try:
             applied = await store.migrate()
             if settings.sql_target:
-                await store.use_default_target(settings.sql_target)
+                await store.maintenance.use_default_target(settings.sql_target)
             return applied
         finally:
             await store.close()
@@ -258,7 +258,7 @@ def db_check() -> int:
     async def look() -> Inspection:
         store = build_store(settings)
         try:
-            return await store.inspect(thorough=True)
+            return await store.maintenance.inspect(thorough=True)
         finally:
             await store.close()
 

@@ -21,8 +21,7 @@ from wakeful.store.queries import Naming
 if TYPE_CHECKING:
     from wakeful.config import Settings
     from wakeful.store.copying import Seen, Watch
-    from wakeful.store.copying.backup import BackupMade
-    from wakeful.store.copying.restore import Missed, Restored
+    from wakeful.store.copying.backup import BackupMade, Missed, Restored
 
 
 @contextmanager
@@ -128,7 +127,7 @@ def _confirm(settings: Settings) -> None:
 
 
 async def _restore(settings: Settings, file: str, *, missed: Missed, replace: bool) -> Restored:
-    from wakeful.store.copying.restore import restore
+    from wakeful.store.copying.backup import restore
 
     end = build_copy_end(settings)
     naming = Naming(prefix=settings.prefix)

@@ -30,7 +30,8 @@ from wakeful.service.audit import audited
 from wakeful.service.diagnosis import Finding
 from wakeful.service.why import is_alive
 from wakeful.store import Store
-from wakeful.store.zones import Edition, adopt_newer_rules
+from wakeful.store.maintenance import Edition
+from wakeful.store.zones import adopt_newer_rules
 
 _PATIENCE: Final = timedelta(minutes=2)
 
@@ -102,14 +103,14 @@ def _missing(settings: Settings) -> Finding | None:
 
 async def _examine(clock: Wakeful, store: Store, *, audit: bool) -> list[Finding]:
     settings = clock.settings
-    inspected = await store.inspect()
+    inspected = await store.maintenance.inspect()
     findings = diagnosis.database(inspected, _where(settings))
     if inspected.schema and not inspected.broken:
         findings += await _running(clock, store)
     is_up_to_date = inspected.schema == inspected.known and not inspected.broken
-    editions = await store.zones.editions() if is_up_to_date else []
+    editions = await store.maintenance.editions() if is_up_to_date else []
     if audit and is_up_to_date:
-        await adopt_newer_rules(store.zones)
+        await adopt_newer_rules(store.maintenance)
         findings += diagnosis.audit(
             await audited(
                 store,
@@ -126,21 +127,21 @@ async def _running(clock: Wakeful, store: Store) -> list[Finding]:
     """What is told by the tables: who delivers, where to, what is late, who is let in."""
     settings, service = clock.settings, clock.service
     here, now = SystemClock().now(), await store.now()
-    workers, states = await store.workers(), await store.target_states()
+    workers, states = await store.maintenance.workers(), await store.maintenance.target_states()
     alive = any(is_alive(worker, now) for worker in workers)
     paused = frozenset(name for name, state in states.items() if state.paused_at is not None)
-    tokens = [token for token in await store.tokens() if token.is_live(now)]
+    tokens = [token for token in await store.access.tokens() if token.is_live(now)]
     return [
         diagnosis.dispatcher(workers, now),
         *diagnosis.targets(await service.targets.served(), states, running=alive),
         *await _unusable(clock),
-        diagnosis.overdue(await store.backlog(lease=settings.lease), paused, now),
+        diagnosis.overdue(await store.maintenance.backlog(lease=settings.lease), paused, now),
         diagnosis.clock(here, now, workers),
         diagnosis.door(
             settings.public_url or settings.local_url,
             loopback=is_loopback(settings.host) and not settings.public_url,
             live=len(tokens),
-            opened=await store.door() != "closed",
+            opened=await store.access.auth_state() != "closed",
         ),
     ]
 

@@ -14,8 +14,7 @@ from wakeful.cli.context import Command, asked
 from wakeful.cli.output import schedule_of, since
 from wakeful.service import HistoryEntry
 from wakeful.service.history import STATUSES, HistoryStatus
-from wakeful.store import Stats
-from wakeful.store.counts import COUNTED
+from wakeful.store import COUNTED, Stats
 
 
 @click.command("history", cls=Command)

@@ -139,7 +139,7 @@ def _check_targets(configured: Collection[str], must: Collection[str]) -> None:
 
 async def _registered(store: Store | None) -> set[str]:
     """The handlers that processes have told of."""
-    workers = [] if store is None else await store.workers()
+    workers = [] if store is None else await store.maintenance.workers()
     return {name for worker in workers for name in (*worker.targets, *worker.handlers)}
 
 

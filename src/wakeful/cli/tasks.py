@@ -160,7 +160,7 @@ async def _try_out_target(settings: Settings, store: Store, rows: Sequence[Task]
 async def _is_served(store: Store, target: str) -> bool:
     """Whether a program serves such a handler. Before wakeful's first start there is none."""
     try:
-        return any(target in worker.handlers for worker in await store.workers())
+        return any(target in worker.handlers for worker in await store.maintenance.workers())
     except StoreUnavailable:
         return False
 

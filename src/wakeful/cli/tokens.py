@@ -127,7 +127,7 @@ def token_open(yes: bool) -> None:
 
     async def do(store: Store) -> None:
         now = await store.now()
-        live = [token.id for token in await store.tokens() if token.is_live(now)]
+        live = [token.id for token in await store.access.tokens() if token.is_live(now)]
         if live:
             many = f"{len(live)} tokens are still good", "Revoke each first"
             said, first = many if len(live) > 1 else ("1 token is still good", "Revoke it first")
@@ -138,7 +138,7 @@ def token_open(yes: bool) -> None:
                 field="--yes",
                 fix="Say --yes if that is what you want.",
             )
-        await store.open_door(Event(at=now, what="opened", by="cli", reason="no token is needed any more"))
+        await store.access.open_auth(Event(at=now, what="opened", by="cli", reason="no token is needed any more"))
 
     _on_store(do)
     asked().output.record({"state": "open"}, {"state": "open"})
@@ -156,7 +156,7 @@ def token_rotate_reports() -> None:
     async def do(store: Store) -> tuple[datetime, int]:
         now = await store.now()
         event = Event(at=now, what="rotated", by="cli", reason="report tokens are made with a new key")
-        return now, len((await store.rotate_report_key(now, event)).retired)
+        return now, len((await store.access.rotate_report_key(now, event)).retired)
 
     now, retired = _on_store(do)
     asked().output.record(

@@ -24,8 +24,8 @@ async def page(visit: Visit) -> Response:
     visit.principal.need("admin")
     store, service, settings = visit.context.store, visit.context.service, visit.context.settings
     now = await service.now()
-    workers = sorted(await store.workers(), key=lambda worker: worker.seen_at, reverse=True)
-    backlog = await store.backlog(lease=settings.lease)
+    workers = sorted(await store.maintenance.workers(), key=lambda worker: worker.seen_at, reverse=True)
+    backlog = await store.maintenance.backlog(lease=settings.lease)
     states = await service.targets.states()
     paused = frozenset(name for name, state in states.items() if state.paused_at is not None)
     values: dict[str, Any] = {
@@ -33,7 +33,7 @@ async def page(visit: Visit) -> Response:
         "findings": [
             diagnosis.dispatcher(workers, now),
             diagnosis.overdue(backlog, paused, now),
-            diagnosis.zones(zone_data(), settings.timezone, now, await store.zones.editions()),
+            diagnosis.zones(zone_data(), settings.timezone, now, await store.maintenance.editions()),
             *diagnosis.calendars(service.calendars),
         ],
         "hours": await health_by_hour(service, now=now),
@@ -42,7 +42,7 @@ async def page(visit: Visit) -> Response:
         "backlog": backlog,
         "waiting": (await waiting(service))[:OWNERS],
         "due": DUE,
-        "storage": await store.figures.storage(),
+        "storage": await store.maintenance.storage(),
         "versions": {"wakeful": __version__, "Python": platform.python_version()},
         "size": diagnosis.size,
         "now": now,

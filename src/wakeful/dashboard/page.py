@@ -263,7 +263,7 @@ class Dashboard:
 
     async def _csrf(self, principal: Principal) -> str:
         """A word that only our own pages know. It outlives a restart: whoever has a form open can still send it."""
-        keys = await self.context.store.report_keys()
+        keys = await self.context.store.access.report_keys()
         who = f"dashboard form\0{principal.owner}\0{principal.token_id}"
         return hmac.new(keys.current, who.encode(), hashlib.sha256).hexdigest()
 

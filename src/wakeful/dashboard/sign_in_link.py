@@ -46,7 +46,7 @@ class SignInLink:
         try:
             now, id = await self._store.now(), hashlib.sha256(kept.encode()).hexdigest()[:16]
             text, token = mint(self._owner, SCOPES, now=now, lasts=SESSION, label=LABEL, id=id)
-            is_first = await self._store.add_token(token)
+            is_first = await self._store.access.add_token(token)
         except BaseException:
             self._secret = kept
             raise

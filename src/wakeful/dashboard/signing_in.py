@@ -61,9 +61,9 @@ def _signed_in(dashboard: Dashboard, request: Request, token: str) -> Response:
 async def leave(visit: Visit) -> Response:
     """Forget the token. One that the printed link made has no other use, and ends here."""
     store, id = visit.context.store, visit.principal.token_id
-    token = await store.token(id) if id else None
+    token = await store.access.token(id) if id else None
     if token is not None and token.label == LABEL:
-        await store.revoke_token(id, await store.now())
+        await store.access.update_token(id, revoked_at=await store.now())
         visit.dashboard.live.auth.forget(id)
     response = visit.back("/login")
     response.delete_cookie(COOKIE, path=visit.root or "/")

@@ -300,7 +300,7 @@ class ReportKey:
         now = self._clock.monotonic()
         if self.key and now < self._read_from:
             return
-        key = (await self._store.report_keys()).current
+        key = (await self._store.access.report_keys()).current
         if self.key and key != self.key:
             log.warning("the key of report tokens was changed: new wakes carry tokens made with the new key")
         self.key, self._read_from = key, now + self._every

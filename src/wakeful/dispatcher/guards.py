@@ -29,7 +29,7 @@ from wakeful.dispatcher.flights import Flight, Flights
 from wakeful.errors import WakefulError
 from wakeful.metrics import Metrics
 from wakeful.store import Store
-from wakeful.store.checks import MOST_ROWS
+from wakeful.store.access import MAX_CHECK_ROWS
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -120,7 +120,7 @@ async def budget(context: Context, flight: Flight) -> Change | None:
     if not met:
         return None
     now = context.now()
-    [refusal] = await context.store.budget.spend([Charge(met, now, attempt=attempt_of(alarm), again=alarm.is_suspect)])
+    [refusal] = await context.store.access.spend([Charge(met, now, attempt=attempt_of(alarm), again=alarm.is_suspect)])
     if refusal is None:
         return None
     change = over_budget(alarm, flight.fire, refusal, now=now)
@@ -199,7 +199,7 @@ class Checks:
 
     async def read(self, alarm: Alarm, name: str) -> CheckLook:
         """What the check finds. StoreUnavailable where it is not known what was seen before."""
-        known = await self._store.checks.seen(alarm.id, name)
+        known = await self._store.access.check_value(alarm.id, name)
         try:
             look = look_at(name, _digest(await self._value(name)), known)
         except (CheckFailed, WakefulError) as error:
@@ -235,11 +235,11 @@ class Checks:
         within = min(check.within, self._longest_query)
         try:
             async with asyncio.timeout(within), self._queries:
-                rows = await self._store.checks.rows(check.sql, within=within)
+                rows = await self._store.access.check_rows(check.sql, within=within)
         except TimeoutError:
             raise CheckFailed(f"no answer within {within:g} s") from None
-        if len(rows) > MOST_ROWS:
-            raise CheckFailed(f"its query has more than {MOST_ROWS} rows")
+        if len(rows) > MAX_CHECK_ROWS:
+            raise CheckFailed(f"its query has more than {MAX_CHECK_ROWS} rows")
         return repr(rows)
 
 

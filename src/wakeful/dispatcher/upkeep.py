@@ -20,7 +20,7 @@ from wakeful.errors import StoreUnavailable
 from wakeful.metrics import Metrics
 from wakeful.schedule import takes_long
 from wakeful.store import Claim, Store, TargetState, Worker
-from wakeful.store.budget import KEPT
+from wakeful.store.maintenance import BUDGETS_KEPT
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -99,7 +99,7 @@ class Upkeep:
 
     async def beat(self, now: datetime, *, stopped: bool = False) -> None:
         served = self._flights.served
-        await self._store.beat(
+        await self._store.maintenance.beat(
             replace(
                 self._worker,
                 seen_at=now,
@@ -122,7 +122,7 @@ class Upkeep:
 
     async def look_around(self) -> None:
         """Read which targets an operator has paused."""
-        states = await self._store.target_states()
+        states = await self._store.maintenance.target_states()
         self._flights.paused = frozenset(name for name, state in states.items() if state.paused_at is not None)
 
     async def _look_and_tell(self, now: datetime) -> None:
@@ -133,12 +133,12 @@ class Upkeep:
                 self._told[name] = breaker.opened_at
 
     async def _tell(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
-        known = (await self._store.target_states()).get(name) or TargetState(target=name, updated_at=now)
+        known = (await self._store.maintenance.target_states()).get(name) or TargetState(target=name, updated_at=now)
         what = "breaker opened" if opened_at else "breaker closed"
         log.warning(
             "%s of target %s%s", what, name, f": {observability.shown(error)}" if error else "", extra={"target": name}
         )
-        await self._store.set_target_state(
+        await self._store.maintenance.set_target_state(
             replace(known, breaker_opened_at=opened_at, last_error=error, updated_at=now),
             event=Event(at=now, what=what, by=f"target {name}", reason=error),
         )
@@ -155,8 +155,7 @@ class Upkeep:
                 )
 
     async def _purge(self, now: datetime) -> None:
-        await self._store.budget.forget(now - KEPT)
-        await self._store.checks.forget(limit=PURGE_LIMIT)
+        await self._store.maintenance.purge_counts(now - BUDGETS_KEPT, limit=PURGE_LIMIT)
         before = self._settings.kept_since(now)
-        while before is not None and await self._store.purge(before, limit=PURGE_LIMIT) >= PURGE_LIMIT:
+        while before is not None and await self._store.maintenance.purge(before, limit=PURGE_LIMIT) >= PURGE_LIMIT:
             await self._clock.sleep(0.05)  # others write to the same database

@@ -24,7 +24,8 @@ from wakeful.schedule.holiday_calendars import refresh_calendars
 from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here
 from wakeful.schedule.zones import first_edition, forget_former, remember_former, rules_in_force, use_rules
 from wakeful.store import Store
-from wakeful.store.zones import Edition, keep_edition, with_first_planned
+from wakeful.store.maintenance import Edition
+from wakeful.store.zones import keep_edition, with_first_planned
 
 log = logging.getLogger("wakeful.dispatcher")
 
@@ -84,7 +85,7 @@ class ZonePlanning:
     async def _look(self) -> None:
         refresh_calendars()  # they are a law of their own, and come to count as they are found
         here = max(self._machine_edition(), rules_in_force()[0])
-        zones = self._store.zones
+        zones = self._store.maintenance
         kept = await with_first_planned(zones, await zones.editions())
         if not kept or (kept[0].planned_at is not None and kept[0].version < here):
             kept = await keep_edition(zones, here)
@@ -136,7 +137,7 @@ class ZonePlanning:
             )
 
     async def _rules(self, version: str) -> ZoneRules:
-        packed = await self._store.zones.rules(version)
+        packed = await self._store.maintenance.zone_rules(version)
         return rules_here(version) if packed is None else ZoneRules.unpacked(version, packed)
 
     async def _begin(self, current: Edition, former: Edition, now: datetime) -> None:
@@ -158,7 +159,7 @@ class ZonePlanning:
         found: list[Alarm] = []
         further = ""
         if round.names:
-            found, further = await self._store.zones.alarms(round.names, after=round.after, looked_at=LOOKED_AT)
+            found, further = await self._store.alarms_in_zones(round.names, after=round.after, scan_limit=LOOKED_AT)
         now = await self._store.now()
 
         def decided() -> list[Change]:
@@ -183,7 +184,7 @@ class ZonePlanning:
     async def _finish(self, round: _Round) -> None:
         version = round.edition.version
         if not round.names or round.begun >= round.edition.since + self._spreads_within:
-            await self._store.zones.planned(version)
+            await self._store.maintenance.note_planned(version)
         if round.moved or self._passed != version:
             log.info("%d alarms were planned again by the time zone data %s", round.moved, version)
         self._passed, self._round, self._look_from = version, None, 0.0

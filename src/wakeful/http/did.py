@@ -124,7 +124,7 @@ class Proof:
         end = unix_ms(self._clock.now() + NONCE_LASTS).to_bytes(8)
         stem = end + secrets.token_bytes(_RANDOM) + self._server.encode()
         nonce = (
-            base64.urlsafe_b64encode(stem + _mac((await self._store.report_keys()).current, did, stem))
+            base64.urlsafe_b64encode(stem + _mac((await self._store.access.report_keys()).current, did, stem))
             .decode()
             .rstrip("=")
         )
@@ -159,7 +159,7 @@ class Proof:
         if not await self._store.find(AlarmQuery(owner=owner, limit=1)):
             self._newcomers.admit(owner, address, now)
         text, token = mint(owner, ("read", "write"), now=now, lasts=TOKEN_LASTS, label="did proof", id=used)
-        if not await self._store.add_token(token):
+        if not await self._store.access.add_token(token):
             raise _spent()
         return Verified(token=text, owner=owner, expires_in=_seconds(TOKEN_LASTS))
 
@@ -170,7 +170,7 @@ class Proof:
         except (binascii.Error, ValueError):
             raise _spent() from None
         stem, mac = raw[:-_MAC], raw[-_MAC:]
-        keys = await self._store.report_keys()  # a change of key between the two steps is nobody's fault
+        keys = await self._store.access.report_keys()  # a change of key between the two steps is nobody's fault
         known = [key for key in (keys.current, *(old.key for old in keys.retired)) if _is_ours(mac, key, did, stem)]
         if not known or unix_ms(now) >= int.from_bytes(stem[:8]):
             raise _spent()

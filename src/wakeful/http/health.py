@@ -70,7 +70,7 @@ async def metrics(watch: ProcessHealth, call: OperationRequest) -> Response:
         told.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            told.backlog(await store.backlog(lease=watch.lease), watch.targets, now=await store.now())
+            told.backlog(await store.maintenance.backlog(lease=watch.lease), watch.targets, now=await store.now())
     except (StoreUnavailable, TimeoutError):
         told.store_failed()
         told.backlog_unknown()
@@ -145,7 +145,9 @@ def check_loop(pulse: DispatcherHealth | None) -> None:
 async def _asked(store: Store) -> datetime:
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            await store.target_states()  # a small read from the database itself; SQLite's clock is not in it
+            await (
+                store.maintenance.target_states()
+            )  # a small read from the database itself; SQLite's clock is not in it
             return await store.now()
     except TimeoutError:
         raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast, get_type_hints
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -28,6 +28,7 @@ _UNIX: Final = re.compile(r"\d{1,12}(\.\d{1,6})?")
 _NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
 _PLUS_LOST: Final = re.compile(r"(T[\d:.]+) (\d\d:\d\d)$")
 T = TypeVar("T")
+_FILTER_NAMES: Final = {"statuses": "status", "text": "q"}  # in an address
 
 
 class Parameter(Struct, frozen=True):
@@ -131,6 +132,27 @@ def read_query(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
 
 def text(name: str, says: str) -> Parameter:
     return Parameter(name, says, {"type": "string", "maxLength": TEXT_LIMIT}, lambda _, value: value, "")
+
+
+def filters(of: type[Struct], statuses: Sequence[str], **accepted: Sequence[str]) -> tuple[Parameter, ...]:
+    """The parameters of a filter, with the descriptions of its fields."""
+    hints = get_type_hints(of, include_extras=True)
+
+    def parameter(field: str) -> Parameter:
+        name, says = _FILTER_NAMES.get(field, field), str(hints[field].__metadata__[0].description)
+        if field == "statuses":
+            return several(name, statuses, says)
+        if field in accepted:
+            return choice(name, accepted[field], says)
+        return text(name, says) if hints[field].__origin__ is str else moment(name, says)
+
+    return tuple(map(parameter, of.__struct_fields__))
+
+
+def filter_values(of: type[Struct], call: OperationRequest) -> dict[str, Any]:
+    """What a request says of a filter's fields, as the verbs take it."""
+    values = {field: call[_FILTER_NAMES.get(field, field)] for field in of.__struct_fields__}
+    return {"status": values.pop("statuses"), **values}
 
 
 def choice(name: str, accepted: Sequence[str], says: str) -> Parameter:

@@ -100,7 +100,7 @@ class Service:
         # Our own clock may have been set since: then what was measured against it says nothing.
         if since >= OFFSET_GOOD_FOR or abs((here - was_here).total_seconds() - since) > OFFSET_DRIFT:
             self._offset, self._measured = await self.store.now() - here, (here, passed)
-            await adopt_newer_rules(self.store.zones)
+            await adopt_newer_rules(self.store.maintenance)
             refresh_calendars()
         return here + self._offset
 
@@ -114,16 +114,16 @@ class Service:
     async def has_tokens(self) -> bool:
         """Return whether there is a valid token."""
         now = await self.store.now()
-        return any(token.is_live(now) for token in await self.store.tokens())
+        return any(token.is_live(now) for token in await self.store.access.tokens())
 
     async def count_old(self, older_than: timedelta, *, owner: str = "") -> dict[str, int]:
         """How many rows of each kind `purge` would delete."""
-        return await self.store.count_old(await self.store.now() - older_than, owner=owner)
+        return await self.store.maintenance.count_old(await self.store.now() - older_than, owner=owner)
 
     async def purge(self, older_than: timedelta, *, owner: str = "") -> int:
         """Delete what was finished longer ago than this, of one owner or of all; how many rows went."""
         before = await self.store.now() - older_than
         count = 0
-        while gone := await self.store.purge(before, owner=owner):
+        while gone := await self.store.maintenance.purge(before, owner=owner):
             count += gone
         return count

@@ -18,7 +18,7 @@ from wakeful.alarm.model import STEPPED_OVER
 from wakeful.alarm.plan import timetable
 from wakeful.alarm.undo import CHANGES
 from wakeful.errors import InvalidRequest
-from wakeful.store import AlarmQuery, FireQuery, Store
+from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store
 
 Check = Literal["reports", "leases", "instants"]
 CHECKS: Final[tuple[Check, ...]] = get_args(Check)
@@ -182,7 +182,8 @@ def _at(window: Window, changed_at: datetime | None, *, now: datetime | None = N
 
 async def _last_change(store: Store, alarm: Alarm) -> datetime | None:
     """When it was last given another time, paused, or moved: what was due before that followed other rules."""
-    events = await store.latest_events(alarm.id, limit=_EVENTS)
+    latest = EventQuery(alarm_id=alarm.id, latest=True, limit=_EVENTS)
+    events = [event for _, event in await store.events(latest)]
     known = [event.at for event in events if event.what in CHANGES]
     if known:
         return max(known)

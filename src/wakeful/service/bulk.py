@@ -20,7 +20,7 @@ from wakeful.service.history import HistoryEntry
 from wakeful.service.looking import Cursor
 from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
-from wakeful.store.looking import ROWS_A_READ, ROWS_A_SEARCH
+from wakeful.store.filters import ROWS_A_READ, ROWS_A_SEARCH
 
 SLICE: Final = 100
 TOGETHER: Final = 4  # done at once: a store commits together what comes together, and others need it meanwhile

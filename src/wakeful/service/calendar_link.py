@@ -62,6 +62,6 @@ class CalendarLinks:
     async def _good(self, now: datetime) -> list[Token]:
         return [
             token
-            for token in await self._store.tokens()
+            for token in await self._store.access.tokens()
             if token.owner_did == self._caller.owner and token.scopes == (CALENDAR,) and token.is_live(now)
         ]

@@ -17,7 +17,7 @@ from wakeful.errors import InvalidRequest, NotFound
 from wakeful.service.changes import PAGE, ChangeVerbs
 from wakeful.service.resolving import is_id
 from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.looking import ROWS_A_READ
+from wakeful.store.filters import ROWS_A_READ
 
 NAMED_AT_ONCE: Final = 100
 

@@ -47,7 +47,7 @@ from wakeful.service.caller import Caller
 from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_edit, check_said_backoff
 from wakeful.service.resolving import is_id, resolve
-from wakeful.store import FireQuery
+from wakeful.store import EventQuery, FireQuery
 
 if TYPE_CHECKING:
     from wakeful.service import Service
@@ -403,4 +403,5 @@ class ChangeVerbs:
 async def last_change_of(verbs: ChangeVerbs, alarm: Alarm) -> Former:
     """The last change of an alarm, as `undo` would take it back; Conflict where it cannot."""
     store = verbs.service.store
-    return last_change(await store.latest_events(alarm.id, limit=LATEST), now=await store.now())
+    events = await store.events(EventQuery(alarm_id=alarm.id, latest=True, limit=LATEST))
+    return last_change([event for _, event in events], now=await store.now())

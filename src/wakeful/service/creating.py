@@ -189,7 +189,7 @@ async def check_taken(store: Store, caller: Caller, drawn: Sequence[DrawnAlarm])
     for start in range(0, len(drawn), KEYS_AT_ONCE):
         some = drawn[start : start + KEYS_AT_ONCE]
         keys = {one.alarm.idempotency_key for one in some if _is_checked(caller, one)}
-        kept = {alarm.idempotency_key: alarm for alarm in await store.keyed(caller.owner, sorted(keys))} if keys else {}
+        kept = {alarm.idempotency_key: alarm for alarm in await store.named(caller.owner, sorted(keys))} if keys else {}
         for at, one in enumerate(some, start):
             key = one.alarm.idempotency_key
             known = earlier.get(key) or kept.get(key)

@@ -13,7 +13,7 @@ from wakeful.schedule.zone_rules import ZoneData, edition_of
 from wakeful.service.audit import CHECKS, Audit, Check
 from wakeful.service.why import is_alive
 from wakeful.store import Inspection, TargetState, Worker
-from wakeful.store.zones import Edition
+from wakeful.store.maintenance import Edition
 
 LATE: Final = timedelta(minutes=1)  # how long an alarm may be due before somebody should know
 _OFF: Final = timedelta(seconds=2)  # between two clocks, before it is worth a word

@@ -117,7 +117,7 @@ class FetchVerbs(WatchVerbs):
         changes = [self._recorded(fetch(alarm, fire, now=await store.now())) for alarm, fire in waiting]
         answers = await store.settle(changes) if changes else []
         leased = [at for at, answer in enumerate(answers) if answer.what == "applied"]
-        key = (await store.report_keys()).current if leased else b""
+        key = (await store.access.report_keys()).current if leased else b""
         return [
             Leased(waiting[at][1], changes[at], await self._taken(changes[at].after, changes[at].fires[0], key))
             for at in leased

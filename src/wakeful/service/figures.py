@@ -15,7 +15,7 @@ from wakeful.service import Service
 from wakeful.service.hours import Spread, TargetHours, by_target, last_hours, lateness
 from wakeful.service.timeline import Cell, cells
 from wakeful.service.verbs import Alarms
-from wakeful.store.figures import DueOfOwner, OwnerUse, Step
+from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar
 AHEAD: Final = 1000  # coming fires that are looked at
@@ -37,7 +37,7 @@ class Timeline(Struct, frozen=True):
 async def timeline(alarms: Alarms, steps: Sequence[Step], *, now: datetime) -> Timeline:
     """How much fired in each of these steps, which follow each other, and how much will."""
     owner, end = alarms.caller.owner, steps[-1][1]
-    counts = await alarms.service.store.figures.counts(owner, steps, most=COUNTED)
+    counts = await alarms.service.store.maintenance.fire_counts(owner, steps, limit=COUNTED)
     coming: list[datetime] = []
     known_until: datetime | None = None
     if end > now:
@@ -50,7 +50,7 @@ async def timeline(alarms: Alarms, steps: Sequence[Step], *, now: datetime) -> T
 
 async def owners(service: Service, *, after: str, limit: int, since: datetime) -> list[OwnerUse]:
     """Who has alarms here, by name, going by the newest OWNER_ALARMS of each. For the operator."""
-    return await service.store.figures.owners(after=after, limit=limit, most=OWNER_ALARMS, since=since)
+    return await service.store.maintenance.owner_use(after=after, limit=limit, scan_limit=OWNER_ALARMS, since=since)
 
 
 class HourFigures(Struct, frozen=True):
@@ -65,22 +65,24 @@ class HourFigures(Struct, frozen=True):
 async def health(service: Service, *, now: datetime) -> list[HourFigures]:
     """How much went through and how late it was, hour by hour of the last day, of all owners. For the operator."""
     steps = last_hours(now)
-    counts = await service.store.figures.changed(steps, most=CHANGED)
-    fires = await service.store.figures.latest("", steps, each=SAMPLED)
+    counts = await service.store.maintenance.fire_counts("", steps, limit=CHANGED)
+    fires = await service.store.maintenance.latest_fires("", steps, each=SAMPLED)
     late = lateness(steps, fires, lambda fire: fire.updated_at)
     return [
-        HourFigures(since, count, count >= CHANGED, spread)
-        for (since, _), count, spread in zip(steps, counts, late, strict=True)
+        HourFigures(since, step.count, step.count >= CHANGED, spread)
+        for (since, _), step, spread in zip(steps, counts, late, strict=True)
     ]
 
 
 async def targets(alarms: Alarms, *, everyone: bool, now: datetime) -> dict[str, TargetHours]:
     """How each target did in the last day, by the fires of this owner or of everyone."""
     steps = last_hours(now)
-    fires = await alarms.service.store.figures.latest("" if everyone else alarms.caller.owner, steps, each=SAMPLED)
+    fires = await alarms.service.store.maintenance.latest_fires(
+        "" if everyone else alarms.caller.owner, steps, each=SAMPLED
+    )
     return by_target(steps, fires, (lambda fire: fire.updated_at) if everyone else (lambda fire: fire.scheduled_for))
 
 
-async def waiting(service: Service) -> list[DueOfOwner]:
+async def waiting(service: Service) -> list[OwnerBacklog]:
     """Whose alarms are due and not leased, going by the first DUE at each target. For the operator."""
-    return await service.store.figures.due(lease=service.settings.lease, most=DUE)
+    return await service.store.maintenance.backlog_by_owner(lease=service.settings.lease, limit=DUE)

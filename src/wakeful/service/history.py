@@ -26,7 +26,7 @@ from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
-from wakeful.store.looking import ROWS_A_READ
+from wakeful.store.filters import ROWS_A_READ
 from wakeful.store.pages import Cursor
 
 _ALARMS: Final = {"pending": PENDING, "cancelled": ("cancelled",)}
@@ -161,7 +161,9 @@ class History:
             return set()
         now = await self._store.now()
         limits = dict.fromkeys(one for alarm in waiting for one in self._budget.limits_on(alarm))
-        return waiting_for_budget(waiting, self._budget, await self._store.budget.used(Charge(tuple(limits), now)), now)
+        return waiting_for_budget(
+            waiting, self._budget, await self._store.access.spent(Charge(tuple(limits), now)), now
+        )
 
 
 class _Lines:

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from wakeful.moments import MS
-from wakeful.store.figures import FireSummary, Step
+from wakeful.store.maintenance import FireSummary, Step
 
 HOURS: Final = 24
 ERRORS: Final = 5  # kinds of error that are told per target

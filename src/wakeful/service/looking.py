@@ -24,8 +24,8 @@ from wakeful.service.manual_fires import copies_of, fires_of, with_manual, witho
 from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
 from wakeful.service.why import LATELY, Why, explain, is_put_back
-from wakeful.store import AlarmQuery, FireQuery, Matches, Stats
-from wakeful.store.looking import ROWS_A_READ, ROWS_A_SEARCH
+from wakeful.store import AlarmQuery, EventQuery, FireQuery, Matches, Stats
+from wakeful.store.filters import ROWS_A_READ, ROWS_A_SEARCH
 
 EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
 Cursor = tuple[datetime, str]
@@ -254,9 +254,9 @@ class LookVerbs(ReportVerbs):
             explain,
             alarm,
             fires,
-            events=[event for _, event in await store.events(alarm_id=alarm_id, limit=100, most=EVIDENCE)],
-            workers=await store.workers(),
-            state=(await store.target_states()).get(alarm.target),
+            events=[event for _, event in await store.events(EventQuery(alarm_id=alarm_id, limit=100, most=EVIDENCE))],
+            workers=await store.maintenance.workers(),
+            state=(await store.maintenance.target_states()).get(alarm.target),
             lease=self.service.settings.lease,
             now=now,
             operator=not self.caller.limited,

@@ -59,15 +59,15 @@ class OwnerSettingsCache:
     async def change(self, owner: str, asked: SettingsRequest) -> OwnerSettings:
         if not owner:
             raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner whose settings these are.")
-        wanted = changed(await self._store.owner_settings.get(owner), asked, self._settings)
-        await self._store.owner_settings.put(owner, wanted)
+        wanted = changed(await self._store.access.owner_settings(owner), asked, self._settings)
+        await self._store.access.put_owner_settings(owner, wanted)
         return self._remember(owner, wanted).own
 
     async def _look_up(self, owner: str) -> _Known:
         known = self._known.get(owner)
         if known is not None and self._clock.monotonic() - known.at < GOOD_FOR:
             return known
-        return self._remember(owner, await self._store.owner_settings.get(owner))
+        return self._remember(owner, await self._store.access.owner_settings(owner))
 
     def _remember(self, owner: str, found: OwnerSettings) -> _Known:
         known = _Known(self._clock.monotonic(), found, effective(found, self._server))

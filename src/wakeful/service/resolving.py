@@ -25,8 +25,7 @@ async def resolve(store: Store, text: str, *, owner: str, reaches: Callable[[Ala
         alarm = await store.get(text, owner=owner)
         found = [alarm] if alarm is not None else []
     else:
-        low, high = _range(text.lower()) or ("", "")
-        both = await store.resolve(low, high, key=text, owner=owner, limit=NAMED + 1)
+        both = await store.named(owner, [text], between=_range(text.lower()), limit=NAMED + 1)
         found = list({alarm.id: alarm for alarm in both}.values())  # one may be found by its id and by its key
     found = [alarm for alarm in found if reaches(alarm)]
     if not found:

@@ -66,7 +66,7 @@ class TargetRegistry:
         raise UnknownTarget(f"there is no target {name!r}", field="target", fix=fix)
 
     async def _look_elsewhere(self) -> None:
-        workers = await self._store.workers()
+        workers = await self._store.maintenance.workers()
         self._handlers = frozenset(name for worker in workers for name in worker.handlers)
         self._elsewhere = self._handlers.union(name for worker in workers for name in worker.targets)
 
@@ -74,7 +74,7 @@ class TargetRegistry:
         """Every target there is, configured or told of by a worker, with the workers that serve it and are alive."""
         now = await self._store.now()
         found: dict[str, list[Worker]] = {name: [] for name in (INBOX, *self._configured())}
-        for worker in await self._store.workers():
+        for worker in await self._store.maintenance.workers():
             for name in (*worker.targets, *worker.handlers):
                 found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
         return found
@@ -89,7 +89,7 @@ class TargetRegistry:
 
     async def states(self) -> dict[str, TargetState]:
         """What is known of targets that were paused or failed."""
-        return await self._store.target_states()
+        return await self._store.maintenance.target_states()
 
     async def pause(self, name: str, *, by: str = "", reason: str = "") -> TargetState:
         return await self._mark(name, paused=True, by=by, reason=reason)
@@ -114,7 +114,7 @@ class TargetRegistry:
     async def _mark(self, name: str, *, paused: bool, by: str, reason: str) -> TargetState:
         await self.check(name)
         now = await self._store.now()
-        known = (await self._store.target_states()).get(name)
+        known = (await self._store.maintenance.target_states()).get(name)
         state = TargetState(
             target=name,
             paused_at=now if paused else None,
@@ -125,5 +125,7 @@ class TargetRegistry:
             updated_at=now,
         )
         what = "target paused" if paused else "target resumed"
-        await self._store.set_target_state(state, event=Event(at=now, what=what, by=by, reason=f"{name}: {reason}"))
+        await self._store.maintenance.set_target_state(
+            state, event=Event(at=now, what=what, by=by, reason=f"{name}: {reason}")
+        )
         return state

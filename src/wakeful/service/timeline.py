@@ -18,7 +18,7 @@ from msgspec import Struct
 from wakeful.alarm import FIRE_STATUSES
 from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.errors import InvalidRequest
-from wakeful.store.figures import Step, StepCount
+from wakeful.store.maintenance import Step, StepCount
 
 YEARS: Final = range(1971, 2200)
 LEVELS: Final = 4
@@ -113,14 +113,14 @@ def cells(steps: Sequence[Step], counts: Sequence[StepCount], coming: Sequence[d
         at = bisect_right(starts, moment) - 1
         if at >= 0 and moment < steps[at][1]:
             ahead[at] += 1
-    totals = [max(count.looked_at, count.failed) + further for count, further in zip(counts, ahead, strict=True)]
+    totals = [max(count.count, count.failed) + further for count, further in zip(counts, ahead, strict=True)]
     busiest = max(totals, default=0)
     return [
         Cell(
             since=since,
             until=until,
-            count=max(count.looked_at, count.failed),
-            more=count.looked_at >= most,
+            count=max(count.count, count.failed),
+            more=count.count >= most,
             failed=count.failed,
             outcome=outcome_of(count),
             coming=further,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.errors import InvalidRequest, NotFound, Unauthorized
 from wakeful.moments import whole_ms
-from wakeful.store import Store, Token
+from wakeful.store import EventQuery, Store, Token
 
 SCOPES: Final = ("read", "write", "admin")  # each implies the ones before it
 CALENDAR: Final = "calendar"  # a scope apart: only the calendar feed, and only as a part of its address
@@ -61,17 +61,17 @@ class TokenVerbs:
         """
         text, token = mint(owner, scopes, now=await self._store.now(), lasts=lasts, label=label)
         token = replace(token, made_by=made_by)
-        await self._store.add_token(token)
-        maker = await self._store.token(made_by) if made_by else None
+        await self._store.access.add_token(token)
+        maker = await self._store.access.token(made_by) if made_by else None
         # Read behind the write: whoever revokes the maker lists what it made behind theirs, so one of the two sees it.
         if maker is not None and maker.revoked_at is not None:
-            await self._store.revoke_token(token.id, await self._store.now())
+            await self._store.access.update_token(token.id, revoked_at=await self._store.now())
             raise Unauthorized("this token was revoked", field="Authorization")
         return text, token
 
     async def all(self) -> list[Token]:
         """Every token on record, the oldest first, also revoked and expired ones."""
-        return await self._store.tokens()
+        return await self._store.access.tokens()
 
     async def revoke(self, id: str, *, wakes_within: timedelta = timedelta(days=1)) -> Revoked:
         """Make a token and the calendar links that it made useless, for good. The whole text is understood too.
@@ -81,17 +81,16 @@ class TokenVerbs:
         id = id.removeprefix(PREFIX).partition("_")[0]
         now = await self._store.now()
         # Ids are letters and digits: what is not might be something a database does not even take.
-        if not (id.isascii() and id.isalnum() and await self._store.revoke_token(id, now)):
+        if not (id.isascii() and id.isalnum() and await self._store.access.update_token(id, revoked_at=now)):
             raise NotFound(f"there is no token {id!r}", field="id", fix="`wakeful token ls` lists them.")
-        tokens = await self._store.tokens()
+        tokens = await self._store.access.tokens()
         made = [token for token in tokens if token.made_by == id and token.is_live(now)]
         links = [token.id for token in made if token.scopes == (CALENDAR,)]
         for link in links:
-            await self._store.revoke_token(link, now)
+            await self._store.access.update_token(link, revoked_at=now)
         [owner] = (token.owner_did for token in tokens if token.id == id)
-        fetched = await self._store.events_by(
-            recorded_name(owner, id), FETCHED, since=now - wakes_within, limit=MOST_WAKES
-        )
+        fetching = EventQuery(by=recorded_name(owner, id), what=FETCHED, since=now - wakes_within, limit=MOST_WAKES)
+        fetched = [event for _, event in await self._store.events(fetching)]
         return Revoked(
             id=id,
             links=tuple(links),

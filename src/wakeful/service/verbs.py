@@ -158,7 +158,7 @@ class Alarms(FetchVerbs):
         """
         key = (asked.idempotency_key or "").strip()
         check_text("idempotency_key", key, TEXT_LIMIT)
-        found = await self.service.store.keyed(self.caller.owner, [key]) if key else []
+        found = await self.service.store.named(self.caller.owner, [key]) if key else []
         for known in found:
             check_holder(self.caller, known, "return")
         return found[0] if found else None

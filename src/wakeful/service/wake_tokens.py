@@ -10,14 +10,14 @@ from wakeful.alarm.lineage import CHAIN_CANCELLED
 from wakeful.alarm.wake_token import begun_at, fire_named, is_wake_token_of, why_not_good
 from wakeful.errors import Unauthorized
 from wakeful.service.caller import WakeOrigin
-from wakeful.store import ReportKeys, Store
+from wakeful.store import EventQuery, ReportKeys, Store
 
 _FIX: Final = "Use the token of a wake that came since, or a token of the owner."
 
 
 async def wake_behind(store: Store, token: str, *, lasts: timedelta) -> tuple[str, WakeOrigin]:
     """Return the owner and the wake that a token speaks for, or raise Unauthorized."""
-    fire_id, keys = fire_named(token), await store.report_keys()
+    fire_id, keys = fire_named(token), await store.access.report_keys()
     is_current = bool(fire_id) and is_wake_token_of(token, keys.current, fire_id)
     retired_at = None if is_current else _retired_at(keys, token, fire_id)
     if not is_current and retired_at is None:
@@ -58,8 +58,8 @@ async def _why_chain_ended(store: Store, alarm: Alarm, fire: Fire | None) -> str
     root = await store.get(root_id) if alarm.root_id else None
     if root is not None and root.status == "cancelled":
         return "the alarm that its chain began with was cancelled"
-    cancelled_at = await store.last_event_at(root_id, CHAIN_CANCELLED)
-    return "its chain was cancelled" if cancelled_at is not None and begun_at(alarm, fire) <= cancelled_at else ""
+    cancelled = await store.events(EventQuery(alarm_id=root_id, what=CHAIN_CANCELLED, latest=True, limit=1))
+    return "its chain was cancelled" if cancelled and begun_at(alarm, fire) <= cancelled[0][1].at else ""
 
 
 def _retired_at(keys: ReportKeys, token: str, fire_id: str) -> datetime | None:

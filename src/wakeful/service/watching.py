@@ -17,7 +17,7 @@ from wakeful.service.overview import RECENTLY, Overview, overview
 from wakeful.service.owner_settings import SettingsVerbs
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
-from wakeful.store.looking import ROWS_A_READ
+from wakeful.store.filters import ROWS_A_READ
 
 if TYPE_CHECKING:
     from wakeful.service.subscription import LiveEvent
@@ -81,10 +81,10 @@ class WatchVerbs(SettingsVerbs):
         store, limits, now = self.service.store, self.service.budget, await self.service.store.now()
         if id:
             met = limits.limits_on(await self.get(id))
-            return uses(met, await store.budget.used(Charge(met, now)), now, always=met)
+            return uses(met, await store.access.spent(Charge(met, now)), now, always=met)
         own = limits.limits_on_owner(self.caller.owner) if self.caller.owner else ()
         met = (*own, *limits.limits_on_agents(self.caller.owner), *await self._limits_on_pending())
-        return uses(dict.fromkeys(met), await store.budget.used(Charge(met, now)), now, always=own)
+        return uses(dict.fromkeys(met), await store.access.spent(Charge(met, now)), now, always=own)
 
     async def _limits_on_pending(self) -> list[Allowance]:
         found: dict[Allowance, None] = {}

@@ -1,4 +1,7 @@
-"""The store interface: everything wakeful asks of a database.
+"""The store interface: everything wakeful asks of a database, in three protocols.
+
+`Store` has alarms and their fires; `AccessStore` (access.py) tokens, keys, settings and budgets; `MaintenanceStore`
+(maintenance.py) workers, targets, purging and figures. SQL tasks (sql_tasks.py) stand beside them.
 
 Every writing verb is one transaction, all or nothing per alarm: an alarm row and its fires are never out of step.
 All moments are judged by the store's own clock, which `claim` and `now` tell. Nothing above sees a driver's exception:
@@ -8,181 +11,51 @@ a store raises StoreUnavailable (nothing is known to be written) or StoreBusy (a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, Protocol
-
-from msgspec import Struct
+from typing import Any, Protocol
 
 from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
-from wakeful.store.budget import BudgetCounts
-from wakeful.store.checks import CheckStore
-from wakeful.store.counts import COUNTED
-from wakeful.store.counts import Stats as Stats
-from wakeful.store.counts import Usage as Usage
-from wakeful.store.figures import Figures
-from wakeful.store.following import Followed as Followed
-from wakeful.store.following import MovedFire as MovedFire
-from wakeful.store.following import NewAlarm as NewAlarm
-from wakeful.store.inspection import Inspection as Inspection
-from wakeful.store.keys import ReportKeys as ReportKeys
-from wakeful.store.owner_settings import OwnerSettingsStore
+from wakeful.store.access import AccessStore as AccessStore
+from wakeful.store.access import ReportKeys as ReportKeys
+from wakeful.store.access import Token as Token
+from wakeful.store.filters import AlarmQuery as AlarmQuery
+from wakeful.store.filters import EventQuery as EventQuery
+from wakeful.store.filters import FireQuery as FireQuery
+from wakeful.store.maintenance import Inspection as Inspection
+from wakeful.store.maintenance import MaintenanceStore as MaintenanceStore
+from wakeful.store.maintenance import TargetState as TargetState
+from wakeful.store.maintenance import Worker as Worker
 from wakeful.store.pages import Matches as Matches
-from wakeful.store.records import TargetState as TargetState
-from wakeful.store.records import Token as Token
-from wakeful.store.records import Worker as Worker
-from wakeful.store.tasks import TaskDoor
-from wakeful.store.zones import ZoneStore
-
-BACKLOG_LIMIT: Final = 10_000
-OWNERS_A_CLAIM: Final = 64  # whom a claim in turn looks at per target: half a millisecond of work
-Door = Literal["new", "closed", "open"]
-AHEAD: Final = timedelta(days=1)  # how far the clock of whoever makes ids may be ahead of the store's
-
-
-class Added(Struct, frozen=True):
-    """A stored alarm. `deduped`: its key was taken, and this is the alarm that has it."""
-
-    alarm: Alarm
-    deduped: bool = False
-
-
-class Claim(Struct, frozen=True):
-    """A lease on an alarm, by number."""
-
-    id: str
-    claim: int
-
-
-class Turn(Struct, frozen=True):
-    """How many of a target's slots go to its owners in turn, and the owner who had the last one."""
-
-    share: int
-    after: str = ""
-
-    @property
-    def each(self) -> int:
-        """How many of them one owner gets at most: the rest of its own it claims in the order they are due."""
-        return -(-self.share // 4)
-
-
-NO_TURNS: Final[Mapping[str, Turn]] = {}
-NOT_EARLY: Final[Mapping[str, timedelta]] = {}
-
-
-class Claimed(Struct, frozen=True):
-    """What a claim brought, oldest due first per target, and the moment it happened by the store's clock.
-
-    `ahead`: one of them had a lease from the future, that is from a clock that has been set back since.
-    `stood`: where owners were taken in turn, who was looked at last per target; empty when that was the last of all.
-    """
-
-    alarms: list[Alarm]
-    now: datetime
-    ahead: bool = False
-    stood: Mapping[str, str] = {}
-
-
-class Settled(Struct, frozen=True):
-    """What became of a change.
-
-    applied   it is written
-    edited    the claim holds, but the alarm was changed since it was read: read it again and decide again
-    lost      the claim does not hold (or the alarm is gone): someone else decides now
-    refused   the row of a table target could not be written; nothing was, and `error` says why
-    moved     it would have said the words of a task whose row no longer stands as it was planned; nothing was written
-    """
-
-    what: Literal["applied", "edited", "lost", "refused", "moved"]
-    error: str = ""
-
-
-class AlarmQuery(Struct, frozen=True, kw_only=True):
-    """Which alarms, newest first: an owner's by (created_at, id), all owners' by id. Empty fields do not filter."""
-
-    owner: str = ""
-    statuses: tuple[str, ...] = ()
-    kind: str = ""
-    target: str = ""
-    label: str = ""
-    conversation_id: str = ""
-    root_id: str = ""
-    key: str = ""
-    text: str = ""  # part of the label, the message or the key, any case
-    since: datetime | None = None  # created at or after
-    until: datetime | None = None  # created before
-    cursor: tuple[datetime, str] | None = None  # (created_at, id) of the last one seen
-    limit: int = 100
-    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
-    look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
-
-
-class FireQuery(Struct, frozen=True, kw_only=True):
-    """Which fires, latest scheduled first. Empty fields do not filter."""
-
-    owner: str = ""
-    alarm_id: str = ""
-    statuses: tuple[str, ...] = ()
-    target: str = ""
-    since: datetime | None = None  # scheduled at or after
-    until: datetime | None = None  # scheduled before
-    cursor: tuple[datetime, str] | None = None  # (scheduled_for, alarm_id) of the last one seen
-    limit: int = 100
-    most: int = 0  # characters of a page, but always one row; 0: whatever the limit allows
-    look_at: int = 0  # so many rows, whether they fit or not; 0: until the page is full
-
-
-class DescribedFire(Struct, frozen=True, kw_only=True):
-    """A fire with what a list of fires tells of its alarm, if there is one. Its payload is not: it may be long."""
-
-    label: str = ""
-    wake_message: str = ""
-    max_failures: int = 0
-    created_by: str = ""
-    created_via: str = ""
-    manual_of: str = ""  # the alarm whose manual fire it is
-    fire: Fire
-
-
-def written_events(change: Change) -> tuple[Event, ...]:
-    """The events of a change, and behind them what the alarm was before."""
-    return change.events if change.former is None else (*change.events, change.former)
-
-
-def door_of(kept: bytes) -> Door:
-    """What is on record of the door. Closed where it is in doubt."""
-    return "open" if kept == b"open" else "closed"
+from wakeful.store.records import COUNTED as COUNTED
+from wakeful.store.records import NO_TURNS as NO_TURNS
+from wakeful.store.records import NOT_EARLY as NOT_EARLY
+from wakeful.store.records import Added as Added
+from wakeful.store.records import Claim as Claim
+from wakeful.store.records import Claimed as Claimed
+from wakeful.store.records import DescribedFire as DescribedFire
+from wakeful.store.records import Followed as Followed
+from wakeful.store.records import MovedFire as MovedFire
+from wakeful.store.records import NewAlarm as NewAlarm
+from wakeful.store.records import Settled as Settled
+from wakeful.store.records import Stats as Stats
+from wakeful.store.records import Turn as Turn
+from wakeful.store.records import Usage as Usage
+from wakeful.store.sql_tasks import SqlTasks
 
 
 class Store(Protocol):
-    @property
-    def tasks(self) -> TaskDoor:
-        """The SQL door: another program's table of tasks."""
-        ...
+    """Alarms and fires, and what stands beside them."""
 
     @property
-    def figures(self) -> Figures:
-        """Counts over time and owners, for people who look."""
-        ...
+    def access(self) -> AccessStore: ...
 
     @property
-    def budget(self) -> BudgetCounts:
-        """What was used of the budgets of owners, alarms and chains."""
-        ...
+    def maintenance(self) -> MaintenanceStore: ...
 
     @property
-    def checks(self) -> CheckStore:
-        """What the checks of alarms have seen."""
-        ...
-
-    @property
-    def zones(self) -> ZoneStore:
-        """The rules of time zones that alarms are planned by."""
-        ...
-
-    @property
-    def owner_settings(self) -> OwnerSettingsStore:
-        """What owners say once for all their alarms."""
+    def tasks(self) -> SqlTasks[Any]:
+        """SQL tasks: another program's table."""
         ...
 
     hints: asyncio.Event  # set when an alarm may be due sooner than a sleeping dispatcher thinks
@@ -195,34 +68,12 @@ class Store(Protocol):
         """
         ...
 
-    async def use_default_target(self, name: str) -> str:
-        """Send the alarms that another program inserts without a target there; return where they went before."""
-        ...
-
     async def close(self) -> None:
         """Finish what was asked, then let go of the database. Safe to repeat; any verb after it: StoreUnavailable."""
         ...
 
     async def now(self) -> datetime:
         """Return the current time of the store's clock, which judges leases and due times."""
-        ...
-
-    async def inspect(self, *, thorough: bool = False) -> Inspection:
-        """What the database is and whether it is sound. Works without our tables too, and makes none.
-
-        `thorough`: read all of it, for as long as it takes, and count the rows in states that cannot be.
-        """
-        ...
-
-    async def report_keys(self) -> ReportKeys:
-        """The key of report tokens, 32 random bytes made once per database, and those it took the place of."""
-        ...
-
-    async def rotate_report_key(self, now: datetime, event: Event) -> ReportKeys:
-        """Put a new key in the place of the current one, which counts as retired from `now` on; and on record who did.
-
-        Two retired ones are kept. Of several calls at once each retires the key that the one before it made.
-        """
         ...
 
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
@@ -308,23 +159,17 @@ class Store(Protocol):
         """
         ...
 
-    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        """Return what could be claimed now by any worker: how many per target, and when the first was due.
-
-        Counted no further than BACKLOG_LIMIT, so that asking stays cheap; targets with nothing due are left out.
-        """
-        ...
-
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         """Return the alarm, or None; also None if it is another owner's or the id is not a UUID."""
         ...
 
-    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
-        """The alarms of an owner that have these idempotency keys, in any order."""
-        ...
+    async def named(
+        self, owner: str, keys: Sequence[str], *, between: tuple[str, str] | None = None, limit: int | None = None
+    ) -> list[Alarm]:
+        """An owner's alarms that have these idempotency keys, in any order.
 
-    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
-        """Alarms whose id is between two ids (none where they are empty), and the owner's one with this key."""
+        `between`: and those whose id is between two ids, at most `limit` of both; everybody's where there is no owner.
+        """
         ...
 
     async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
@@ -345,15 +190,16 @@ class Store(Protocol):
         """
         ...
 
-    async def fires(self, query: FireQuery) -> Matches[Fire]:
-        """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
+    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
+        """The newest active alarm, among so many latest of the owner, that says the same at the same times elsewhere.
+
+        Same owner, target, kind, `fire_at`, `cron_expr`, `timezone`, `policy` (so that its start, its bounds and where
+        an interval counts from are the same), `wake_message`, `payload` and `conversation_id`; another id.
+        """
         ...
 
-    async def count(self, query: AlarmQuery | FireQuery) -> int:
-        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for.
-
-        `look_at`: so many rows at a time, until all were looked at.
-        """
+    async def fires(self, query: FireQuery) -> Matches[Fire]:
+        """Latest first by (scheduled_for, alarm_id); `cursor` and `further` as with alarms."""
         ...
 
     async def described_fires(self, query: FireQuery) -> Matches[DescribedFire]:
@@ -362,6 +208,13 @@ class Store(Protocol):
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         """The fires of these (alarm id, scheduled_for), where they exist."""
+        ...
+
+    async def count(self, query: AlarmQuery | FireQuery) -> int:
+        """How many `find` or `fires` would find, counted no further than the limit. A text cannot be asked for.
+
+        `look_at`: so many rows at a time, until all were looked at.
+        """
         ...
 
     async def overdue(self, *, limit: int) -> list[tuple[Alarm, Fire]]:
@@ -388,6 +241,14 @@ class Store(Protocol):
         """
         ...
 
+    async def alarms_in_zones(self, zones: Collection[str], *, after: str, scan_limit: int) -> tuple[list[Alarm], str]:
+        """Active and paused alarms of these zones, and all that name a zone in their expression.
+
+        Of the first `scan_limit` alarms behind an id, in the order of ids; from the first one on where it is empty. The
+        second answer is the id to go on behind, empty where those were all.
+        """
+        ...
+
     async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
         """Count alarms in each of their states up to `most`, and what became of the latest `most` fires."""
         ...
@@ -399,28 +260,8 @@ class Store(Protocol):
         """
         ...
 
-    async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
-    ) -> list[tuple[int, Event]]:
-        """What happened, oldest first, with its sequence number; `after` is the last number seen.
-
-        `most` as in a query: then there may be fewer than the limit although there are more.
-        """
-        ...
-
-    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
-        """When something last happened to an alarm; None where it is not on record."""
-        ...
-
-    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
-        """What somebody did of one kind, of all owners, oldest first."""
-        ...
-
-    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
-        """The events of an alarm, newest first, also what it was before its last change (`Change.former`).
-
-        `events` and `changes` leave that out: it holds words that may have been taken back since.
-        """
+    async def events(self, query: EventQuery) -> list[tuple[int, Event]]:
+        """What happened, with its sequence number. There may be fewer than the limit where `most` says so."""
         ...
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
@@ -430,66 +271,5 @@ class Store(Protocol):
         alarm's `created_at`, and a store may rely on that: an alarm with an id of another kind may be left out. Fires:
         `updated_at` at or after `since`, as they are now. Events: numbered above `after_event`. What commits late may
         appear behind what was already read: look back.
-        """
-        ...
-
-    async def beat(self, worker: Worker) -> None:
-        """Write a worker's row; `seen_at` is set by the store's clock."""
-        ...
-
-    async def workers(self) -> list[Worker]:
-        """Every worker on record, also stopped ones, by `started_at`, then id."""
-        ...
-
-    async def target_states(self) -> dict[str, TargetState]: ...
-
-    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None: ...
-
-    async def door(self) -> Door:
-        """Whether tokens were ever made, whatever became of them, and whether the door was opened again since."""
-        ...
-
-    async def open_door(self, event: Event) -> None:
-        """Set the door to `open`, and put on record who did. The next `add_token` closes it."""
-        ...
-
-    async def add_token(self, token: Token) -> bool:
-        """Keep a token and close the door; False, and nothing written, where its id is taken."""
-        ...
-
-    async def tokens(self) -> list[Token]:
-        """Every token on record, also revoked and expired ones, by `created_at`, then id."""
-        ...
-
-    async def token(self, id: str) -> Token | None: ...
-
-    async def revoke_token(self, id: str, now: datetime) -> bool:
-        """Set `revoked_at` where it is not set yet; whether there is such a token at all."""
-        ...
-
-    async def touch_token(self, id: str, at: datetime) -> None:
-        """Set `last_used_at`, never back."""
-        ...
-
-    async def similar(self, alarm: Alarm, *, among: int) -> Alarm | None:
-        """The newest active alarm, among so many latest of the owner, that says the same at the same times elsewhere.
-
-        Same owner, target, kind, `fire_at`, `cron_expr`, `timezone`, `policy` (so that its start, its bounds and where
-        an interval counts from are the same), `wake_message`, `payload` and `conversation_id`; another id.
-        """
-        ...
-
-    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
-        """How many `alarms`, `fires`, `events` and `tokens` a purge would delete, until it answers 0."""
-        ...
-
-    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
-        """Delete what is finished since before a moment, at most `limit` of each kind of row; how many went.
-
-        Fires: `updated_at` before it, of which nothing more is expected (not waiting, no `report_by`), and not the
-        current occurrence of an active or paused alarm: so also a retry that was left open when its alarm ended.
-        Alarms: fired, failed or cancelled, `updated_at` before it, and no fire of theirs is left. Events: `at` before
-        it. Tokens: revoked or expired before it. Call it again until it answers 0. A key is free again once its alarm
-        is gone.
         """
         ...

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -27,7 +28,30 @@ from msgspec import Struct, inspect
 
 from wakeful.alarm import Alarm, Event, Fire
 from wakeful.alarm.budget import BudgetCount
-from wakeful.store.records import FirstTry, TargetState, Token, Worker
+from wakeful.store.access import Token
+from wakeful.store.maintenance import TargetState, Worker
+
+
+class FirstTry(Struct, frozen=True):
+    """What is written of a first attempt that arrived (alarm/first_try.py): all that does not follow from its alarm.
+
+    The moments after `status` are of a series: a one-shot stays at its own. `ms`: from the start to the end, which is
+    before it where a clock was set back.
+    """
+
+    id: str
+    held_claim: int
+    held_version: int
+    status: str
+    next_fire_at: datetime | None
+    occurrence_at: datetime | None
+    scheduled_for: datetime | None
+    started_at: datetime
+    ms: int
+    completed: bool
+    result: str
+    log: tuple[object, ...]
+
 
 # What a settlement writes. An owner's words are not among them: an edit is never overwritten by a delivery.
 DISPATCH: Final = (

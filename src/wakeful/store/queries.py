@@ -1,4 +1,4 @@
-"""The SQL of a dialect, by name, and the names that wakeful's tables carry in somebody's database.
+"""The SQL of a dialect, by name; the names of wakeful's tables; and the ledger that says who may open them.
 
 One file per dialect, the same names in the same order: the diff of the two is the dialect guide.
 """
@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from wakeful.errors import InvalidConfig
 from wakeful.store.columns import filled
-from wakeful.store.transfer import CLOSED
 
 OURS: Final = (
     *("alarms", "fires", "tokens", "workers", "target_states", "events", "secrets"),
@@ -25,6 +27,7 @@ Dialect = Literal["sqlite", "postgres"]
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _HEAD: Final = re.compile(r"^-- (name|part): (\w+)\n((?:--.*\n)*)", re.MULTILINE)
 _SQL: Final = Path(__file__).with_name("sql")
+_FILES: Final = ("alarms", "access", "maintenance")
 # The schema of the first version that names its columns: it may open any later one, unless a step says otherwise.
 CONTRACT: Final = 13
 _BREAKS: Final = "-- breaks older versions"
@@ -149,24 +152,23 @@ def line_refused(table: str, why: str) -> InvalidConfig:
 
 def queries(dialect: Dialect, naming: Naming) -> dict[str, str]:
     """Every named statement of a dialect, its tables named for this database, and their columns as they are."""
-    return named((_SQL / f"{dialect}.sql").read_text(), naming)
+    return statements(dialect, naming, *_FILES)
 
 
-def named(text: str, naming: Naming, *, parts_of: str = "") -> dict[str, str]:
-    """The statements of a file, by the names that stand above them, with the columns and the parts that they ask for.
-
-    `parts_of`: another file, whose parts it uses.
-    """
-    parts = {"{" + name + "}": sql for what, name, _, sql in _pieces(parts_of) if what == "part"}
-    statements: dict[str, str] = {}
-    for what, name, comment, sql in _pieces(text):
+def statements(dialect: Dialect, naming: Naming, *files: str) -> dict[str, str]:
+    """The statements of files, by the names that stand above them, with the columns and the parts that they ask for."""
+    parts: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for what, name, comment, sql in chain.from_iterable(
+        _pieces((_SQL / f"{file}.{dialect}.sql").read_text()) for file in files
+    ):
         for mark, part in parts.items():
             sql = sql.replace(mark, part)
         if what == "part":
             parts["{" + name + "}"] = sql
         else:
-            statements[name] = comment + filled(naming.fill(sql))
-    return statements
+            found[name] = comment + filled(naming.fill(sql))
+    return found
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, str, str]]:
@@ -188,3 +190,51 @@ def migrations(dialect: Dialect, naming: Naming) -> list[Migration]:
         steps.append(Migration(version, name.removesuffix(f".{dialect}.sql"), naming.fill(sql), oldest))
     assert len({step.version for step in steps}) == len(steps), f"two migrations of one number in {found}"
     return steps
+
+
+CLOSED: Final = 1_000_000  # a schema version that there never is
+
+
+class Transfer(Struct, frozen=True, kw_only=True):
+    """Why a database must not be opened: it was moved away, or what is copied into it is not complete.
+
+    It is closed by a line in the ledger of migrations that no version knows: every wakeful refuses it, also an older
+    one, which takes it for a newer one's. What happened stands in a row of `secrets`.
+
+    `other`: the database at the other end, for people to read. `id`: the same at both ends of one move.
+    """
+
+    id: str
+    state: Literal["leaving", "left", "arriving", "restoring"]
+    other: str
+    at: str
+
+    def encoded(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+def why_closed(value: object) -> Transfer:
+    """What stands in `secrets` of a database that is closed."""
+    if isinstance(value, bytes):
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(value, type=Transfer)
+    raise InvalidConfig(
+        "this database was closed, and does not say why", field="database", fix="Use the one that took its place."
+    )
+
+
+def refused(transfer: Transfer) -> InvalidConfig:
+    """What whoever opens such a database is told."""
+    match transfer:
+        case Transfer(state="left"):
+            what, fix = f"this database was moved to {transfer.other} at {transfer.at}", "Use that one: set `db` to it."
+        case Transfer(state="leaving"):
+            what = f"this database is being moved to {transfer.other} since {transfer.at}"
+            fix = "Run `wakeful db move` again to finish that, or `wakeful db move --abandon` to go on here."
+        case Transfer(state="restoring"):
+            what = f"restoring {transfer.other} into this database has not come to its end"
+            fix = "Run `wakeful restore --replace` again."
+        case _:
+            what = f"what is being moved here from {transfer.other} since {transfer.at} is not complete"
+            fix = "Run `wakeful db move` there again to finish it."
+    return InvalidConfig(what, field="database", fix=fix)

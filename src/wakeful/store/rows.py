@@ -23,6 +23,15 @@ from wakeful.store.columns import ALARM_FIELDS, DISPATCH, kept_schedule, places,
 Row = tuple[Any, ...]
 
 
+def storable(*texts: str) -> bool:
+    """Whether a text could be in the database at all; what is not valid Unicode finds nothing."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def length_ms(length: timedelta) -> int:
     """A length in whole milliseconds, rounded up: a lease never ends before it should."""
     return -(-length // MS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wakeful.store.memory import MemoryDatabase
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.testing.alarms_for_tests import open_in_memory, store_of, targets_of
 from wakeful.testing.manual_clock import NEW_YEAR, ManualClock
 

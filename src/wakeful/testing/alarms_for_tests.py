@@ -15,7 +15,8 @@ from wakeful.dispatcher import ServedTarget
 from wakeful.keywords import OpenKeywords
 from wakeful.schedule import duration
 from wakeful.store import Store
-from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.store.memory import MemoryStore
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.sync import SyncWakeful
 from wakeful.testing.manual_clock import NEW_YEAR, ManualClock
 

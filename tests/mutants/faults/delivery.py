@@ -75,7 +75,9 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.dispatcher.guards", "if keeps_back(alarm, flight.fire, flight.look) else None", "if False else None"
     ),
     "counts are kept for ever": Source(
-        "wakeful.dispatcher.upkeep", "        await self._store.budget.forget(now - KEPT)\n", ""
+        "wakeful.dispatcher.upkeep",
+        "        await self._store.maintenance.purge_counts(now - BUDGETS_KEPT, limit=PURGE_LIMIT)\n",
+        "",
     ),
     "an error quotes the token of a wake": Source(
         "wakeful.targets.webhook", "hide=(wake.report_token, wake.token)", "hide=(wake.report_token,)"

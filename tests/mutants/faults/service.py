@@ -12,7 +12,9 @@ IN_VERBS: Final[dict[str, Fault]] = {
     ),
     "rows in SQL stay with the inbox": Source("wakeful.server", "    if not name:\n        return\n", "    return\n"),
     "calendar links outlive the token that made them": Source(
-        "wakeful.service.tokens", "            await self._store.revoke_token(link, now)\n", "            pass\n"
+        "wakeful.service.tokens",
+        "            await self._store.access.update_token(link, revoked_at=now)\n",
+        "            pass\n",
     ),
     "a revoked token makes calendar links": Source(
         "wakeful.service.tokens", "maker is not None and maker.revoked_at is not None", "False"
@@ -150,10 +152,10 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.history", "manual=bool(found.manual_of),", "manual=False,"
     ),
     "a cancelled chain goes on": Source(
-        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled_at", "False"
+        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "False"
     ),
     "a chain is cancelled for all time": Source(
-        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled_at", "True"
+        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "True"
     ),
     "an alarm is set behind a cancelled chain": Source(
         "wakeful.service.verbs",

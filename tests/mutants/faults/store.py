@@ -95,16 +95,18 @@ IN_STORES: Final[dict[str, Fault]] = {
     "memory: a plan that is refused stays by halves": Source(
         "wakeful.store.memory.database", "vars(self).update(before)", "pass"
     ),
-    "what was seen is not kept, sqlite": Source("wakeful.store.sqlite", "self.checks.keep(db, written_too)", "pass"),
+    "what was seen is not kept, sqlite": Source(
+        "wakeful.store.sqlite", "self.access.keep_seen(db, written_too)", "pass"
+    ),
     "what was seen is kept by a change that is not ours, sqlite": Source(
-        "wakeful.store.sqlite", "self.checks.keep(db, written_too)", "self.checks.keep(db, more)"
+        "wakeful.store.sqlite", "self.access.keep_seen(db, written_too)", "self.access.keep_seen(db, more)"
     ),
     "what was seen is not kept, postgres": Source("wakeful.store.postgres", "or change.seen is not None", "or False"),
     "the query of a check sets up its session": Source(
-        "wakeful.store.postgres.checks", "await transaction.rollback()", "await transaction.commit()"
+        "wakeful.store.postgres.access", "await transaction.rollback()", "await transaction.commit()"
     ),
     "a query of a check writes, postgres": Source(
-        "wakeful.store.postgres.checks", "connection.transaction(readonly=True)", "connection.transaction()"
+        "wakeful.store.postgres.access", "connection.transaction(readonly=True)", "connection.transaction()"
     ),
     "everybody hears a signal, sqlite": Sql("sqlite", ("listening",), "owner_did = :owner", "owner_did > ''"),
     "everybody hears a signal, postgres": Sql("postgres", ("listening",), "owner_did = $1", "owner_did > $1"),
@@ -126,20 +128,24 @@ IN_STORES: Final[dict[str, Fault]] = {
         "async with self._turns.turn(owner):\n            if text or most:",
         'async with self._turns.turn(""):\n            if text or most:',
     ),
-    "postgres: a plan is kept for ever": Source("wakeful.store.postgres.plans", 'said.append("discard plans")', "pass"),
+    "postgres: a plan is kept for ever": Source(
+        "wakeful.store.postgres.database", 'said.append("discard plans")', "pass"
+    ),
     "postgres: a list is planned as a claim is": Source(
-        "wakeful.store.postgres.plans", "if wanted != self._keeps:", "if wanted and not self._keeps:"
+        "wakeful.store.postgres.database", "if wanted != self._keeps:", "if wanted and not self._keeps:"
     ),
     "postgres: counts are not held": Source(
-        "wakeful.store.postgres.budget", "async with connection.transaction():", "for _ in (None,):"
+        "wakeful.store.postgres.access",
+        "async with connection.transaction():\n                keys = {key",
+        "for _ in (None,):\n                keys = {key",
     ),
     "postgres: a cost without its report": Source(
         "wakeful.store.postgres.writes",
-        "add_costs(connection, [change for change in changes if change.after.id in applied])",
-        "add_costs(connection, changes)",
+        "self._access.add_costs(connection, written)",
+        "self._access.add_costs(connection, changes)",
     ),
     "sqlite: a cost without its report": Source(
-        "wakeful.store.sqlite", "self.budget.add_costs(db, written_too)", "self.budget.add_costs(db, more)"
+        "wakeful.store.sqlite", "self.access.add_costs(db, written_too)", "self.access.add_costs(db, more)"
     ),
     "all columns are read, whatever there are": Source(
         "wakeful.store.columns",
@@ -179,10 +185,10 @@ IN_STORES: Final[dict[str, Fault]] = {
         "return alarm.cron_expr",
     ),
     "sqlite: the first alarm keeps no edition of the zone data": Source(
-        "wakeful.store.sqlite", "        if alarms and not self.zones.has_edition:", "        if False:"
+        "wakeful.store.sqlite", "        if alarms and not self.maintenance.has_edition:", "        if False:"
     ),
     "postgres: the first alarm keeps no edition of the zone data": Source(
-        "wakeful.store.postgres", "        if alarms and not self.zones.has_edition:", "        if False:"
+        "wakeful.store.postgres", "        if alarms and not self.maintenance.has_edition:", "        if False:"
     ),
     "a second first edition counts as planned": Source(
         "wakeful.store.zones", "    if len(kept) != 1 or kept[0]", "    if kept[0]"
@@ -191,7 +197,7 @@ IN_STORES: Final[dict[str, Fault]] = {
         "wakeful.store.zones", "        await asyncio.wait([keeping])\n", "        pass\n"
     ),
     "what is restored keeps no edition": Source(
-        "wakeful.store.copying.restore", "    await keep_first_edition(target.store.zones)\n", ""
+        "wakeful.store.copying.backup", "    await keep_first_edition(target.store.maintenance)\n", ""
     ),
     "a store of the parent process is used": Source(
         "wakeful.errors", "        if self.is_forked:\n", "        if False:\n"
@@ -203,17 +209,17 @@ IN_STORES: Final[dict[str, Fault]] = {
         "wakeful.store.queries", "            return None  # two steps of ours", "            pass  # two steps of ours"
     ),
     "planning keeps the lock of the file": Source(
-        "wakeful.store.task_door", "(not answers or stopwatch() - began < SHARE)", "True"
+        "wakeful.store.sql_tasks", "(not answers or stopwatch() - began < SHARE)", "True"
     ),
     "a column that was added is not seen": Source(
-        "wakeful.store.task_door", "self._edition != await connection.edition(self._door[0])", "False"
+        "wakeful.store.sql_tasks", "self._edition != await connection.edition(self._table[0])", "False"
     ),
     "tasks are planned one by one": Source(
-        "wakeful.store.postgres.tasks", "or len(plans) < _TOGETHER", "or len(plans) >= _TOGETHER"
+        "wakeful.store.postgres.sql_tasks", "or len(plans) < _TOGETHER", "or len(plans) >= _TOGETHER"
     ),
-    "a check writes": Source("wakeful.store.sqlite.checks", "    db.authorizer = _only_reads\n", ""),
+    "a check writes": Source("wakeful.store.sqlite.access", "    db.authorizer = _only_reads\n", ""),
     "a check has several statements": Source(
-        "wakeful.store.sqlite.checks", "    cursor.exec_trace = _OneStatement()\n", ""
+        "wakeful.store.sqlite.access", "    cursor.exec_trace = _OneStatement()\n", ""
     ),
     "former values are shown": Sql("sqlite", ("events",), "and what <> 'former'"),
     "every former value is kept": Sql("sqlite", ("forget_former",), "offset 1", "offset 1000"),

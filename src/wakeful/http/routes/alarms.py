@@ -21,6 +21,7 @@ from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRe
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why
 from wakeful.service.creating import numbered
+from wakeful.store.filters import AlarmFilter
 from wakeful.views import AlarmView
 
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
@@ -133,16 +134,7 @@ async def _told(
 
 async def find(context: Context, call: OperationRequest) -> Response:
     found = await context.of(call).find(
-        status=call["status"],
-        kind=call["kind"],
-        target=call["target"],
-        label=call["label"],
-        conversation_id=call["conversation_id"],
-        root_id=call["root_id"],
-        key=call["key"],
-        text=call["q"],
-        since=call["since"],
-        until=call["until"],
+        **operations.filter_values(AlarmFilter, call),
         cursor=call["cursor"],
         limit=call["limit"],
         most=operations.PAGE_SIZE,
@@ -277,16 +269,7 @@ OPERATIONS: Final = (
         says="List alarms, newest first",
         scope="read",
         query=(
-            operations.several("status", ALARM_STATUSES, "Alarms in this state."),
-            operations.choice("kind", get_args(Kind), "One-shots or series."),
-            operations.text("target", "Alarms of this target."),
-            operations.text("label", "Alarms with exactly this label."),
-            operations.text("conversation_id", "Alarms of this conversation."),
-            operations.text("root_id", "Alarms of the chain that this alarm started."),
-            operations.text("key", "The alarm with exactly this idempotency_key."),
-            operations.text("q", "A part of the label, the message or the key, in any case."),
-            operations.moment("since", "Created at or after."),
-            operations.moment("until", "Created before."),
+            *operations.filters(AlarmFilter, ALARM_STATUSES, kind=get_args(Kind)),
             PAGE,
             CURSOR,
         ),

@@ -25,6 +25,7 @@ from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
 from wakeful.service import Caller, TakenWake, Why
 from wakeful.store import Matches
+from wakeful.store.filters import FireFilter
 from wakeful.views import FireView
 
 RETRY_LIMIT: Final = 1000
@@ -94,7 +95,7 @@ async def _reporter(context: Context, call: OperationRequest) -> Caller:
 
 async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
     """Return whether a report token belongs to this fire, made with the current key or an earlier one."""
-    keys = await context.store.report_keys()
+    keys = await context.store.access.report_keys()
     if _is_made_with(keys.current, fire_id, token):
         return True
     for old in keys.retired:
@@ -163,7 +164,7 @@ async def take(context: Context, call: OperationRequest) -> Response:
         ),
         disconnected(call.request),
     )
-    secret = (await context.store.report_keys()).current
+    secret = (await context.store.access.report_keys()).current
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     wakes = [_wake(taken, url, secret) for taken in handed]
@@ -196,9 +197,7 @@ _INBOX: Final = Operation(
     refuses=(404, 409),
     waits=True,
 )
-_TIMES: Final = (operations.moment("since", "Scheduled at or after."), operations.moment("until", "Scheduled before."))
-_STATUS: Final = operations.several("status", FIRE_STATUSES, "Fires with this status.")
-_TARGET: Final = operations.text("target", "Fires of this target.")
+_STATUS, _TARGET, *_TIMES = operations.filters(FireFilter, FIRE_STATUSES)
 _FAILED: Final = replace(
     operations.several("status", UNSUCCESSFUL, "Which to retry; both unless said."), default=UNSUCCESSFUL
 )

@@ -192,10 +192,10 @@ class Auth:
         return self._open
 
     async def _look(self, now: datetime) -> bool:
-        door = await self._store.door()
+        door = await self._store.access.auth_state()
         if door == "closed" or (door == "new" and self._settings.public_url):
             return False
-        if any(token.is_live(now) for token in await self._store.tokens()):
+        if any(token.is_live(now) for token in await self._store.access.tokens()):
             return False
         if door == "open" and not self._open:
             log.warning("opened by `wakeful token open`: anyone who reaches this server acts as its owner")
@@ -205,7 +205,7 @@ class Auth:
         now = self._clock.now()
         if (seen := self._seen.get(id)) is not None and timedelta(0) <= now - seen[0] < GOOD_FOR:
             return seen[1]
-        token = await self._store.token(id)
+        token = await self._store.access.token(id)
         self._seen[id] = now, token
         self._seen.move_to_end(id)
         if len(self._seen) > REMEMBERED:
@@ -224,7 +224,7 @@ class Auth:
             self._touched.clear()
         self._touched[token.id] = now
         with contextlib.suppress(StoreUnavailable):  # good to know, and nothing more
-            await self._store.touch_token(token.id, now)
+            await self._store.access.update_token(token.id, last_used_at=now)
 
 
 def bearer(authorization: str | None) -> str:

@@ -12,10 +12,18 @@ from datetime import datetime
 from msgspec import Struct
 
 from wakeful.errors import Conflict, InvalidRequest
-from wakeful.store.copying import TABLES, TableSum, Watch, check_copied_whole, copy_table, total, verified
-from wakeful.store.copying.ends import CopyEnd, table
-from wakeful.store.queries import Naming, migrations
-from wakeful.store.transfer import Transfer, refused
+from wakeful.store.copying import (
+    TABLES,
+    CopyEnd,
+    TableSum,
+    Watch,
+    check_copied_whole,
+    copy_table,
+    table,
+    total,
+    verified,
+)
+from wakeful.store.queries import Naming, Transfer, migrations, refused
 from wakeful.store.zones import keep_first_edition
 
 
@@ -118,7 +126,7 @@ async def _hand_over(source: CopyEnd, target: CopyEnd, leaving: Transfer, moved:
         await target.take_up("moved", f"from {source.name}", by=by, now=now)
         await tables.run("end_transfer")
         await tables.lift_fence()
-    await keep_first_edition(target.store.zones)
+    await keep_first_edition(target.store.maintenance)
     missing = await target.missing_task_table()
     return Moved(sums=moved.sums, resumed=moved.resumed, task_table=missing)
 

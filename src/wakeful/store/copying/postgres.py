@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeful.errors import InvalidRequest
 from wakeful.moments import from_unix_ms, unix_ms
-from wakeful.store.copying import BATCH, CopiedTable, Row, copying_sql, filled
+from wakeful.store.copying import BATCH, CopiedTable, Row, Tables, copying_sql, filled
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.rows import uuid_of
 from wakeful.store.queries import Ledger, Naming
-from wakeful.store.transfer import Transfer, why_closed
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection
@@ -41,7 +40,7 @@ _FROM: Final[dict[str, _Convert]] = {"uuid": str, "timestamp with time zone": un
 _TO: Final[dict[str, _Convert]] = {"uuid": _uuid, "timestamp with time zone": from_unix_ms, "boolean": bool}
 
 
-class PostgresTables:
+class PostgresTables(Tables):
     def __init__(self, dsn: str, naming: Naming, *, pgbouncer: bool = False) -> None:
         self._naming = naming
         self._sql = copying_sql("postgres", naming)
@@ -98,12 +97,6 @@ class PostgresTables:
         found = await self._fetch(filled(self._sql["last_key"], table, (), ()))
         return _converted(converts, found[0]) if found else None
 
-    async def count(self, table: CopiedTable) -> int:
-        return int((await self._fetch(filled(self._sql["count"], table, (), ())))[0][0])
-
-    async def clear(self, table: CopiedTable) -> None:
-        await self._fetch(filled(self._sql["clear"], table, (), ()))
-
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         with self._database.told():
@@ -122,25 +115,17 @@ class PostgresTables:
         rows = [tuple(row) for row in await self._fetch(self._sql[name], *values.values())]
         return [tuple(unix_ms(value) if isinstance(value, datetime) else value for value in row) for row in rows]
 
-    async def fence(self, words: str) -> None:
-        await self._execute(self._sql["fence"].replace("{words}", words.replace("'", "''")))
-        await self.refuse_to_open()
-
     async def refuse_to_open(self) -> None:
         with self._database.told():
             await Migrator(self._naming).refuse_to_open(await self._opened())
 
-    async def lift_fence(self) -> None:
-        await self._execute(self._sql["lift_fence"])
+    async def lift_refusal(self) -> None:
         with self._database.told():
             await Migrator(self._naming).lift_refusal(await self._opened())
 
-    async def closed(self) -> Transfer | None:
+    async def is_closed(self) -> bool:
         with self._database.told():
-            if not await Migrator(self._naming).is_closed(await self._opened()):
-                return None
-        [(value,)] = await self.run("transfer") or [(None,)]
-        return why_closed(value)
+            return await Migrator(self._naming).is_closed(await self._opened())
 
     async def ledger(self) -> Ledger:
         with self._database.told():

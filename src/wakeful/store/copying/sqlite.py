@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from wakeful.moments import unix_ms
-from wakeful.store.copying import BATCH, CopiedTable, Row, copying_sql, filled
+from wakeful.store.copying import BATCH, CopiedTable, Row, Tables, copying_sql, filled
 from wakeful.store.queries import Ledger, Naming
 from wakeful.store.sqlite.file import describe, open_writer
 from wakeful.store.sqlite.schema import is_closed, ledger_of, lift_refusal, refuse_to_open
-from wakeful.store.transfer import Transfer, why_closed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class SqliteTables:
+class SqliteTables(Tables):
     def __init__(self, path: str, naming: Naming, *, now: datetime, db: apsw.Connection | None = None) -> None:
         self.path = path
         self._naming = naming
@@ -34,7 +33,7 @@ class SqliteTables:
         self.db.close(force=True)
 
     async def columns(self, table: CopiedTable) -> tuple[str, ...]:
-        return tuple(str(name) for (name,) in self._fetch(filled(self._sql["columns"], table, (), ())))
+        return tuple(str(name) for (name,) in await self._fetch(filled(self._sql["columns"], table, (), ())))
 
     async def rows(
         self, table: CopiedTable, columns: Sequence[str], *, after: Row | None = None
@@ -56,60 +55,46 @@ class SqliteTables:
             self.db.executemany(filled(self._sql["put"], table, columns, ["?"] * len(columns)), rows)
 
     async def last_key(self, table: CopiedTable) -> Row | None:
-        found = self._fetch(filled(self._sql["last_key"], table, (), ()))
+        found = await self._fetch(filled(self._sql["last_key"], table, (), ()))
         return found[0] if found else None
-
-    async def count(self, table: CopiedTable) -> int:
-        return int(self._fetch(filled(self._sql["count"], table, (), ()))[0][0])
-
-    async def clear(self, table: CopiedTable) -> None:
-        self._fetch(filled(self._sql["clear"], table, (), ()))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         outermost = not self.db.in_transaction
-        self._fetch("begin immediate" if outermost else "savepoint copying")
+        await self._fetch("begin immediate" if outermost else "savepoint copying")
         try:
             yield
-            self._fetch("commit" if outermost else "release copying")
+            await self._fetch("commit" if outermost else "release copying")
         except BaseException:
             if self.db.in_transaction:
-                self._fetch("rollback" if outermost else "rollback to copying; release copying")
+                await self._fetch("rollback" if outermost else "rollback to copying; release copying")
             raise
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[None]:
         # It begins with the first read, and no later write is seen until it ends.
-        self._fetch("begin; select count(*) from sqlite_master")
+        await self._fetch("begin; select count(*) from sqlite_master")
         try:
             yield
         finally:
             if self.db.in_transaction:
-                self._fetch("rollback")
+                await self._fetch("rollback")
 
     async def run(self, name: str, **values: Any) -> list[Row]:
         kept = {name: unix_ms(value) if isinstance(value, datetime) else value for name, value in values.items()}
-        return self._fetch(self._sql[name], kept)
-
-    async def fence(self, words: str) -> None:
-        self._fetch(self._sql["fence"].replace("{words}", words.replace("'", "''")))
-        await self.refuse_to_open()
+        return await self._fetch(self._sql[name], kept)
 
     async def refuse_to_open(self) -> None:
         with self._told():
             refuse_to_open(self.db, self._naming, self._now)
 
-    async def lift_fence(self) -> None:
-        self._fetch(self._sql["lift_fence"])
+    async def lift_refusal(self) -> None:
         with self._told():
             lift_refusal(self.db, self._naming)
 
-    async def closed(self) -> Transfer | None:
+    async def is_closed(self) -> bool:
         with self._told():
-            if not is_closed(self.db, self._naming):
-                return None
-        [(value,)] = await self.run("transfer") or [(None,)]
-        return why_closed(value)
+            return is_closed(self.db, self._naming)
 
     async def ledger(self) -> Ledger:
         with self._told():
@@ -118,7 +103,10 @@ class SqliteTables:
     async def go_on_numbering(self) -> None:
         """SQLite does so by itself."""
 
-    def _fetch(self, sql: str, values: Any = ()) -> list[Row]:
+    async def _execute(self, sql: str) -> None:
+        await self._fetch(sql)
+
+    async def _fetch(self, sql: str, values: Any = ()) -> list[Row]:
         with self._told():
             return self.db.execute(sql, values or ()).fetchall()
 

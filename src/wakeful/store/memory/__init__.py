@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, Final, TypeVar
@@ -23,8 +23,6 @@ from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.moments import MS, stamp, unix_ms, whole_ms
 from wakeful.store import (
-    AHEAD,
-    BACKLOG_LIMIT,
     NO_TURNS,
     NOT_EARLY,
     Added,
@@ -32,29 +30,21 @@ from wakeful.store import (
     Claim,
     Claimed,
     DescribedFire,
-    Door,
     FireQuery,
     Followed,
-    Inspection,
     MovedFire,
     NewAlarm,
     Settled,
     Stats,
     Store,
-    TargetState,
-    Token,
     Turn,
     Usage,
-    Worker,
 )
-from wakeful.store.batching import StoreRefused
-from wakeful.store.counts import COUNTED, stats_of
-from wakeful.store.keys import KEY_SIZE, ReportKeys
-from wakeful.store.memory.beside import MemoryBudget, MemoryChecks, MemoryOwnerSettings, MemoryZones
+from wakeful.store.filters import EventQuery
+from wakeful.store.memory.access import MemoryAccess
 from wakeful.store.memory.claiming import Claiming
-from wakeful.store.memory.database import FireKey, MemoryDatabase, kept, kept_alarm
-from wakeful.store.memory.figures import MemoryFigures
-from wakeful.store.memory.finished import count_old, impossible, purge
+from wakeful.store.memory.database import FireKey, MemoryDatabase, kept_alarm, storable
+from wakeful.store.memory.maintenance import MemoryMaintenance
 from wakeful.store.memory.searching import (
     alarm_filter,
     alarm_row,
@@ -66,16 +56,13 @@ from wakeful.store.memory.searching import (
     fires_in_order,
     fires_listed,
 )
-from wakeful.store.memory.settling import APPLIED, settled
-from wakeful.store.memory.tasks import memory_tasks
+from wakeful.store.memory.settling import APPLIED, memory_tasks, settled
 from wakeful.store.pages import Cursor, Matches, Page, filled
-from wakeful.store.queries import Naming, migrations
+from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
 from wakeful.store.rows import first_id, length_ms
 
 __all__ = ["ENGINE", "MemoryDatabase", "MemoryStore"]
-
 T = TypeVar("T", bound=Struct)
-ENGINE: Final = "memory"
 _TICK: Final = timedelta(seconds=1)
 _REASON: Final = 500  # characters of why a fire went as it did, for those who follow along
 
@@ -97,11 +84,8 @@ class MemoryStore:
         self._tick = tick
         self._closed = False
         self.tasks = memory_tasks(self._open, clock)
-        self.figures = MemoryFigures(self._open, clock)
-        self.budget = MemoryBudget(self._open)
-        self.checks = MemoryChecks(self._open)
-        self.zones = MemoryZones(self._open, clock)
-        self.owner_settings = MemoryOwnerSettings(self._open)
+        self.access = MemoryAccess(self._open)
+        self.maintenance = MemoryMaintenance(self._open, clock)
 
     def _open(self) -> MemoryDatabase:
         if self._closed:
@@ -112,11 +96,8 @@ class MemoryStore:
         return whole_ms(self._clock.now())
 
     async def migrate(self) -> list[str]:
-        self.zones.keep_first()  # else the first dispatcher does, in a thread
+        self.maintenance.keep_first()  # else the first dispatcher does, in a thread
         return []
-
-    async def use_default_target(self, name: str) -> str:
-        return name  # no other program inserts alarms here
 
     async def close(self) -> None:
         self.abandon()
@@ -136,9 +117,9 @@ class MemoryStore:
         if connection is not None:
             await self.within(connection)
         database = self._open()
-        if alarms and not self.zones.has_edition:
-            self.zones.keep_first()
-        rows = [_storable(alarm, kept_alarm) for alarm in alarms]
+        if alarms and not self.maintenance.has_edition:
+            self.maintenance.keep_first()
+        rows = [storable(alarm, kept_alarm) for alarm in alarms]
         answers = []
         for given, alarm in zip(alarms, rows, strict=True):
             there = database.alarms.get(alarm.id) or database.with_key(alarm.owner_did, alarm.idempotency_key)
@@ -207,25 +188,19 @@ class MemoryStore:
                     break
         return min(moments, default=None)
 
-    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        claiming = self._claiming(lease)
-        due = {target: list(islice(claiming.due(target), BACKLOG_LIMIT)) for target in sorted(claiming.database.due)}
-        return {target: (len(alarms), alarms[0].next_fire_at) for target, alarms in due.items() if alarms}
-
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         alarm = self._open().alarms.get(id)
         return alarm if alarm is not None and owner in ("", alarm.owner_did) else None
 
-    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
+    async def named(
+        self, owner: str, keys: Sequence[str], *, between: tuple[str, str] | None = None, limit: int | None = None
+    ) -> list[Alarm]:
         database = self._open()
-        return [alarm for key in keys if (alarm := database.with_key(owner, key)) is not None]
-
-    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
-        database = self._open()
+        low, high = between or ("", "")
         ids = database.ids[bisect_left(database.ids, low) : bisect_right(database.ids, high)]
         found = [alarm for alarm in map(database.alarms.__getitem__, ids) if owner in ("", alarm.owner_did)]
-        named = database.with_key(owner, key)
-        return [*found, *([] if named is None else [named])][:limit]
+        found += [alarm for key in keys if (alarm := database.with_key(owner, key)) is not None]
+        return found[:limit]
 
     async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
         database = self._open()
@@ -301,6 +276,13 @@ class MemoryStore:
         page: Page[Any] = filled(rows, Page(limit, most=most, among=()))
         return page.found(lambda row: row[0], lambda pair: (pair[1].scheduled_for, pair[1].alarm_id))
 
+    async def alarms_in_zones(self, zones: Collection[str], *, after: str, scan_limit: int) -> tuple[list[Alarm], str]:
+        database = self._open()
+        ids = database.ids_behind(after)
+        found = [database.alarms[id] for id in ids[:scan_limit]]
+        planned = [one for one in found if one.status in PENDING and (one.timezone in zones or "TZ" in one.cron_expr)]
+        return planned, ids[scan_limit - 1] if len(ids) >= scan_limit else ""
+
     # Counts
 
     async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
@@ -337,44 +319,34 @@ class MemoryStore:
 
     # What happened
 
-    async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
-    ) -> list[tuple[int, Event]]:
+    async def events(self, query: EventQuery) -> list[tuple[int, Event]]:
         events = self._open().events
-        behind = [*takewhile(lambda one: one[0] > after, reversed(events.items()))][::-1]
+        since = None if query.since is None else whole_ms(query.since)
+        behind = [*takewhile(lambda one: one[0] > query.after, reversed(events.items()))]
         fit = (
             (seq, event)
-            for seq, event in behind
-            if event.what != FORMER and owner in ("", event.owner_did) and alarm_id in ("", event.alarm_id)
+            for seq, event in (behind if query.latest else reversed(behind))
+            if (query.latest or event.what != FORMER)
+            and (since is None or event.at >= since)
+            and query.owner in ("", event.owner_did)
+            and (query.alarm_id == event.alarm_id or not (query.alarm_id or query.latest))
+            and query.what in ("", event.what)
+            and query.by in ("", event.by)
         )
-        rows = (((seq, event), event.what, event.fire_id, event.by, event.reason) for seq, event in fit)
-        page: Page[Any] = filled(rows, Page(limit, most=most, among=()))
+        found = sorted(fit, key=lambda one: one[1].at) if query.by else fit
+        rows = ((one, one[1].what, one[1].fire_id, one[1].by, one[1].reason) for one in found)
+        page: Page[Any] = filled(rows, Page(query.limit, most=query.most, among=()))
         return [row[0] for row in page.rows]
-
-    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
-        latest = (event for event in self._latest(alarm_id) if event.what == what)
-        return next((event.at for event in latest), None)
-
-    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
-        since = whole_ms(since)
-        done = [one for one in self._open().events.values() if (one.by, one.what) == (by, what) and one.at >= since]
-        return sorted(done, key=lambda one: one.at)[:limit]
-
-    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
-        return list(islice(self._latest(alarm_id), limit))
-
-    def _latest(self, alarm_id: str) -> Iterator[Event]:
-        return (event for event in reversed(self._open().events.values()) if event.alarm_id == alarm_id)
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         database, since = self._open(), whole_ms(since)
         start = bisect_left(database.ids, first_id(unix_ms(since)))
-        end = bisect_left(database.ids, first_id(unix_ms(self._clock.now() + AHEAD)))
+        end = bisect_left(database.ids, first_id(unix_ms(self._clock.now() + CLOCK_AHEAD)))
         alarms = (database.alarms[id] for id in database.ids[start:end])
         new = (one for one in alarms if one.created_at >= since and owner in ("", one.owner_did))
         fires = [one for one in database.fires.values() if one.updated_at >= since and owner in ("", one.owner_did)]
         fires.sort(key=lambda fire: fire.updated_at)
-        events = await self.events(owner=owner, after=after_event, limit=limit)
+        events = await self.events(EventQuery(owner=owner, after=after_event, limit=limit))
         return Followed(
             [_new_alarm(alarm) for alarm in islice(new, limit)],
             [_moved_fire(fire) for fire in fires[:limit]],
@@ -382,98 +354,12 @@ class MemoryStore:
             database.last_event,
         )
 
-    # Workers, targets, access
-
-    async def beat(self, worker: Worker) -> None:
-        self._open().workers[worker.id] = _storable(replace(worker, seen_at=self._now()))
-
-    async def workers(self) -> list[Worker]:
-        return sorted(self._open().workers.values(), key=lambda worker: (worker.started_at, worker.id))
-
-    async def target_states(self) -> dict[str, TargetState]:
-        return dict(sorted(self._open().target_states.items()))
-
-    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
-        database = self._open()
-        state, events = _storable(state), [] if event is None else [_storable(event)]
-        database.target_states[state.target] = state
-        for one in events:
-            database.add_event(one)
-
-    async def report_keys(self) -> ReportKeys:
-        database = self._open()
-        if database.report_keys is None:
-            database.report_keys = ReportKeys(database.random_bytes(KEY_SIZE))
-        return database.report_keys
-
-    async def rotate_report_key(self, now: datetime, event: Event) -> ReportKeys:
-        database, keys, event = self._open(), await self.report_keys(), _storable(event)
-        database.report_keys = keys.rotated(database.random_bytes(KEY_SIZE), whole_ms(now))
-        database.add_event(event)
-        return database.report_keys
-
-    async def door(self) -> Door:
-        return self._open().door
-
-    async def open_door(self, event: Event) -> None:
-        database, event = self._open(), _storable(event)
-        database.door = "open"
-        database.add_event(event)
-
-    async def add_token(self, token: Token) -> bool:
-        database = self._open()
-        if token.id in database.tokens:
-            return False
-        database.tokens[token.id] = _storable(token)
-        database.door = "closed"
-        return True
-
-    async def tokens(self) -> list[Token]:
-        return sorted(self._open().tokens.values(), key=lambda token: (token.created_at, token.id))
-
-    async def token(self, id: str) -> Token | None:
-        return self._open().tokens.get(id)
-
-    async def revoke_token(self, id: str, now: datetime) -> bool:
-        tokens = self._open().tokens
-        if id in tokens and tokens[id].revoked_at is None:
-            tokens[id] = replace(tokens[id], revoked_at=whole_ms(now))
-        return id in tokens
-
-    async def touch_token(self, id: str, at: datetime) -> None:
-        tokens = self._open().tokens
-        if id in tokens:
-            used, at = tokens[id].last_used_at, whole_ms(at)
-            tokens[id] = replace(tokens[id], last_used_at=at if used is None else max(used, at))
-
-    # Maintenance
-
-    async def inspect(self, *, thorough: bool = False) -> Inspection:
-        database = self._open()
-        schema = migrations("sqlite", Naming())[-1].version  # what is kept is what its tables hold
-        counts = impossible(database, self._now() + AHEAD) if thorough else {}
-        return Inspection(engine=ENGINE, size=0, schema=schema, known=schema, impossible=counts)
-
-    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
-        return count_old(self._open(), whole_ms(before), owner)
-
-    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
-        return purge(self._open(), whole_ms(before), owner, limit)
-
     def _hint(self, alarms: Iterable[Alarm]) -> None:
         """Wake every sleeping dispatcher, where one of these is due before it would look."""
         soon = self._clock.now() + self._tick
         if any(alarm.status == "active" and alarm.next_fire_at <= soon for alarm in alarms):
             for hints in self._database.listeners:
                 hints.set()
-
-
-def _storable(value: T, keep: Callable[[T], T] = kept) -> T:
-    """The value as a row holds it."""
-    try:
-        return keep(value)
-    except (TypeError, ValueError) as error:
-        raise StoreRefused(f"a row of the database cannot hold this: {error}") from error
 
 
 def _new_alarm(alarm: Alarm) -> NewAlarm:

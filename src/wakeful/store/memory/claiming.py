@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm
 from wakeful.moments import MS
-from wakeful.store import OWNERS_A_CLAIM, Claimed, Turn
+from wakeful.store import Claimed, Turn
 from wakeful.store.memory.database import MemoryDatabase
+from wakeful.store.records import OWNERS_A_CLAIM
 from wakeful.store.rows import length_ms
 
 _COUNTED: Final = 3  # how far claims alone raise `unsettled`

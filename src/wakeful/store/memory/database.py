@@ -7,31 +7,99 @@ rest are sorted lists), so that a run that is repeated from the same seed finds 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
+import apsw
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, Event, Fire
+from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, Event, Fire, Row
 from wakeful.alarm.budget import BudgetCount, Key
 from wakeful.alarm.model import FORMER
 from wakeful.alarm.owner_settings import OwnerSettings
+from wakeful.clock import stopwatch
 from wakeful.moments import whole_ms
 from wakeful.schedule.zone_rules import ZoneRules
-from wakeful.store import Door, TargetState, Token, Worker
+from wakeful.store import TargetState, Token, Worker
+from wakeful.store.access import AuthState, ReportKeys
+from wakeful.store.batching import StoreRefused
 from wakeful.store.columns import Kind, columns
-from wakeful.store.keys import ReportKeys
-from wakeful.store.memory.other_tables import OtherTables
+from wakeful.store.maintenance import Edition
+from wakeful.store.pages import too_slow
+from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import policy_text
-from wakeful.store.zones import Edition
+from wakeful.store.sqlite import writes
+from wakeful.store.sqlite.file import describe
 
-T = TypeVar("T", bound=Struct)
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
+_PLACE: Final = "memory"
+_OURS: Final = "0002-tasks"  # the step that makes the tables which tell what was changed in a table of tasks
+_STEPS: Final = 2000  # of SQLite's machine, between two looks at the time
+
+
+class OtherTables:
+    """Tables of other programs beside a memory database: those that table targets write to, of tasks, and for checks.
+
+    They are SQL, so they are kept by SQLite, in memory too. Nothing is opened before a table is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._db: apsw.Connection | None = None
+        self._ends = math.inf
+
+    @property
+    def db(self) -> apsw.Connection:
+        if self._db is None:
+            self._db = apsw.Connection(":memory:")
+            self._db.set_progress_handler(lambda: stopwatch() > self._ends, _STEPS)
+            self._db.execute(_task_tables())
+        return self._db
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The other program's own SQL."""
+        return self.db.execute(sql, values).fetchall()
+
+    def put_row(self, row: Row, stamp: str) -> None:
+        """Write what a table target delivers; RowRefused where its table does not take it."""
+        with self.db:
+            writes.put_row(self.db, row, stamp)
+
+    def write(self, work: Callable[[apsw.Connection], T], *, alone: bool = False) -> T:
+        """Do it as a whole, or not; `alone`: outside a transaction, it makes its own."""
+        try:
+            with nullcontext() if alone else self.db:
+                done = work(self.db)
+        except Exception as error:
+            raise describe(error, _PLACE) from error
+        return done
+
+    def read(self, work: Callable[[apsw.Connection], T], *, within: float = math.inf) -> T:
+        self._ends = stopwatch() + within
+        try:
+            return work(self.db)
+        except apsw.InterruptError:
+            raise too_slow(within) from None
+        except Exception as error:
+            raise describe(error, _PLACE) from error
+        finally:
+            self._ends = math.inf
+
+
+@cache
+def _task_tables() -> str:
+    [step] = [step for step in migrations("sqlite", Naming()) if step.name == _OURS]
+    return step.sql
+
+
 FireKey = tuple[str, datetime]  # alarm_id, scheduled_for
 _KINDS: Final = ("once", "cron")
 
@@ -72,7 +140,7 @@ class MemoryDatabase:
         self.workers: dict[str, Worker] = {}
         self.target_states: dict[str, TargetState] = {}
         self.tokens: dict[str, Token] = {}
-        self.door: Door = "new"
+        self.auth_state: AuthState = "new"
         self.report_keys: ReportKeys | None = None
         self.budget: dict[Key, BudgetCount] = {}
         self.seen: dict[tuple[str, str], str] = {}
@@ -218,7 +286,7 @@ class _Shape:
         self._all_moments = attrgetter(*self._moments, *self._moments[:1])
         self.texts = attrgetter(*text_names(struct))
 
-    def kept(self, value: T) -> T:
+    def kept(self, value: S) -> S:
         "".join(self.texts(value)).encode()  # ValueError for what is not Unicode
         moments = self._all_moments(value)
         if all(at is None or (at.tzinfo is UTC and not at.microsecond % 1000) for at in moments):
@@ -232,7 +300,7 @@ _SHAPES: Final = {struct: _Shape(struct) for struct in _KEPT}
 fire_texts: Final = _SHAPES[Fire].texts
 
 
-def kept(value: T) -> T:
+def kept(value: S) -> S:
     """A value as it comes back from a row; ValueError where a row cannot hold it."""
     return _SHAPES[type(value)].kept(value)
 
@@ -255,3 +323,11 @@ def kept_fire(fire: Fire) -> Fire:
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name} {value!r} is none of {', '.join(known)}")
+
+
+def storable(value: S, keep: Callable[[S], S] = kept) -> S:
+    """The value as a row holds it."""
+    try:
+        return keep(value)
+    except (TypeError, ValueError) as error:
+        raise StoreRefused(f"a row of the database cannot hold this: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from wakeful.alarm import Alarm, Fire
 from wakeful.moments import whole_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery
-from wakeful.store.looking import indexed_statuses, is_bounded, is_by_id
+from wakeful.store.filters import EXACT, indexed_statuses, is_bounded, is_by_id
 from wakeful.store.memory.database import MemoryDatabase, fire_texts, text_names
 from wakeful.store.pages import Cursor, Matches, Page
 
@@ -62,10 +62,8 @@ def alarms_in_order(database: MemoryDatabase, query: AlarmQuery) -> Iterator[Ala
 
 
 def alarm_filter(query: AlarmQuery) -> Callable[[Alarm], bool]:
-    names = ("kind", "target", "label", "conversation_id", "root_id")
-    wanted = [(name, value) for name in names if (value := getattr(query, name))]
-    if query.key:
-        wanted.append(("idempotency_key", query.key))
+    fields = {name: "idempotency_key" if name == "key" else name for name in EXACT}
+    wanted = [(field, value) for name, field in fields.items() if (value := getattr(query, name))]
     since, until = _whole(query.since), _whole(query.until)
 
     def fits(alarm: Alarm) -> bool:

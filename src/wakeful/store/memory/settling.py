@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, TypeVar
 
+import apsw
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, Fire
-from wakeful.store import Settled, written_events
+from wakeful.clock import Clock
+from wakeful.moments import stamp
+from wakeful.store import Settled
 from wakeful.store.columns import DISPATCH, FIXED
-from wakeful.store.memory.beside import add_costs
+from wakeful.store.memory.access import add_costs
 from wakeful.store.memory.database import MemoryDatabase, kept, kept_alarm, kept_fire
+from wakeful.store.queries import Naming
+from wakeful.store.records import written_events
+from wakeful.store.sqlite.sql_tasks import SqliteTasks
+from wakeful.store.sqlite.writer import Work
 from wakeful.store.sqlite.writes import BAD_VALUE
 
 APPLIED: Final = Settled("applied")
@@ -69,3 +78,47 @@ def _is_reported_otherwise(database: MemoryDatabase, fire: Fire) -> bool:
     if known.status == "completed" and fire.status != "completed":
         return True
     return known.reason == "reported" and fire.status not in ("failed", "retrying")
+
+
+T = TypeVar("T")
+Open = Callable[[], MemoryDatabase]
+
+
+def memory_tasks(open: Open, clock: Clock) -> SqliteTasks:
+    async def read(work: Work[Any]) -> Any:
+        return open().other_tables.read(work)
+
+    async def look(work: Work[Any], _owner: str) -> Any:
+        return open().other_tables.read(work)
+
+    return SqliteTasks(_Writes(open), read, look, _AlarmsInMemory(open, clock), path="", naming=Naming(), clock=clock)
+
+
+class _Writes:
+    def __init__(self, open: Open) -> None:
+        self._open = open
+
+    async def submit(self, work: Work[T], *, alone: bool = False) -> T:
+        return self._open().other_tables.write(work, alone=alone)
+
+
+class _AlarmsInMemory:
+    def __init__(self, open: Open, clock: Clock) -> None:
+        self._open = open
+        self._clock = clock
+
+    def savepoint(self, db: apsw.Connection) -> AbstractContextManager[Any]:
+        return self._both(db)
+
+    @contextmanager
+    def _both(self, db: apsw.Connection) -> Iterator[None]:
+        with self._open().savepoint(), db:
+            yield
+
+    def settle(self, _db: apsw.Connection, change: Change) -> Settled:
+        return settled(self._open(), change, stamp=stamp(self._clock.now()))
+
+    def add(self, _db: apsw.Connection, alarm: Alarm) -> None:
+        database, alarm = self._open(), kept_alarm(alarm)
+        if alarm.id not in database.alarms and database.with_key(alarm.owner_did, alarm.idempotency_key) is None:
+            database.put_alarm(alarm)

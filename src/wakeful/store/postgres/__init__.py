@@ -7,21 +7,18 @@ group commits. A `clock` is for tests: without one the database's own clock judg
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from uuid import UUID
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
-from wakeful.errors import InvalidConfig
-from wakeful.moments import whole_ms
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.moments import EPOCH, whole_ms
 from wakeful.store import (
-    AHEAD,
-    BACKLOG_LIMIT,
     NO_TURNS,
     NOT_EARLY,
     Added,
@@ -29,59 +26,43 @@ from wakeful.store import (
     Claim,
     Claimed,
     DescribedFire,
-    Door,
     FireQuery,
     Followed,
-    Inspection,
     Settled,
     Stats,
     Store,
-    TargetState,
-    Token,
     Turn,
     Usage,
-    Worker,
-    door_of,
 )
 from wakeful.store.batching import BATCH, WHOLE, Elbowroom, GroupCommit, StoreRefused
-from wakeful.store.counts import COUNTED, stats_of
-from wakeful.store.keys import KEY_SIZE, ReportKeys, keys_of
-from wakeful.store.looking import bounds, counted, indexed_statuses, is_bounded
+from wakeful.store.filters import EXACT, EventQuery, bounds, counted, indexed_statuses, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
-from wakeful.store.postgres.budget import PostgresBudget
-from wakeful.store.postgres.checks import PostgresChecks
+from wakeful.store.postgres.access import PostgresAccess
 from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
-from wakeful.store.postgres.figures import PostgresFigures
 from wakeful.store.postgres.hints import Hints
-from wakeful.store.postgres.inspection import inspected
+from wakeful.store.postgres.maintenance import PostgresMaintenance
 from wakeful.store.postgres.migrate import Migrator
-from wakeful.store.postgres.owner_settings import PostgresOwnerSettings
-from wakeful.store.postgres.purging import purged
 from wakeful.store.postgres.rows import (
     alarm_and_fire_of,
     alarm_of,
     described_fire_of,
-    event_columns,
     event_of,
     fire_of,
     first_uuid,
     moved_fire_of,
     new_alarm_of,
-    target_state_of,
-    token_of,
-    token_values,
     uuid_of,
-    worker_of,
-    worker_values,
 )
-from wakeful.store.postgres.search import cursor_values, search_values
-from wakeful.store.postgres.tasks import PostgresTasks
-from wakeful.store.postgres.writes import LONG_LOCK_WAIT, Writes
-from wakeful.store.postgres.zones import PostgresZones
+from wakeful.store.postgres.sql_tasks import PostgresTasks
+from wakeful.store.postgres.writes import Writes
 from wakeful.store.queries import Naming, queries
-from wakeful.store.rows import policy_text
+from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
+from wakeful.store.rows import policy_text, storable
 from wakeful.store.zones import first_edition_kept, keep_first_edition
+
+if TYPE_CHECKING:
+    from wakeful.store.postgres.database import Connection
 
 T = TypeVar("T")
 
@@ -91,9 +72,9 @@ if TYPE_CHECKING:
     Work = Callable[[Connection, bool], Awaitable[tuple[list[T], bool]]]
 
 _TICK: Final = timedelta(seconds=1)
-_LOCK_WAIT: Final = "2s"  # for the whole table of alarms: whoever comes meanwhile waits behind us
 _WORDS: Final = ("label", "wake_message", "idempotency_key")
 NO_ID: Final = UUID(int=0)  # before every id there is
+LAST_ID: Final = str(UUID(int=2**128 - 1))
 _CROWD: Final = 24  # creates that wait at once: from here on a second connection costs less than waiting for the first
 _FEWEST_CONNECTIONS: Final = 4  # one each for creating, settling, claiming and asking
 
@@ -131,17 +112,16 @@ class PostgresStore:
             across=not pgbouncer,  # LISTEN is a session's, and there are none
         )
         self._across = not pgbouncer
-        self._writes = Writes(self._sql, tick=tick)
+        room = Elbowroom(pool_size)
+        self.access = PostgresAccess(self._sql, self._database, room)
+        self._writes = Writes(self._sql, tick=tick, access=self.access)
         self.tasks = self._writes.tasks = PostgresTasks(
             self._database, self._writes, naming=naming, moment=self._moment
         )
-        self.figures = PostgresFigures(self._database.look, self._turns, naming=naming, moment=self._moment)
-        self.zones = PostgresZones(self._database, naming=naming, moment=self._moment)
-        self.owner_settings = PostgresOwnerSettings(self._database, naming=naming)
+        self.maintenance = PostgresMaintenance(
+            self._sql, self._database, self._turns, naming=naming, moment=self._moment
+        )
         self._claims = Claims(self._database, self._sql, moment=self._moment)
-        room = Elbowroom(pool_size)
-        self.budget = self._writes.budget = PostgresBudget(self._database, room, naming=naming)
-        self.checks = self._writes.checks = PostgresChecks(self._database, naming=naming)
         self._adding = GroupCommit(self._add, room=room)
         # Without keys it does not matter which of two comes first: a crowd goes over two connections.
         self._adding_keyless = GroupCommit(self._add, room=room, crowd=_CROWD)
@@ -154,30 +134,14 @@ class PostgresStore:
         async with self._database.connection() as connection:
             return await Migrator(self._naming).migrate(connection)
 
-    async def use_default_target(self, name: str) -> str:
-        async def work(connection: Connection, again: bool) -> str:
-            async with connection.transaction():
-                [(before, literal)] = await connection.fetch(self._sql["default_target"], name)
-                if before != name:
-                    await connection.execute(f"set local lock_timeout = '{_LOCK_WAIT}'")
-                    await connection.execute(f"{self._sql['set_default_target']} {literal}")
-                return str(before)
-
-        return await self._database.run(work)
-
-    async def inspect(self, *, thorough: bool = False) -> Inspection:
-        ahead = await self.now() + AHEAD
-        async with self._database.connection() as connection:
-            return await inspected(connection, self._naming, self._sql, ahead=ahead, thorough=thorough)
-
     async def close(self) -> None:
         if self._database.process.is_forked:
             return
-        await first_edition_kept(self.zones)
+        await first_edition_kept(self.maintenance)
         adding = (self._adding, self._adding_keyless, self._adding_beside)
         for lane in (*adding, self._settling, self._settling_at_once, self._settling_slowly):
             await lane.close()
-        await self.budget.close()
+        await self.access.close()
         await self._hints.close()
         await self._database.close()
 
@@ -185,33 +149,9 @@ class PostgresStore:
         moment: datetime = await self._value("now", self._moment())
         return moment
 
-    async def report_keys(self) -> ReportKeys:
-        keys = keys_of(await self._database.fetch(self._sql["report_keys"]))
-        if keys is None:
-            await self._database.fetch(self._sql["new_report_key"], LONG_LOCK_WAIT, secrets.token_bytes(KEY_SIZE))
-            return await self.report_keys()
-        return keys
-
-    async def rotate_report_key(self, now: datetime, event: Event) -> ReportKeys:
-        await self.report_keys()  # so that there is one to hold
-        fresh = secrets.token_bytes(KEY_SIZE)
-
-        async def work(connection: Connection, again: bool) -> ReportKeys:
-            async with connection.transaction():
-                await connection.fetch(self._sql["held_report_keys"], LONG_LOCK_WAIT)
-                keys = keys_of(await connection.fetch(self._sql["report_keys"]))
-                assert keys is not None
-                if keys.current != fresh:  # else an earlier try was done, unheard
-                    keys = keys.rotated(fresh, now)
-                    columns = zip(*keys.rows(), strict=True)
-                    await connection.fetch(self._sql["put_report_keys"], *map(list, columns), *event_columns([event]))
-                return keys
-
-        return await self._database.run(work)
-
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
-        if alarms and not self.zones.has_edition:
-            await keep_first_edition(self.zones)
+        if alarms and not self.maintenance.has_edition:
+            await keep_first_edition(self.maintenance)
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
         if not alarms:
@@ -241,8 +181,6 @@ class PostgresStore:
         return [added for answer in answers for added in answer]
 
     async def within(self, connection: Any) -> Store:
-        from wakeful.store.postgres.callers_transaction import CallersTransaction, callers_connection
-
         return CallersTransaction(self, await callers_connection(connection))
 
     async def claim(
@@ -302,23 +240,18 @@ class PostgresStore:
         moment: datetime | None = await self._value("next_due", list(targets), keep_plans=True)
         return moment
 
-    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        rows = await self._database.fetch(self._sql["backlog"], self._moment(), lease, BACKLOG_LIMIT)
-        return {target: (count, first) for target, count, first in rows}
-
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
         if (uuid := uuid_of(id)) is None:
             return None
         rows = await self._database.fetch(self._sql["get"], uuid, owner)
         return alarm_of(rows[0]) if rows else None
 
-    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
-        return list(map(alarm_of, await self._database.fetch(self._sql["same_key"], [owner] * len(keys), keys)))
-
-    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
-        key = key if key.isprintable() else ""  # no alarm has a key that no column can hold
-        rows = await self._database.fetch(self._sql["resolve"], uuid_of(low), uuid_of(high), key, owner, limit)
-        return list(map(alarm_of, rows))
+    async def named(
+        self, owner: str, keys: Sequence[str], *, between: tuple[str, str] | None = None, limit: int | None = None
+    ) -> list[Alarm]:
+        low, high = map(uuid_of, between or ("", ""))
+        kept = [key for key in keys if storable(key) and "\0" not in key]  # no column holds any other
+        return list(map(alarm_of, await self._database.fetch(self._sql["named"], owner, kept, low, high, limit)))
 
     async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
         rows = await self._database.fetch(self._sql["listening"], owner, signal, uuid_of(after) or NO_ID, limit)
@@ -423,6 +356,13 @@ class PostgresStore:
         page = await self._page("agenda", owner, until, limit=limit, most=most, owner=owner)
         return page.found(alarm_of, lambda alarm: (alarm.next_fire_at, alarm.id))
 
+    async def alarms_in_zones(self, zones: Collection[str], *, after: str, scan_limit: int) -> tuple[list[Alarm], str]:
+        first = after or str(NO_ID)
+        found = await self._database.fetch(self._sql["alarms_upto"], first, scan_limit)
+        upto = str(found[0][0]) if found else ""
+        rows = await self._database.fetch(self._sql["alarms_in_zones"], first, upto or LAST_ID, sorted(zones))
+        return list(map(alarm_of, rows)), upto
+
     async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
         [row] = await self._looked("stats", owner, most, owner=owner)
         return stats_of(row, most=most)
@@ -432,78 +372,25 @@ class PostgresStore:
         [row] = await self._looked("usage", owner, *cursor_values(cursor), *cursor_values(end), owner=owner)
         return Usage(row["alarms"], row["bytes"], end)
 
-    async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
-    ) -> list[tuple[int, Event]]:
-        page = await self._page("events", owner, alarm_id, after, limit=limit, most=most, owner=owner)
-        return [event_of(row) for row in page.rows]
-
-    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
-        rows = await self._database.fetch(self._sql["last_event_at"], alarm_id, what)
-        return rows[0][0] if rows else None
-
-    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
-        rows = await self._database.fetch(self._sql["events_by"], by, what, since, limit)
-        return [event_of(row)[1] for row in rows]
-
-    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
-        rows = await self._database.fetch(self._sql["latest_events"], alarm_id, limit)
-        return [event_of(row)[1] for row in rows]
+    async def events(self, query: EventQuery) -> list[tuple[int, Event]]:
+        if query.by:
+            since = query.since or EPOCH
+            rows = await self._database.fetch(self._sql["events_by"], query.by, query.what, since, query.limit)
+        elif query.latest:
+            rows = await self._database.fetch(self._sql["latest_events"], query.alarm_id, query.what, query.limit)
+        else:
+            values = (query.owner, query.alarm_id, query.after)
+            page = await self._page("events", *values, limit=query.limit, most=query.most, owner=query.owner)
+            rows = page.rows
+        return [event_of(row) for row in rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         last = await self._value("last_event")
-        ahead = first_uuid(await self.now() + AHEAD)
+        ahead = first_uuid(await self.now() + CLOCK_AHEAD)
         alarms = await self._looked("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
         fires = await self._looked("changed_fires", since, owner, limit, owner=owner)
-        events = await self.events(owner=owner, after=after_event, limit=limit)
+        events = await self.events(EventQuery(owner=owner, after=after_event, limit=limit))
         return Followed([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
-
-    async def beat(self, worker: Worker) -> None:
-        await self._database.fetch(self._sql["beat"], self._moment(), LONG_LOCK_WAIT, *worker_values(worker))
-
-    async def workers(self) -> list[Worker]:
-        return [worker_of(row) for row in await self._database.fetch(self._sql["workers"])]
-
-    async def target_states(self) -> dict[str, TargetState]:
-        states = map(target_state_of, await self._database.fetch(self._sql["target_states"]))
-        return {state.target: state for state in states}
-
-    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
-        events = event_columns([event] if event is not None else [])
-        await self._database.fetch(self._sql["set_target_state"], LONG_LOCK_WAIT, *events, *astuple(state))
-
-    async def door(self) -> Door:
-        rows = await self._database.fetch(self._sql["door"])
-        return door_of(bytes(rows[0][0])) if rows else "new"
-
-    async def open_door(self, event: Event) -> None:
-        await self._database.fetch(self._sql["open_door"], LONG_LOCK_WAIT, *event_columns([event]))
-
-    async def add_token(self, token: Token) -> bool:
-        await self._database.fetch(self._sql["add_token"], LONG_LOCK_WAIT, *token_values(token))
-        # Asked, not counted: the insert may be the second try of one whose answer was lost.
-        kept = await self.token(token.id)
-        return kept is not None and kept.hash == token.hash
-
-    async def tokens(self) -> list[Token]:
-        return [token_of(row) for row in await self._database.fetch(self._sql["tokens"])]
-
-    async def token(self, id: str) -> Token | None:
-        rows = await self._database.fetch(self._sql["token"], id)
-        return token_of(rows[0]) if rows else None
-
-    async def revoke_token(self, id: str, now: datetime) -> bool:
-        return bool(await self._database.fetch(self._sql["revoke_token"], LONG_LOCK_WAIT, id, whole_ms(now)))
-
-    async def touch_token(self, id: str, at: datetime) -> None:
-        await self._database.fetch(self._sql["touch_token"], id, whole_ms(at))
-
-    async def count_old(self, before: datetime, *, owner: str = "") -> dict[str, int]:
-        [row] = await self._database.fetch(self._sql["count_old"], before, owner)
-        return dict(row)
-
-    async def purge(self, before: datetime, *, owner: str = "", limit: int = 1000) -> int:
-        return await purged(self._database, self._sql, before, owner=owner, limit=limit)
 
     async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:
         """Read what may take long, when it is this owner's turn."""
@@ -559,3 +446,84 @@ class PostgresStore:
 
 def _changed_id(change: Change) -> str:
     return change.after.id
+
+
+def search_values(query: AlarmQuery | FireQuery, end: Cursor | None) -> tuple[Any, ...]:
+    """The parameters of a search, but for its limit."""
+    between = (query.since, query.until, *cursor_values(query.cursor), *cursor_values(end))
+    if isinstance(query, FireQuery):
+        return (query.owner, uuid_of(query.alarm_id), query.statuses, query.target, *between)
+    *words, key = (getattr(query, name) for name in EXACT)
+    return (query.owner, query.statuses, *words, *between, key)
+
+
+def cursor_values(cursor: Cursor | None) -> tuple[datetime | None, Any]:
+    return (None, None) if cursor is None else (cursor[0], uuid_of(cursor[1]))
+
+
+A = TypeVar("A")
+
+
+class CallersDatabase(Database):
+    """One connection that is the caller's: nothing is opened, tried again or given back."""
+
+    def __init__(self, connection: Connection, ours: Database) -> None:
+        self._connection = connection
+        self._password = ours._password
+        self._within = ours._within
+        self._lookers = asyncio.Semaphore()
+
+    async def run(self, work: Callable[[Connection, bool], Awaitable[T]], *, keep_plans: bool = False) -> T:
+        with self.told():
+            return await work(self._connection, False)
+
+
+class AtOnce(Generic[T, A]):
+    """In the place of a group commit: whoever commits is not us."""
+
+    def __init__(self, write: Callable[..., Awaitable[list[A]]]) -> None:
+        self._write = write
+
+    async def put(self, items: Sequence[T]) -> list[A]:
+        return await self._write(items, alone=True)
+
+
+class CallersTransaction(PostgresStore):
+    """The store inside a caller's own transaction: every statement on its connection, hints with its commit."""
+
+    def __init__(self, ours: PostgresStore, connection: Connection) -> None:
+        self.__dict__.update(ours.__dict__)
+        self._database = CallersDatabase(connection, ours._database)
+        at_once: Any = AtOnce
+        self._adding = self._adding_keyless = at_once(self._add)
+        self._settling = at_once(self._settle)
+        self._settling_slowly = at_once(self._settle_slowly)
+
+    async def _add_side_by_side(self, alarms: Sequence[Alarm]) -> list[Added]:
+        return await self._adding.put(alarms)  # there is one connection
+
+    async def _write(self, work: Work[T], *, keep_plans: bool = True) -> list[T]:
+        answers, soon = await self._database.run(work)
+        if soon and self._across:
+            # Inside the caller's transaction: it is heard when that commits, and never if it does not.
+            await self._database.fetch(self._sql["notify"], self._channel)
+        return answers
+
+
+async def callers_connection(given: Any) -> Connection:
+    """The asyncpg connection that is given, or that SQLAlchemy's AsyncSession or AsyncConnection is on."""
+    found = given
+    if hasattr(found, "get_bind") and hasattr(found, "connection"):  # a session
+        found = await found.connection()
+    if hasattr(found, "get_raw_connection"):
+        # SQLAlchemy begins a transaction with the first statement that it sees, and ours it does not see.
+        await found.exec_driver_sql("select 1")
+        found = (await found.get_raw_connection()).driver_connection
+    if not (hasattr(found, "fetch") and hasattr(found, "is_in_transaction")):
+        raise InvalidRequest(
+            f"a {type(given).__name__} is not a connection to PostgreSQL",
+            field="connection",
+            fix="Give asyncpg's own, or SQLAlchemy's AsyncConnection or AsyncSession over asyncpg.",
+        )
+    connection: Connection = found
+    return connection

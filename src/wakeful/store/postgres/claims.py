@@ -16,9 +16,10 @@ from msgspec import Struct
 from wakeful.alarm import Alarm
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable
-from wakeful.store import OWNERS_A_CLAIM, Claimed, Turn
+from wakeful.store import Claimed, Turn
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.rows import alarm_of
+from wakeful.store.records import OWNERS_A_CLAIM
 from wakeful.store.rows import ID
 
 if TYPE_CHECKING:

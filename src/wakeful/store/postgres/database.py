@@ -25,17 +25,55 @@ except ImportError as missing:
     raise InvalidConfig("PostgreSQL needs the package asyncpg.", fix="pip install 'wakeful[postgres]'") from missing
 
 from wakeful.store.postgres.hosts import CONNECT_WITHIN, Hosts, Lost
-from wakeful.store.postgres.plans import EACH_TIME, PlanningConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from asyncpg.pool import PoolConnectionProxy
 
-    Record = asyncpg.Record
-    Direct = asyncpg.Connection[Record]
-    Connection = Direct | PoolConnectionProxy[Record]
+    from wakeful.store.postgres.hosts import Direct
 
+    Record = asyncpg.Record
+    Connection = Direct | PoolConnectionProxy[Record]
+    _Connection = asyncpg.Connection[Record]
+else:
+    _Connection = asyncpg.Connection
+
+KEPT_FOR: Final = 5.0  # seconds
+EACH_TIME: Final = "force_custom_plan"
+_ONCE: Final = "force_generic_plan"
+
+
+class PlanningConnection(_Connection):
+    """A connection that begins with plans made each time.
+
+    Planned each time, a statement always has the plan that fits the tables as they are and the values it was given:
+    right for lists and searches. For the few statements that a worker repeats all day (claim, settle, create) planning
+    is most of the work where the batch is small, and their plan does not depend on their values. It does depend on the
+    tables: a plan made while a table was empty would read all of it later. So it is kept for seconds.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._keeps: bool | None = False  # None: asked for, and no answer came
+        self._planned = stopwatch()  # since when: plans made before that are gone
+
+    async def keep_plans(self, wanted: bool) -> None:
+        """See to it that the statements that follow are planned so."""
+        said = []
+        if wanted != self._keeps:
+            said.append(f"set plan_cache_mode = {_ONCE if wanted else EACH_TIME}")
+        if wanted and (now := stopwatch()) - self._planned > KEPT_FOR:
+            said.append("discard plans")
+            self._planned = now
+        if said:
+            self._keeps = None
+            await self.execute("; ".join(said))
+            self._keeps = wanted
+
+
+LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
+LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
 ANSWER_WITHIN: Final = 8.0
 SUSPECT_AFTER: Final = 1.5  # seconds that work takes before its server is asked whether it is there
 _LOOK_EVERY: Final = 0.25
@@ -69,6 +107,10 @@ _BUSY: Final = {"55P03", "40P01", "40001", "57014"}  # lock timeout, deadlock, s
 _LOST: Final = {"53300", "25006"}
 
 T = TypeVar("T")
+
+
+def lock_wait(alone: bool) -> str:
+    return LONG_LOCK_WAIT if alone else LOCK_WAIT
 
 
 def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | InvalidConfig:

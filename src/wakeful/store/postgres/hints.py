@@ -13,7 +13,8 @@ from wakeful.clock import SystemClock
 from wakeful.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from wakeful.store.postgres.database import Database, Direct
+    from wakeful.store.postgres.database import Database
+    from wakeful.store.postgres.hosts import Direct
 
 _CHECK_EVERY: Final = 30.0
 _LONGEST_PAUSE: Final = 5.0

@@ -21,7 +21,7 @@ from msgspec import Struct
 from wakeful.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from wakeful.store.postgres.database import Direct
+    Direct = asyncpg.Connection[asyncpg.Record]
 
 CONNECT_WITHIN: Final = 3.0  # to any of them
 HOST_WITHIN: Final = 1.0  # to one of several

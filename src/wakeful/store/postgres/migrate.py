@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from wakeful.errors import InvalidConfig
 from wakeful.store.queries import (
+    CLOSED,
     OURS,
     Ledger,
     LedgerKey,
@@ -27,9 +28,10 @@ from wakeful.store.queries import (
     migrations,
     newest_step,
     queries,
+    refused,
     versions_of,
+    why_closed,
 )
-from wakeful.store.transfer import CLOSED, refused, why_closed
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection

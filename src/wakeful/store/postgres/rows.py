@@ -18,8 +18,17 @@ from msgspec.structs import astuple, replace
 from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
 from wakeful.moments import MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
-from wakeful.store.columns import ALARM_FIELDS, DISPATCH, INTENT, columns, folded, kept_schedule, places, with_schedule
-from wakeful.store.records import FirstTry
+from wakeful.store.columns import (
+    ALARM_FIELDS,
+    DISPATCH,
+    INTENT,
+    FirstTry,
+    columns,
+    folded,
+    kept_schedule,
+    places,
+    with_schedule,
+)
 from wakeful.store.rows import policy_of, policy_text
 
 _ALARM: Final = ALARM_FIELDS

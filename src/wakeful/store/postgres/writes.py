@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Change, Row, speaks
 from wakeful.errors import StoreBusy
 from wakeful.moments import stamp
-from wakeful.store import Added, Settled, written_events
+from wakeful.store import Added, Settled
 from wakeful.store.batching import StoreRefused
-from wakeful.store.postgres.database import DRIVER_ERRORS, translated
+from wakeful.store.postgres.access import PostgresAccess
+from wakeful.store.postgres.database import DRIVER_ERRORS, lock_wait, translated
 from wakeful.store.postgres.hosts import Lost
 from wakeful.store.postgres.rows import (
     alarm_of,
@@ -27,12 +28,11 @@ from wakeful.store.postgres.rows import (
     settled_columns,
     without_unwritable,
 )
+from wakeful.store.records import written_events
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection, Record
 
-LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not wait for it
-LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
 _TRIES: Final = 3
 _APPLIED: Final = Settled("applied")
 _COLUMNS: Final = """
@@ -52,27 +52,14 @@ class Followed(Protocol):
     ) -> None: ...
 
 
-class Spending(Protocol):
-    """Counts of budgets that reports add their cost to."""
-
-    async def add_costs(self, connection: Connection, changes: Sequence[Change]) -> None: ...
-
-
-class Seeing(Protocol):
-    """What checks have seen, which is written with the wake that tells of it."""
-
-    async def keep(self, connection: Connection, changes: Sequence[Change]) -> None: ...
-
-
 class Writes:
     """Statements on a connection that is handed in. They answer also whether anything falls due within a tick."""
 
-    def __init__(self, sql: Mapping[str, str], *, tick: timedelta) -> None:
+    def __init__(self, sql: Mapping[str, str], *, tick: timedelta, access: PostgresAccess) -> None:
         self._sql = sql
         self._tick = tick
+        self._access = access
         self.tasks: Followed | None = None
-        self.budget: Spending | None = None
-        self.checks: Seeing | None = None
         self._types: dict[str, dict[str, str]] = {}  # of the columns of table targets, as last seen
 
     async def add(
@@ -201,12 +188,11 @@ class Writes:
             columns = [*guard_columns(edited), *intent_columns(edited)]
             await connection.fetch(self._sql["settle_edited"], lock_wait(alone), *columns)
         settled, soon, applied = await self._settled(connection, changes, now=now, alone=alone, again=again)
-        if self.budget is not None:  # not for what an earlier try wrote, unheard: that counted it too
-            await self.budget.add_costs(connection, [change for change in changes if change.after.id in applied])
-        if replaced := [change.after.id for change in changes if change.former and change.after.id in applied]:
+        written = [change for change in changes if change.after.id in applied]
+        await self._access.add_costs(connection, written)  # not for what an earlier try wrote: that counted it too
+        if replaced := [change.after.id for change in written if change.former]:
             await connection.execute(self._sql["forget_former"], replaced)
-        if self.checks is not None:
-            await self.checks.keep(connection, [change for change in changes if change.after.id in applied])
+        await self._access.keep_seen(connection, written)
         for change, verdict in zip(changes, settled, strict=True):
             if change.row is not None and verdict.what == "applied":
                 await self._insert_row(connection, change.row, now)
@@ -243,10 +229,6 @@ class Writes:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def lock_wait(alone: bool) -> str:
-    return LONG_LOCK_WAIT if alone else LOCK_WAIT
 
 
 def _verdict(change: Change, row: Record | None, *, again: bool) -> Settled:

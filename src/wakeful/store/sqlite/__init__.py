@@ -10,21 +10,20 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apsw
 import msgspec
 
 from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
-from wakeful.moments import from_unix_ms, stamp, unix_ms, whole_ms
+from wakeful.errors import InvalidRequest
+from wakeful.moments import EPOCH, from_unix_ms, stamp, unix_ms, whole_ms
 from wakeful.store import (
-    AHEAD,
-    BACKLOG_LIMIT,
     NO_TURNS,
     NOT_EARLY,
     Added,
@@ -34,30 +33,25 @@ from wakeful.store import (
     DescribedFire,
     FireQuery,
     Followed,
-    Inspection,
     Settled,
     Stats,
     Store,
-    TargetState,
     Turn,
     Usage,
-    Worker,
 )
-from wakeful.store.counts import COUNTED, stats_of
-from wakeful.store.looking import bounds, counted, is_bounded
+from wakeful.store.filters import EventQuery, bounds, counted, is_bounded
 from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
 from wakeful.store.queries import Naming, migrations, queries
+from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
 from wakeful.store.rows import (
     ID,
     WORDS,
     Row,
     first_id,
     from_alarm,
-    from_event,
-    from_target_state,
-    from_worker,
     length_ms,
     policy_text,
+    storable,
     to_alarm,
     to_alarm_and_fire,
     to_alarms,
@@ -66,27 +60,19 @@ from wakeful.store.rows import (
     to_fire,
     to_moved_fire,
     to_new_alarm,
-    to_target_state,
-    to_worker,
 )
 from wakeful.store.sqlite import writes
-from wakeful.store.sqlite.budget import SqliteBudget
-from wakeful.store.sqlite.checks import SqliteChecks
-from wakeful.store.sqlite.figures import SqliteFigures
-from wakeful.store.sqlite.file import check_path, describe, make
-from wakeful.store.sqlite.inspection import inspected
-from wakeful.store.sqlite.original import Original, check_expected
-from wakeful.store.sqlite.owner_settings import SqliteOwnerSettings
-from wakeful.store.sqlite.purging import SqlitePurging
-from wakeful.store.sqlite.queued_work import Work
-from wakeful.store.sqlite.readers import Readers
-from wakeful.store.sqlite.schema import bring_up_to_date, use_default_target
-from wakeful.store.sqlite.search import narrowed, search_end, search_values
-from wakeful.store.sqlite.tasks import AlarmsInFile, SqliteTasks
-from wakeful.store.sqlite.tokens import SqliteTokens
-from wakeful.store.sqlite.writer import Writer
-from wakeful.store.sqlite.zones import SqliteZones
+from wakeful.store.sqlite.access import SqliteAccess
+from wakeful.store.sqlite.file import Original, check_expected, check_path, describe, make
+from wakeful.store.sqlite.maintenance import SqliteMaintenance
+from wakeful.store.sqlite.readers import Readers, narrowed, rows_of, search_end, search_values
+from wakeful.store.sqlite.schema import bring_up_to_date
+from wakeful.store.sqlite.sql_tasks import AlarmsInFile, SqliteTasks
+from wakeful.store.sqlite.writer import Work, Writer
 from wakeful.store.zones import first_edition_kept, keep_first_edition
+
+if TYPE_CHECKING:
+    from wakeful.store.sqlite.writer import Joint, Work
 
 T = TypeVar("T")
 _TICK: Final = timedelta(seconds=1)
@@ -96,7 +82,7 @@ _CHUNK: Final = 500  # rows of one operation: about as much as a transaction sho
 _TASKS: Final = 32  # the same of alarms whose tasks' rows are read, compared and written
 
 
-class SqliteStore(SqliteTokens, SqlitePurging):
+class SqliteStore:
     """Alarms in one file. Nothing is opened before the first verb."""
 
     def __init__(
@@ -119,27 +105,33 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         self._writer = Writer(self._path, self._original)
         self._add = self._add_jointly  # bound once: the writer joins what was handed to the same function
         self._readers = Readers(self._path, self._original, threads=2)
-        self._lookers = Readers(self._path, self._original, threads=4)
+        self._long_readers = Readers(self._path, self._original, threads=4)
         self._within = read_within.total_seconds()
         self._turns = ReadTurns(reads_per_owner)
         alarms = AlarmsInFile(self._sql)
         self.tasks = SqliteTasks(
             self._writer, self._read, self._look, alarms, path=self._path, naming=naming, clock=clock
         )
-        self.figures = SqliteFigures(self._look, naming=naming, clock=clock)
-        self.budget = SqliteBudget(self._writer, self._read, naming=naming)
-        self.checks = SqliteChecks(self._writer, self._read, self._lookers, naming=naming)
-        self.zones = SqliteZones(self._write, self._read, naming=naming, clock=clock)
-        self.owner_settings = SqliteOwnerSettings(self._write, self._read, naming=naming)
+        self.access = SqliteAccess(self._sql, self._writer, self._readers, self._long_readers)
+        self.maintenance = self._maintenance()
+
+    def _maintenance(self) -> SqliteMaintenance:
+        return SqliteMaintenance(
+            self._sql,
+            self._writer,
+            self._readers,
+            self._long_readers,
+            self._look,
+            naming=self._naming,
+            clock=self._clock,
+            read_within=self._within,
+        )
 
     async def migrate(self) -> list[str]:
         self._make()
         steps = migrations("sqlite", self._naming)
         now = self._clock.now()
         return await self._write(lambda db: bring_up_to_date(db, self._naming, steps, now), alone=True)
-
-    async def use_default_target(self, name: str) -> str:
-        return await self._write(lambda db: use_default_target(db, self._sql, name))
 
     def _make(self) -> None:
         check_path(self._path)
@@ -149,27 +141,22 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         make(self._path)
 
     async def close(self) -> None:
-        await first_edition_kept(self.zones)
+        await first_edition_kept(self.maintenance)
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._lookers.close()
+        self._long_readers.close()
         self._readers.close()  # first: whoever closes last checkpoints, and that is the writer's work
         self._writer.close()
 
     async def now(self) -> datetime:
         return whole_ms(self._clock.now())
 
-    async def inspect(self, *, thorough: bool = False) -> Inspection:
-        ahead = unix_ms(self._clock.now() + AHEAD)
-        look = partial(inspected, naming=self._naming, sql=self._sql, ahead=ahead, thorough=thorough)
-        return await self._lookers.read(look, within=math.inf if thorough else self._within)
-
     async def add(self, alarms: Sequence[Alarm], *, connection: Any = None) -> list[Added]:
         if connection is not None:
             return await (await self.within(connection)).add(alarms)
-        if alarms and not self.zones.has_edition:
-            await keep_first_edition(self.zones)
+        if alarms and not self.maintenance.has_edition:
+            await keep_first_edition(self.maintenance)
         hint = self._hint(alarms)
 
         def some(chunk: Sequence[Alarm]) -> asyncio.Future[list[Row | None]]:
@@ -183,8 +170,6 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         ]
 
     async def within(self, connection: Any) -> Store:
-        from wakeful.store.sqlite.callers_transaction import CallersTransaction, callers_connection
-
         return CallersTransaction(self, callers_connection(connection, self._path))
 
     def _add_jointly(self, db: apsw.Connection, calls: list[list[list[Any]]]) -> list[list[Row | None]]:
@@ -247,8 +232,8 @@ class SqliteStore(SqliteTokens, SqlitePurging):
                 applied = {one.id for one, answer in zip(left, answers, strict=True) if answer.what == "applied"}
                 self.tasks.follow(db, [change for change in tasks if change.after.id in applied])
                 written_too = [change for change in more if change.after.id in applied]
-                self.budget.add_costs(db, written_too)
-                self.checks.keep(db, written_too)
+                self.access.add_costs(db, written_too)
+                self.access.keep_seen(db, written_too)
             written = iter(answers)
             return [Settled("moved") if one.id in moved else next(written) for one in ready] if moved else answers
 
@@ -268,30 +253,24 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         moments = [moment for moment in await self._read(work) if moment is not None]
         return from_unix_ms(min(moments)) if moments else None
 
-    async def backlog(self, *, lease: timedelta) -> dict[str, tuple[int, datetime]]:
-        now = unix_ms(self._clock.now())
-        rows = await self._rows("backlog", now=now, lease=length_ms(lease), most=BACKLOG_LIMIT)
-        return {target: (count, from_unix_ms(first)) for target, count, first in rows}
-
     async def get(self, id: str, *, owner: str = "") -> Alarm | None:
-        if not _storable(id, owner):
+        if not storable(id, owner):
             return None
         rows = await self._rows("get", id=id, owner=owner)
         return to_alarm(rows[0]) if rows else None
 
-    async def keyed(self, owner: str, keys: Sequence[str]) -> list[Alarm]:
-        def work(db: apsw.Connection) -> list[Row]:
-            return [row for key in keys for row in db.execute(self._sql["same_key"], (owner, key))]
-
-        return list(map(to_alarm, await self._read(work)))
-
-    async def resolve(self, low: str, high: str, *, key: str, owner: str, limit: int) -> list[Alarm]:
-        if not _storable(key, owner):
+    async def named(
+        self, owner: str, keys: Sequence[str], *, between: tuple[str, str] | None = None, limit: int | None = None
+    ) -> list[Alarm]:
+        low, high = between or ("", "")
+        kept = [key for key in keys if storable(key)]
+        if not storable(owner) or not (kept or between):
             return []
-        return list(map(to_alarm, await self._rows("resolve", low=low, high=high, key=key, owner=owner, limit=limit)))
+        values = {"owner": owner, "keys": _json(kept), "low": low, "high": high}
+        return list(map(to_alarm, await self._rows("named", **values, limit=-1 if limit is None else limit)))
 
     async def listening(self, owner: str, signal: str, *, after: str = "", limit: int) -> list[Alarm]:
-        if not _storable(owner, signal):
+        if not storable(owner, signal):
             return []
         rows = await self._rows("listening", owner=owner, signal=signal, after=after, limit=limit)
         return list(map(to_alarm, rows))
@@ -321,7 +300,7 @@ class SqliteStore(SqliteTokens, SqlitePurging):
 
         def work(db: apsw.Connection, values: dict[str, Any]) -> tuple[int, Cursor | None]:
             end = search_end(db, self._sql[ends], values) if is_bounded(query) else None
-            [(count,)] = _fetched(narrowed(self._sql[f"count_{name}"], values), values, db)
+            [(count,)] = rows_of(narrowed(self._sql[f"count_{name}"], values), values, db)
             return int(count), end
 
         return await counted(query, lambda some: self._look(partial(work, values=search_values(some)), query.owner))
@@ -349,8 +328,8 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         return await self._look(work, values["owner"])
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
-        asked = [(id, unix_ms(at)) for id, at in keys if _storable(id)]
-        rows = await self._rows("fire_at", keys=msgspec.json.encode(asked).decode()) if asked else []
+        asked = [(id, unix_ms(at)) for id, at in keys if storable(id)]
+        rows = await self._rows("fire_at", keys=_json(asked)) if asked else []
         found = [to_fire(row) for row in rows]
         return {(fire.alarm_id, fire.scheduled_for): fire for fire in found}
 
@@ -370,6 +349,12 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         page = await self._page("agenda", asked, most=most)
         return page.found(to_alarm, lambda alarm: (alarm.next_fire_at, alarm.id))
 
+    async def alarms_in_zones(self, zones: Collection[str], *, after: str, scan_limit: int) -> tuple[list[Alarm], str]:
+        found = await self._rows("alarms_upto", after=after, scan_limit=scan_limit)
+        upto = found[0][0] if found else ""
+        rows = await self._rows("alarms_in_zones", after=after, upto=upto, names=_json(sorted(zones)))
+        return list(map(to_alarm, rows)), upto
+
     async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
         values = {"owner": owner, "everyone": not owner or None, "most": most}
         sql = narrowed(self._sql["stats"], values)
@@ -386,60 +371,30 @@ class SqliteStore(SqliteTokens, SqlitePurging):
 
         def work(db: apsw.Connection) -> Usage:
             end = search_end(db, self._sql["find_end"], values) if look_at else None
-            [(alarms, size)] = _fetched(narrowed(self._sql["usage"], values), values, db)
+            [(alarms, size)] = rows_of(narrowed(self._sql["usage"], values), values, db)
             return Usage(alarms, size, end)
 
         return await self._look(work, owner)
 
-    async def events(
-        self, *, owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100, most: int = 0
-    ) -> list[tuple[int, Event]]:
-        asked = {"owner": owner, "alarm_id": alarm_id, "after": after, "limit": limit}
-        return [to_event(row) for row in (await self._page("events", asked, most=most)).rows]
-
-    async def last_event_at(self, alarm_id: str, what: str) -> datetime | None:
-        rows = await self._rows("last_event_at", alarm_id=alarm_id, what=what)
-        return from_unix_ms(rows[0][0]) if rows else None
-
-    async def events_by(self, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
-        rows = await self._rows("events_by", by=by, what=what, since=unix_ms(since), limit=limit)
-        return [to_event(row)[1] for row in rows]
-
-    async def latest_events(self, alarm_id: str, *, limit: int) -> list[Event]:
-        rows = await self._rows("latest_events", alarm_id=alarm_id, limit=limit)
-        return [to_event(row)[1] for row in rows]
+    async def events(self, query: EventQuery) -> list[tuple[int, Event]]:
+        if not (query.by or query.latest):
+            values = {"owner": query.owner, "alarm_id": query.alarm_id, "after": query.after, "limit": query.limit}
+            return [to_event(row) for row in (await self._page("events", values, most=query.most)).rows]
+        values = {"what": query.what, "limit": query.limit}
+        if query.by:
+            rows = await self._rows("events_by", by=query.by, since=unix_ms(query.since or EPOCH), **values)
+        else:
+            rows = await self._rows("latest_events", alarm_id=query.alarm_id, **values)
+        return [to_event(row) for row in rows]
 
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         moment = unix_ms(since)
         last = await self._rows("last_event")
-        ids = {"first_id": first_id(moment), "last_id": first_id(unix_ms(self._clock.now() + AHEAD))}
+        ids = {"first_id": first_id(moment), "last_id": first_id(unix_ms(self._clock.now() + CLOCK_AHEAD))}
         alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
         fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
-        events = await self.events(owner=owner, after=after_event, limit=limit)
+        events = await self.events(EventQuery(owner=owner, after=after_event, limit=limit))
         return Followed(list(map(to_new_alarm, alarms)), list(map(to_moved_fire, fires)), events, last[0][0])
-
-    async def beat(self, worker: Worker) -> None:
-        def work(db: apsw.Connection) -> None:
-            writes.write_rows(db, self._sql["beat"], [from_worker(worker, seen_at=self._clock.now())])
-
-        await self._write(work)
-
-    async def workers(self) -> list[Worker]:
-        return [to_worker(row) for row in await self._rows("workers")]
-
-    async def target_states(self) -> dict[str, TargetState]:
-        states = [to_target_state(row) for row in await self._rows("target_states")]
-        return {state.target: state for state in states}
-
-    async def set_target_state(self, state: TargetState, *, event: Event | None = None) -> None:
-        row = from_target_state(state)
-        events = [from_event(event)] if event is not None else []
-
-        def work(db: apsw.Connection) -> None:
-            writes.write_rows(db, self._sql["set_target_state"], [row])
-            writes.write_rows(db, self._sql["add_events"], events)
-
-        await self._write(work)
 
     def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
         """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
@@ -470,29 +425,20 @@ class SqliteStore(SqliteTokens, SqlitePurging):
         return await self._readers.read(work)
 
     async def _rows(self, name: str, **values: Any) -> list[Row]:
-        return await self._read(partial(_fetched, narrowed(self._sql[name], values), values))
+        return await self._read(partial(rows_of, narrowed(self._sql[name], values), values))
 
     async def _look(self, work: Work[T], owner: str = "") -> T:
         """Read what may take long, when it is this owner's turn."""
         async with self._turns.turn(owner):
-            return await self._lookers.read(work, within=self._within)
+            return await self._long_readers.read(work, within=self._within)
 
     async def _looked(self, name: str, *, owner: str, **values: Any) -> list[Row]:
         values["owner"] = owner
-        return await self._look(partial(_fetched, narrowed(self._sql[name], values), values), owner)
+        return await self._look(partial(rows_of, narrowed(self._sql[name], values), values), owner)
 
 
-def _fetched(sql: str, values: Mapping[str, Any], db: apsw.Connection) -> list[Row]:
-    return db.execute(sql, values).fetchall()
-
-
-def _storable(*texts: str) -> bool:
-    """Whether a text could be in the database at all; what is not valid Unicode finds nothing."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _json(values: object) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 async def _in_chunks(
@@ -503,3 +449,58 @@ async def _in_chunks(
     for at in range(0, len(values), size):
         answers += await work(values[at : at + size])
     return answers
+
+
+class CallersConnection:
+    """In the place of the writer and the readers. A savepoint around each write: it is done as a whole, or not."""
+
+    def __init__(self, db: apsw.Connection, path: str) -> None:
+        self._db = db
+        self._path = path
+
+    async def submit(self, work: Work[T], **_: Any) -> T:
+        try:
+            with self._db:
+                done = work(self._db)
+        except Exception as error:
+            raise describe(error, self._path) from error
+        return done
+
+    async def submit_joint(self, joint: Joint, item: Any, **_: Any) -> Any:
+        [answer] = await self.submit(lambda db: joint(db, [item]))
+        return answer
+
+    async def read(self, work: Work[T], *, within: float = math.inf) -> T:
+        try:
+            return work(self._db)
+        except Exception as error:
+            raise describe(error, self._path) from error
+
+
+class CallersTransaction(SqliteStore):
+    """The store inside a caller's own transaction: every statement on the caller's apsw connection, in its thread.
+
+    There is no hint: a dispatcher sees what was written at its next tick after the commit.
+    """
+
+    def __init__(self, ours: SqliteStore, db: apsw.Connection) -> None:
+        self.__dict__.update(ours.__dict__)
+        connection: Any = CallersConnection(db, self._path)
+        self._writer = self._readers = self._long_readers = connection
+        # What it keeps is the caller's too, and may be rolled back: nothing else remembers it.
+        self.maintenance = self._maintenance()
+        self.maintenance.has_edition = ours.maintenance.has_edition
+
+
+def callers_connection(given: Any, path: str) -> apsw.Connection:
+    if not isinstance(given, apsw.Connection):
+        raise InvalidRequest(
+            f"a {type(given).__name__} is not a connection of apsw",
+            field="connection",
+            fix="Give an apsw.Connection; the standard library's sqlite3 must not open the same file in one process.",
+        )
+    if not given.filename or os.path.realpath(given.filename) != os.path.realpath(path):
+        raise InvalidRequest(
+            f"it is a connection to {given.filename or 'no file'}", field="connection", fix=f"Give one to {path}."
+        )
+    return given

@@ -19,6 +19,7 @@ from msgspec import Struct
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.moments import unix_ms
 from wakeful.store.queries import (
+    CLOSED,
     OURS,
     Ledger,
     LedgerKey,
@@ -28,9 +29,10 @@ from wakeful.store.queries import (
     ledger_key,
     line_refused,
     newest_step,
+    refused,
     versions_of,
+    why_closed,
 )
-from wakeful.store.transfer import CLOSED, refused, why_closed
 
 _SHAPE: Final = ("service", "version", "applied_at")
 _DEFAULT_TARGET: Final = re.compile(r"(\btarget\s+text not null default )'((?:[^']|'')*)'")

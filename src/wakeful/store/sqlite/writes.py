@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from wakeful.alarm import Change
 from wakeful.alarm import Row as TableRow
-from wakeful.store import OWNERS_A_CLAIM, Claim, Settled, Turn, written_events
+from wakeful.store import Claim, Settled, Turn
+from wakeful.store.records import OWNERS_A_CLAIM, written_events
 from wakeful.store.rows import ID, KEY, OWNER, Row, from_change, from_event, from_fire, from_first_try
 
 # Rows to a statement: few enough kinds to keep them all prepared, and two statements for most batches. 100 is usual.

@@ -64,9 +64,9 @@ class TestAdding:
         mine = [an_alarm(clock, idempotency_key=key) for key in ("a", "b", "ü \u200b")]
         others = [an_alarm(clock), an_alarm(clock, idempotency_key="a", owner_did="bob")]
         await store.add([*mine, *others])
-        found = await store.keyed("ada", ["ü \u200b", "a", "nobody's", ""])
+        found = await store.named("ada", ["ü \u200b", "a", "nobody's", ""])
         assert sorted(found, key=lambda alarm: alarm.id) == [mine[0], mine[2]]
-        assert await store.keyed("ada", []) == []
+        assert await store.named("ada", []) == []
 
     async def test_thousands_at_once_are_all_there(self, store: Store, clock: ManualClock) -> None:
         alarms = [an_alarm(clock) for _ in range(2300)]

@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from wakeful.alarm import Alarm
-from wakeful.store import OWNERS_A_CLAIM, Claim, Claimed, Store, Turn
+from wakeful.store import Claim, Claimed, Store, Turn
+from wakeful.store.records import OWNERS_A_CLAIM
 from wakeful.testing.conformance.making import (
     DESK,
     LEASE,
@@ -126,26 +127,30 @@ class TestBacklog:
         start = clock.now()
         alarms = [an_alarm(clock, due=due, target=name) for name in ("desk", "zoo", "a'b") for due in (3, 1, 2, 100)]
         await added(store, *alarms, an_alarm(clock, due=100, target="far"), an_alarm(clock, due=1, status="paused"))
-        assert await store.backlog(lease=LEASE) == {}
+        assert await store.maintenance.backlog(lease=LEASE) == {}
         await clock.advance(10)
         first = start + SECOND
-        assert await store.backlog(lease=LEASE) == {"desk": (3, first), "zoo": (3, first), "a'b": (3, first)}
+        assert await store.maintenance.backlog(lease=LEASE) == {
+            "desk": (3, first),
+            "zoo": (3, first),
+            "a'b": (3, first),
+        }
 
     async def test_what_is_leased_counts_again_when_the_lease_is_over(self, store: Store, clock: ManualClock) -> None:
         start = clock.now()
         await added(store, an_alarm(clock), an_alarm(clock, due=1))
         await claimed(store, 1)
         await clock.advance(SECOND)
-        assert await store.backlog(lease=LEASE) == {DESK: (1, start + SECOND)}
+        assert await store.maintenance.backlog(lease=LEASE) == {DESK: (1, start + SECOND)}
         await clock.advance(LEASE)
-        assert await store.backlog(lease=LEASE) == {DESK: (2, start)}
+        assert await store.maintenance.backlog(lease=LEASE) == {DESK: (2, start)}
 
     async def test_it_counts_no_further_than_the_limit(
         self, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(f"{type(store).__module__}.BACKLOG_LIMIT", 3)
+        monkeypatch.setattr(f"{type(store.maintenance).__module__}.BACKLOG_LIMIT", 3)
         await added(store, *(an_alarm(clock) for _ in range(5)))
-        assert await store.backlog(lease=LEASE) == {DESK: (3, clock.now())}
+        assert await store.maintenance.backlog(lease=LEASE) == {DESK: (3, clock.now())}
 
 
 class TestLeases:

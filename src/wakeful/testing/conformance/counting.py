@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Fire
 from wakeful.moments import whole_ms
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Usage
-from wakeful.store.figures import DueOfOwner, OwnerUse, Step
+from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step, StepCount
 from wakeful.testing.conformance.making import (
     DESK,
     LEASE,
@@ -42,7 +42,7 @@ async def with_fires(store: Store, alarm: Alarm, *fires: Fire) -> None:
 
 class TestFigures:
     async def test_what_the_database_is_and_how_large(self, store: Store, clock: ManualClock) -> None:
-        before = await store.figures.storage()
+        before = await store.maintenance.storage()
         assert before.engine.startswith(("SQLite 3.", "PostgreSQL ", "memory"))
         assert before.size > 10_000 or before.engine == "memory"
         assert before.log >= 0
@@ -53,14 +53,18 @@ class TestFigures:
         moments = {0: "completed", 1: "completed", 3599: "failed", 3600: "timed_out", 7200: "delivered"}
         fires = [a_fire(alarm, scheduled_for=first + at * SECOND, status=status) for at, status in moments.items()]
         await with_fires(store, alarm, *fires)
-        counts = await store.figures.counts("ada", hours(first, 3), most=100)
+        counts = await store.maintenance.fire_counts("ada", hours(first, 3), limit=100)
         assert [count.statuses for count in counts] == [
             {"completed": 2, "failed": 1},
             {"timed_out": 1},
             {"delivered": 1},
         ]
         assert [count.failed for count in counts] == [1, 1, 0]
-        assert [count.looked_at for count in await store.figures.counts("bob", hours(first, 3), most=100)] == [0, 0, 0]
+        assert [count.count for count in await store.maintenance.fire_counts("bob", hours(first, 3), limit=100)] == [
+            0,
+            0,
+            0,
+        ]
 
     async def test_a_busy_step_is_counted_up_to_the_bound_and_its_failures_are_seen(
         self, store: Store, clock: ManualClock
@@ -70,8 +74,8 @@ class TestFigures:
         fires = [a_fire(alarm, scheduled_for=first + number * SECOND, status="completed") for number in range(1, 8)]
         failed = [a_fire(alarm, scheduled_for=first + at * SECOND, status="failed") for at in (0, 8)]
         await with_fires(store, alarm, *fires, *failed)
-        [count] = await store.figures.counts("ada", hours(first, 1), most=3)
-        assert (count.looked_at, count.failed) == (3, 2)
+        [count] = await store.maintenance.fire_counts("ada", hours(first, 1), limit=3)
+        assert (count.count, count.failed) == (3, 2)
 
     async def test_the_latest_of_an_owner_and_of_all(self, store: Store, clock: ManualClock) -> None:
         first = whole_ms(clock.now())
@@ -82,21 +86,22 @@ class TestFigures:
                 for at in range(3)
             ]
             await with_fires(store, alarm, *fires)
-        own = await store.figures.latest("ada", hours(first, 2), each=2)
+        own = await store.maintenance.latest_fires("ada", hours(first, 2), each=2)
         assert sorted((fire.owner_did, fire.error) for fire in own) == [("ada", "no 1"), ("ada", "no 2")]
         assert {(fire.target, fire.status, fire.started_at) for fire in own} == {
             (DESK, "delivered", first + 9 * SECOND)
         }
-        everyone = await store.figures.latest("", hours(first - HOUR, 2), each=100)
+        everyone = await store.maintenance.latest_fires("", hours(first - HOUR, 2), each=100)
         assert sorted(fire.owner_did for fire in everyone) == ["ada"] * 3 + ["bob"] * 3
-        assert len(await store.figures.latest("", hours(first - HOUR, 2), each=4)) == 4
+        assert len(await store.maintenance.latest_fires("", hours(first - HOUR, 2), each=4)) == 4
 
     async def test_how_many_changed_in_each_step(self, store: Store, clock: ManualClock) -> None:
         first = whole_ms(clock.now())
         alarm = an_alarm(clock)
         await with_fires(store, alarm, *(a_fire(alarm, scheduled_for=first - at * HOUR) for at in range(3)))
-        assert await store.figures.changed(hours(first - HOUR, 2), most=100) == [0, 3]
-        assert await store.figures.changed(hours(first - HOUR, 2), most=2) == [0, 2]
+        for limit, last in ((100, 3), (2, 2)):
+            counts = await store.maintenance.fire_counts("", hours(first - HOUR, 2), limit=limit)
+            assert counts == [StepCount(0), StepCount(last)]
 
     async def test_who_waits_at_which_target(self, store: Store, clock: ManualClock) -> None:
         now = whole_ms(clock.now())
@@ -107,15 +112,17 @@ class TestFigures:
             an_alarm(clock, due=60, owner_did="bob"),
             an_alarm(clock, due=-5, target="mail", owner_did="bob"),
         )
-        assert await store.figures.due(lease=LEASE, most=100) == [
-            DueOfOwner(DESK, "ada", 3, now - 3 * SECOND),
-            DueOfOwner(DESK, "bob", 1, now - 9 * SECOND),
-            DueOfOwner("mail", "bob", 1, now - 5 * SECOND),
+        assert await store.maintenance.backlog_by_owner(lease=LEASE, limit=100) == [
+            OwnerBacklog(DESK, "ada", 3, now - 3 * SECOND),
+            OwnerBacklog(DESK, "bob", 1, now - 9 * SECOND),
+            OwnerBacklog("mail", "bob", 1, now - 5 * SECOND),
         ]
-        [first, *_] = await store.figures.due(lease=LEASE, most=1)
+        [first, *_] = await store.maintenance.backlog_by_owner(lease=LEASE, limit=1)
         assert (first.owner, first.count) == ("bob", 1)
         await store.claim({DESK: 10}, lease=LEASE)
-        assert [waiting.target for waiting in await store.figures.due(lease=LEASE, most=100)] == ["mail"]
+        assert [waiting.target for waiting in await store.maintenance.backlog_by_owner(lease=LEASE, limit=100)] == [
+            "mail"
+        ]
 
     async def test_owners_by_name_with_what_they_have(self, store: Store, clock: ManualClock) -> None:
         now = whole_ms(clock.now())
@@ -123,16 +130,18 @@ class TestFigures:
         await with_fires(store, alarm, a_fire(alarm, status="failed"))
         over = an_alarm(clock, owner_did="bob", status="cancelled", wake_message="x" * 10, payload_json="{}")
         await added(store, an_alarm(clock, owner_did="cyd"), over, an_alarm(clock, owner_did="ada"))
-        found = await store.figures.owners(after="", limit=10, most=100, since=now - HOUR)
+        found = await store.maintenance.owner_use(after="", limit=10, scan_limit=100, since=now - HOUR)
         assert [use.owner for use in found] == ["ada", "bob", "cyd"]
         assert found[1] == OwnerUse("bob", 2, 1, found[1].bytes, 1)
         assert found[1].bytes >= 24
-        page = await store.figures.owners(after="", limit=2, most=100, since=now + HOUR)
+        page = await store.maintenance.owner_use(after="", limit=2, scan_limit=100, since=now + HOUR)
         assert [(use.owner, use.failed) for use in page] == [("ada", 0), ("bob", 0)]
-        [rest] = await store.figures.owners(after="bob", limit=2, most=100, since=now)
+        [rest] = await store.maintenance.owner_use(after="bob", limit=2, scan_limit=100, since=now)
         assert rest.owner == "cyd"
-        assert [use.alarms for use in await store.figures.owners(after="a", limit=9, most=1, since=now)] == [1, 1, 1]
-        assert await store.figures.owners(after="cyd", limit=2, most=100, since=now) == []
+        assert [
+            use.alarms for use in await store.maintenance.owner_use(after="a", limit=9, scan_limit=1, since=now)
+        ] == [1, 1, 1]
+        assert await store.maintenance.owner_use(after="cyd", limit=2, scan_limit=100, since=now) == []
 
 
 DAY = timedelta(days=1)
@@ -264,8 +273,8 @@ class TestPurgingMuch:
         cancelled = [an_alarm(clock, status="cancelled") for _ in range(3)]
         await added(store, *cancelled)
         before = clock.now() + DAY
-        assert await store.purge(before, limit=2) > 0
-        while await store.purge(before, limit=2):
+        assert await store.maintenance.purge(before, limit=2) > 0
+        while await store.maintenance.purge(before, limit=2):
             pass
         assert {alarm.id for alarm in await store.find(AlarmQuery())} == {alarm.id for alarm in unread}
 
@@ -273,7 +282,7 @@ class TestPurgingMuch:
         await added(store, *(an_alarm(clock, status="cancelled", label="old") for _ in range(3)))
         await clock.advance(10)
         await added(store, *(an_alarm(clock, status="cancelled", label="new") for _ in range(3)))
-        while await store.purge(clock.now() - 5 * SECOND, limit=2):
+        while await store.maintenance.purge(clock.now() - 5 * SECOND, limit=2):
             pass
         assert [alarm.label for alarm in await store.find(AlarmQuery())] == ["new"] * 3
 

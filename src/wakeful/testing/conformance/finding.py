@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pytest
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.alarm import Alarm, Event, Fire
 from wakeful.clock import Clock
 from wakeful.ids import Ids
-from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Followed, MovedFire, NewAlarm, Stats, Store, Usage
+from wakeful.store import (
+    AlarmQuery,
+    DescribedFire,
+    EventQuery,
+    FireQuery,
+    Followed,
+    MovedFire,
+    NewAlarm,
+    Stats,
+    Store,
+    Usage,
+)
 from wakeful.store.pages import SEARCHED
 from wakeful.testing.conformance.making import (
     MS,
@@ -464,7 +475,7 @@ class TestOwners:
             assert len(await store.fires(FireQuery(owner=owner))) == sees
             assert len(await store.waiting(owner, limit=9)) == sees
             assert len(await store.agenda(owner=owner, until=far, limit=9)) == sees
-            assert len(await store.events(owner=owner)) == sees
+            assert len(await store.events(EventQuery(owner=owner))) == sees
             stats = await store.stats(owner)
             assert (stats.total, stats.pending, stats.fired) == (sees, sees, sees)
 
@@ -553,15 +564,15 @@ class TestFollowing:
     async def test_the_last_event_of_a_kind_is_found(self, store: Store, clock: ManualClock) -> None:
         alarm, other = made(clock), made(clock)
         await added(store, alarm, other)
-        assert await store.last_event_at(alarm.id, "paused") is None
+        assert await _last_at(store, alarm.id) is None
         for what in ("paused", "resumed", "paused", "cancelled"):
             await clock.advance(SECOND)
             await settled(store, change(alarm, events=[an_event(alarm, what, at=clock.now())]))
         latest = clock.now()
         await settled(store, change(other, events=[an_event(other, "paused", at=latest)]))
-        assert await store.last_event_at(alarm.id, "paused") == latest - SECOND
-        assert await store.last_event_at(other.id, "paused") == latest
-        assert await store.last_event_at("", "paused") is None
+        assert await _last_at(store, alarm.id) == latest - SECOND
+        assert await _last_at(store, other.id) == latest
+        assert await _last_at(store, "") is None
 
     async def test_what_somebody_did_is_found_since_a_moment(self, store: Store, clock: ManualClock) -> None:
         alarm, other = made(clock), made(clock, owner_did="bob")
@@ -574,10 +585,10 @@ class TestFollowing:
         others = an_event(other, "fetched", at=clock.now(), by="ada")
         await settled(store, change(other, events=[others]))
         since = events[0].at
-        assert await store.events_by("ada", "fetched", since=since, limit=9) == [events[0], events[1], others]
-        assert await store.events_by("ada", "fetched", since=since, limit=2) == events[:2]
-        assert await store.events_by("ada", "fetched", since=events[1].at, limit=9) == [events[1], others]
-        assert await store.events_by("eve", "paused", since=since, limit=9) == []
+        assert await _done_by(store, "ada", "fetched", since=since, limit=9) == [events[0], events[1], others]
+        assert await _done_by(store, "ada", "fetched", since=since, limit=2) == events[:2]
+        assert await _done_by(store, "ada", "fetched", since=events[1].at, limit=9) == [events[1], others]
+        assert await _done_by(store, "eve", "paused", since=since, limit=9) == []
 
     async def test_an_owner_sees_only_their_own(self, store: Store, clock: ManualClock) -> None:
         hers, his = made(clock), made(clock, owner_did="eve")
@@ -591,3 +602,13 @@ class TestFollowing:
         everyones = await changes(store, clock)
         assert found.last_event == everyones.last_event
         assert [len(kind) for kind in (everyones.alarms, everyones.fires, everyones.events)] == [2, 2, 2]
+
+
+async def _last_at(store: Store, alarm_id: str) -> datetime | None:
+    """When an alarm was last paused."""
+    found = await store.events(EventQuery(alarm_id=alarm_id, what="paused", latest=True, limit=1))
+    return found[0][1].at if found else None
+
+
+async def _done_by(store: Store, by: str, what: str, *, since: datetime, limit: int) -> list[Event]:
+    return [event for _, event in await store.events(EventQuery(by=by, what=what, since=since, limit=limit))]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Event, Policy
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.clock import Clock
-from wakeful.store import Store, Token
+from wakeful.store import EventQuery, Store, Token
 from wakeful.testing.conformance.making import MS, SECOND, added, an_alarm
 from wakeful.testing.manual_clock import ManualClock
 
@@ -38,43 +38,43 @@ class TestTokens:
             revoked_at=clock.now() + SECOND,
             made_by="aa11",
         )
-        assert await store.add_token(plain)
-        assert await store.add_token(full)
-        assert await store.token("aa11") == plain
-        assert await store.token("bb22") == full
-        assert await store.token("cc33") is None
+        assert await store.access.add_token(plain)
+        assert await store.access.add_token(full)
+        assert await store.access.token("aa11") == plain
+        assert await store.access.token("bb22") == full
+        assert await store.access.token("cc33") is None
 
     async def test_every_token_is_listed_oldest_first(self, store: Store, clock: ManualClock) -> None:
-        assert await store.tokens() == []
+        assert await store.access.tokens() == []
         late, early = a_token(clock, "aa11"), a_token(clock, "bb22", created_at=clock.now() - SECOND)
         same = a_token(clock, "aa00", revoked_at=clock.now())
         for token in (late, early, same):
-            await store.add_token(token)
-        assert await store.tokens() == [early, same, late]
+            await store.access.add_token(token)
+        assert await store.access.tokens() == [early, same, late]
 
     async def test_an_id_is_taken_once_also_by_many_at_once(self, store: Store, clock: ManualClock) -> None:
         rivals = [a_token(clock, hash=bytes([number]) * 32) for number in range(8)]
-        won = await asyncio.gather(*(store.add_token(token) for token in rivals))
+        won = await asyncio.gather(*(store.access.add_token(token) for token in rivals))
         assert sum(won) == 1
-        assert await store.tokens() == [rivals[won.index(True)]]
+        assert await store.access.tokens() == [rivals[won.index(True)]]
 
     async def test_a_revoked_token_stays_revoked_since_then(self, store: Store, clock: ManualClock) -> None:
         token = a_token(clock)
-        await store.add_token(token)
+        await store.access.add_token(token)
         first = clock.now() + SECOND
-        assert await store.revoke_token("aa11", first)
-        assert await store.revoke_token("aa11", first + DAY)
-        assert await store.token("aa11") == replace(token, revoked_at=first)
-        assert not await store.revoke_token("nobody", first)
+        assert await store.access.update_token("aa11", revoked_at=first)
+        assert await store.access.update_token("aa11", revoked_at=first + DAY)
+        assert await store.access.token("aa11") == replace(token, revoked_at=first)
+        assert not await store.access.update_token("nobody", revoked_at=first)
 
     async def test_its_last_use_never_goes_back(self, store: Store, clock: ManualClock) -> None:
         token = a_token(clock)
-        await store.add_token(token)
+        await store.access.add_token(token)
         used = clock.now() + SECOND
-        await store.touch_token("aa11", used)
-        await store.touch_token("aa11", used - MS)
-        await store.touch_token("nobody", used)
-        assert await store.tokens() == [replace(token, last_used_at=used)]
+        await store.access.update_token("aa11", last_used_at=used)
+        await store.access.update_token("aa11", last_used_at=used - MS)
+        await store.access.update_token("nobody", last_used_at=used)
+        assert await store.access.tokens() == [replace(token, last_used_at=used)]
 
     async def test_what_ended_long_ago_is_purged(self, store: Store, clock: ManualClock) -> None:
         now = clock.now()
@@ -90,35 +90,35 @@ class TestTokens:
             a_token(clock, "b3", revoked_at=now - MS, expires_at=now + DAY),
         ]
         for token in (*kept, *gone):
-            await store.add_token(token)
-        assert await store.purge(now) == len(gone)
-        assert await store.tokens() == kept
+            await store.access.add_token(token)
+        assert await store.maintenance.purge(now) == len(gone)
+        assert await store.access.tokens() == kept
 
 
 class TestDoor:
     async def test_it_is_closed_from_the_first_token_on_whatever_becomes_of_it(
         self, store: Store, clock: ManualClock
     ) -> None:
-        assert await store.door() == "new"
-        await store.add_token(a_token(clock, expires_at=clock.now() + SECOND))
-        assert await store.door() == "closed"
-        await store.revoke_token("aa11", clock.now())
-        assert await store.purge(clock.now() + DAY) == 1
-        assert await store.tokens() == []
-        assert await store.door() == "closed"
+        assert await store.access.auth_state() == "new"
+        await store.access.add_token(a_token(clock, expires_at=clock.now() + SECOND))
+        assert await store.access.auth_state() == "closed"
+        await store.access.update_token("aa11", revoked_at=clock.now())
+        assert await store.maintenance.purge(clock.now() + DAY) == 1
+        assert await store.access.tokens() == []
+        assert await store.access.auth_state() == "closed"
 
     async def test_it_is_opened_on_record_and_closed_by_the_next_token(self, store: Store, clock: ManualClock) -> None:
-        await store.add_token(a_token(clock, revoked_at=clock.now()))
+        await store.access.add_token(a_token(clock, revoked_at=clock.now()))
         opened = Event(at=clock.now(), what="opened", by="ops")
-        await store.open_door(opened)
-        assert await store.door() == "open"
-        assert [event for _, event in await store.events()] == [opened]
-        await store.add_token(a_token(clock, "bb22"))
-        assert await store.door() == "closed"
+        await store.access.open_auth(opened)
+        assert await store.access.auth_state() == "open"
+        assert [event for _, event in await store.events(EventQuery())] == [opened]
+        await store.access.add_token(a_token(clock, "bb22"))
+        assert await store.access.auth_state() == "closed"
 
     async def test_it_can_be_opened_before_there_is_a_token(self, store: Store, clock: ManualClock) -> None:
-        await store.open_door(Event(at=clock.now(), what="opened"))
-        assert await store.door() == "open"
+        await store.access.open_auth(Event(at=clock.now(), what="opened"))
+        assert await store.access.auth_state() == "open"
 
 
 class TestSimilar:
@@ -183,14 +183,14 @@ class TestSimilar:
 
 class TestOwnerSettings:
     async def test_they_read_back_as_they_were_put(self, store: Store) -> None:
-        assert await store.owner_settings.get("ada") == OwnerSettings()
+        assert await store.access.owner_settings("ada") == OwnerSettings()
         full = OwnerSettings(timezone="Europe/Berlin", date_order="dmy", working_days="mon-fri", calendar="bürö")
-        await store.owner_settings.put("ada", full)
-        await store.owner_settings.put("bob", OwnerSettings(timezone="Asia/Tokyo"))
-        assert await store.owner_settings.get("ada") == full
-        assert await store.owner_settings.get("bob") == OwnerSettings(timezone="Asia/Tokyo")
+        await store.access.put_owner_settings("ada", full)
+        await store.access.put_owner_settings("bob", OwnerSettings(timezone="Asia/Tokyo"))
+        assert await store.access.owner_settings("ada") == full
+        assert await store.access.owner_settings("bob") == OwnerSettings(timezone="Asia/Tokyo")
 
     async def test_what_is_put_again_takes_the_place_of_what_was(self, store: Store) -> None:
-        await store.owner_settings.put("ada", OwnerSettings(timezone="Europe/Berlin", calendar="de"))
-        await store.owner_settings.put("ada", OwnerSettings(date_order="mdy"))
-        assert await store.owner_settings.get("ada") == OwnerSettings(date_order="mdy")
+        await store.access.put_owner_settings("ada", OwnerSettings(timezone="Europe/Berlin", calendar="de"))
+        await store.access.put_owner_settings("ada", OwnerSettings(date_order="mdy"))
+        assert await store.access.owner_settings("ada") == OwnerSettings(date_order="mdy")

@@ -31,7 +31,7 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.outcome import ReportOutcome
 from wakeful.moments import stamp
-from wakeful.store import FireQuery, Store
+from wakeful.store import EventQuery, FireQuery, Store
 from wakeful.testing.conformance.making import (
     LEASE,
     Outbox,
@@ -59,7 +59,7 @@ class TestSettling:
         assert await settled(store, settlement) == ["applied"]
         assert await store.get(leased.id) == settlement.after
         assert await store.fires(FireQuery(alarm_id=leased.id)) == list(settlement.fires)
-        assert [event for _, event in await store.events()] == list(settlement.events)
+        assert [event for _, event in await store.events(EventQuery())] == list(settlement.events)
 
     @pytest.mark.parametrize("cron_expr", ["", "@hourly"])
     @pytest.mark.parametrize("outcome", [Completed(), Completed("three grants"), Delivered("HTTP 200")])
@@ -228,7 +228,7 @@ class TestSettling:
         assert await settled(store, late) == ["lost"]
         assert await store.get(slow.id) == quick
         assert await store.fires(FireQuery()) == []
-        assert await store.events() == []
+        assert await store.events(EventQuery()) == []
 
     async def test_an_alarm_that_is_gone_is_lost(self, store: Store, clock: ManualClock) -> None:
         gone = an_alarm(clock)
@@ -303,7 +303,7 @@ class TestSettling:
         assert await stored(store, alarm) == skip.after
         [record] = await store.fires(FireQuery(alarm_id=alarm.id, statuses=("skipped",)))
         assert (record.scheduled_for, record.reason) == (alarm.occurrence_at, "requested")
-        assert [event.what for _, event in await store.events(alarm_id=alarm.id)] == ["skipped"]
+        assert [event.what for _, event in await store.events(EventQuery(alarm_id=alarm.id))] == ["skipped"]
         assert await settled(store, skip) == ["lost"], "the same decision again"
         assert await stored(store, alarm) == skip.after
         await clock.advance(60)
@@ -475,7 +475,7 @@ class TestRows:
         good = sorted(alarm.fire_id for n, alarm in enumerate(leased) if n not in refused)
         assert sorted(fire_id for fire_id, _ in await outbox.rows()) == good
         assert sorted(fire.id for fire in await store.fires(FireQuery())) == good
-        assert len(await store.events()) == 3
+        assert len(await store.events(EventQuery())) == 3
         for n in refused:
             assert await store.get(leased[n].id) == leased[n]
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Event
 from wakeful.errors import StoreUnavailable
-from wakeful.store import AlarmQuery, FireQuery, Store, TargetState, Worker
-from wakeful.store.inspection import IMPOSSIBLE
+from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store, TargetState, Worker
+from wakeful.store.maintenance import IMPOSSIBLE
 from wakeful.store.queries import OURS
 from wakeful.testing.conformance.adding import TestAdding, TestKeys, TestWhatIsKept
 from wakeful.testing.conformance.claiming import (
@@ -76,7 +76,7 @@ class TestSchema:
 class TestInspecting:
     async def test_a_store_that_only_wakeful_wrote_to_is_sound(self, store: Store, clock: ManualClock) -> None:
         await added(store, an_alarm(clock))
-        found = await store.inspect(thorough=True)
+        found = await store.maintenance.inspect(thorough=True)
         assert found.sound
         assert found.schema == found.known > 0
         assert set(found.impossible) == set(IMPOSSIBLE)
@@ -103,50 +103,50 @@ class TestInspecting:
             a_fire(alarm, scheduled_for=now + 2 * DAY, status="skipped", count=0),
         ]
         assert await settled(store, change(alarm, *odd)) == ["applied"]
-        found = await store.inspect(thorough=True)
+        found = await store.maintenance.inspect(thorough=True)
         assert list(found.impossible.values()) == [2, 1, 1, 1, 0, 1, 1]
         assert not found.sound
-        assert (await store.inspect()).impossible == {}
+        assert (await store.maintenance.inspect()).impossible == {}
 
 
 class TestReportKeys:
     async def test_the_key_is_made_once(self, store: Store) -> None:
-        found = await asyncio.gather(*(store.report_keys() for _ in range(8)))
+        found = await asyncio.gather(*(store.access.report_keys() for _ in range(8)))
         assert len({keys.current for keys in found}) == 1
         assert (len(found[0].current), found[0].retired) == (32, ())
-        assert await store.report_keys() == found[0]
+        assert await store.access.report_keys() == found[0]
 
     async def test_a_new_key_retires_the_one_before_and_a_third_forgets_the_first(
         self, store: Store, clock: ManualClock
     ) -> None:
-        made, moments = [(await store.report_keys()).current], []
+        made, moments = [(await store.access.report_keys()).current], []
         for _ in range(3):
             await clock.advance(60)
             moments.append(clock.now())
             event = Event(at=clock.now(), what="rotated", by="cli")
-            keys = await store.rotate_report_key(clock.now(), event)
-            assert keys == await store.report_keys()
+            keys = await store.access.rotate_report_key(clock.now(), event)
+            assert keys == await store.access.report_keys()
             assert [(old.key, old.retired_at) for old in keys.retired] == [*zip(made, moments, strict=True)][:-3:-1]
             made.append(keys.current)
         assert len(set(made)) == 4
-        assert [(event.what, event.at, event.by) for _, event in await store.events()] == [
+        assert [(event.what, event.at, event.by) for _, event in await store.events(EventQuery())] == [
             ("rotated", at, "cli") for at in moments
         ]
 
     async def test_a_database_without_a_key_gets_one_to_retire(self, store: Store, clock: ManualClock) -> None:
-        keys = await store.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
+        keys = await store.access.rotate_report_key(clock.now(), Event(at=clock.now(), what="rotated"))
         assert len({keys.current, *(old.key for old in keys.retired)}) == 2
 
     async def test_two_changes_at_once_are_one_after_the_other(self, store: Store, clock: ManualClock) -> None:
-        first = (await store.report_keys()).current
+        first = (await store.access.report_keys()).current
         event = Event(at=clock.now(), what="rotated")
-        both = await asyncio.gather(*(store.rotate_report_key(clock.now(), event) for _ in range(2)))
-        keys = await store.report_keys()
+        both = await asyncio.gather(*(store.access.rotate_report_key(clock.now(), event) for _ in range(2)))
+        keys = await store.access.report_keys()
         assert keys in both
         assert [old.key for old in keys.retired] == [next(k for k in both if k != keys).current, first]
 
     async def test_a_key_is_not_shown(self, store: Store) -> None:
-        keys = await store.report_keys()
+        keys = await store.access.report_keys()
         assert repr(keys.current) not in repr(keys)
         assert keys.current.hex() not in repr(keys)
 
@@ -156,40 +156,40 @@ class TestWorkers:
         self, store: Store, clock: ManualClock
     ) -> None:
         worker = _worker("w1", clock.now())
-        await store.beat(worker)
+        await store.maintenance.beat(worker)
         await clock.advance(30)
-        await store.beat(replace(worker, targets=("a", "b", "c")))
-        assert await store.workers() == [replace(worker, targets=("a", "b", "c"), seen_at=clock.now())]
+        await store.maintenance.beat(replace(worker, targets=("a", "b", "c")))
+        assert await store.maintenance.workers() == [replace(worker, targets=("a", "b", "c"), seen_at=clock.now())]
 
     async def test_every_worker_is_on_record_by_when_it_started(self, store: Store, clock: ManualClock) -> None:
         start = clock.now()
-        await store.beat(_worker("late", start + SECOND))
-        await store.beat(_worker("early", start))
-        await store.beat(replace(_worker("stopped", start - SECOND), stopped_at=start))
-        workers = await store.workers()
+        await store.maintenance.beat(_worker("late", start + SECOND))
+        await store.maintenance.beat(_worker("early", start))
+        await store.maintenance.beat(replace(_worker("stopped", start - SECOND), stopped_at=start))
+        workers = await store.maintenance.workers()
         assert [worker.id for worker in workers] == ["stopped", "early", "late"]
         assert workers[0].stopped_at == start
 
 
 class TestTargets:
     async def test_nothing_is_known_of_a_target_at_first(self, store: Store) -> None:
-        assert await store.target_states() == {}
+        assert await store.maintenance.target_states() == {}
 
     async def test_a_state_is_replaced_and_its_event_comes_with_it(self, store: Store, clock: ManualClock) -> None:
         paused = TargetState(
             target="desk", paused_at=clock.now(), paused_by="ops", paused_reason="moving ☃", updated_at=clock.now()
         )
         event = an_event(an_alarm(clock), "target paused", alarm_id="", by="ops", reason="moving ☃")
-        await store.set_target_state(paused, event=event)
-        assert await store.target_states() == {"desk": paused}
-        assert [told for _, told in await store.events()] == [event]
+        await store.maintenance.set_target_state(paused, event=event)
+        assert await store.maintenance.target_states() == {"desk": paused}
+        assert [told for _, told in await store.events(EventQuery())] == [event]
         broken = TargetState(
             target="desk", breaker_opened_at=clock.now(), last_error="HTTP 500", updated_at=clock.now() + SECOND
         )
-        await store.set_target_state(broken)
-        await store.set_target_state(replace(broken, target="door"))
-        assert await store.target_states() == {"desk": broken, "door": replace(broken, target="door")}
-        assert len(await store.events()) == 1
+        await store.maintenance.set_target_state(broken)
+        await store.maintenance.set_target_state(replace(broken, target="door"))
+        assert await store.maintenance.target_states() == {"desk": broken, "door": replace(broken, target="door")}
+        assert len(await store.events(EventQuery())) == 1
 
 
 class TestEvents:
@@ -202,7 +202,7 @@ class TestEvents:
             )
 
         async def told(owner: str = "", alarm_id: str = "", after: int = 0, limit: int = 100) -> list[str]:
-            events = await store.events(owner=owner, alarm_id=alarm_id, after=after, limit=limit)
+            events = await store.events(EventQuery(owner=owner, alarm_id=alarm_id, after=after, limit=limit))
             assert [seq for seq, _ in events] == sorted({seq for seq, _ in events})
             return [event.what for _, event in events]
 
@@ -211,7 +211,7 @@ class TestEvents:
         assert await told(owner="bob") == ["b0", "b1", "b2"]
         assert await told(alarm_id=one.id) == ["a0", "a1", "a2"]
         assert await told(limit=2) == everything[:2]
-        seen = (await store.events(limit=4))[-1][0]
+        seen = (await store.events(EventQuery(limit=4)))[-1][0]
         assert await told(after=seen) == everything[4:]
 
     async def test_every_field_of_an_event_comes_back(self, store: Store, clock: ManualClock) -> None:
@@ -219,7 +219,7 @@ class TestEvents:
         await added(store, alarm)
         event = an_event(alarm, "paused", fire_id=alarm.fire_id, by="ops ☃", reason="it's late")
         await settled(store, change(alarm, events=[event]))
-        [(_, told)] = await store.events()
+        [(_, told)] = await store.events(EventQuery())
         assert told == event
 
 
@@ -231,14 +231,24 @@ class TestPurging:
             await settled(store, replace(done(leased), events=(an_event(leased),)))
         await clock.advance(10 * DAY)
         before = clock.now() - DAY
-        assert await store.count_old(before, owner="ann") == {"alarms": 1, "fires": 1, "events": 1, "tokens": 0}
-        assert await store.count_old(before) == {"alarms": 2, "fires": 2, "events": 2, "tokens": 0}
-        assert await store.count_old(before - 20 * DAY) == {"alarms": 0, "fires": 0, "events": 0, "tokens": 0}
-        while await store.purge(before, owner="ann"):
+        assert await store.maintenance.count_old(before, owner="ann") == {
+            "alarms": 1,
+            "fires": 1,
+            "events": 1,
+            "tokens": 0,
+        }
+        assert await store.maintenance.count_old(before) == {"alarms": 2, "fires": 2, "events": 2, "tokens": 0}
+        assert await store.maintenance.count_old(before - 20 * DAY) == {
+            "alarms": 0,
+            "fires": 0,
+            "events": 0,
+            "tokens": 0,
+        }
+        while await store.maintenance.purge(before, owner="ann"):
             pass
         assert [alarm.owner_did for alarm in await store.find(AlarmQuery())] == ["bob"]
         assert [fire.owner_did for fire in await store.fires(FireQuery())] == ["bob"]
-        assert [event.owner_did for _, event in await store.events()] == ["bob"]
+        assert [event.owner_did for _, event in await store.events(EventQuery())] == ["bob"]
 
     async def test_what_is_finished_goes_with_its_fires_and_events(self, store: Store, clock: ManualClock) -> None:
         for _ in range(3):
@@ -249,7 +259,7 @@ class TestPurging:
         assert await _purged(store, clock.now() - DAY) == 9
         assert await store.find(AlarmQuery()) == []
         assert await store.fires(FireQuery()) == []
-        assert await store.events() == []
+        assert await store.events(EventQuery()) == []
 
     async def test_nothing_goes_before_its_time(self, store: Store, clock: ManualClock) -> None:
         await added(store, an_alarm(clock))
@@ -296,7 +306,7 @@ class TestPurging:
         alarms = [an_alarm(clock) for _ in range(10)]
         await added(store, *alarms)
         await settled(store, *(done(alarm) for alarm in await claimed(store)))
-        first = await store.purge(clock.now() + DAY, limit=4)
+        first = await store.maintenance.purge(clock.now() + DAY, limit=4)
         assert 4 <= first <= 8
         assert first + await _purged(store, clock.now() + DAY) == 20
 
@@ -341,7 +351,7 @@ def _worker(id: str, started_at: datetime) -> Worker:
 async def _purged(store: Store, before: datetime) -> int:
     """How many rows go until nothing is left to go."""
     gone = 0
-    while rows := await store.purge(before, limit=7):
+    while rows := await store.maintenance.purge(before, limit=7):
         gone += rows
     return gone
 
@@ -359,7 +369,7 @@ _REPEATED: Final = (
 class _OneMoreColumn:
     @pytest.fixture(autouse=True)
     async def one_more_column(self, store: Store, outbox: Outbox) -> None:
-        await store.workers()  # it is open, and has read its tables as they were
+        await store.maintenance.workers()  # it is open, and has read its tables as they were
         schema, dot, _ = outbox.table.rpartition(".")
         for table in OURS:
             # Only PostgreSQL has claims whose answers can get lost.

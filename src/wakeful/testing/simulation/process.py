@@ -22,7 +22,8 @@ from wakeful.metrics import Metrics
 from wakeful.schedule.zones import ProcessRules, simulated_rules, switch_rules
 from wakeful.service import Alarms, Caller, Service
 from wakeful.store import Store, Worker
-from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.store.memory import MemoryStore
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, HandlerFunction
@@ -215,7 +216,7 @@ SETTINGS: Final = Settings(
 METRICS: Final = Metrics()
 CONCURRENCY: Final = 64
 ZONES: Final = ("2030a", "2030b")  # editions of the zone data: Berlin loses its summer time with the second
-_PARTS: Final = ("budget", "checks", "zones", "owner_settings")
+_PARTS: Final = ("access", "maintenance")
 
 
 class Process(Group):
@@ -259,7 +260,7 @@ class Process(Group):
         while True:
             try:
                 await self.store.migrate()
-                await adopt_newer_rules(self.store.zones)
+                await adopt_newer_rules(self.store.maintenance)
                 break
             except StoreUnavailable:
                 await pause(self._world.loop, 0.1)

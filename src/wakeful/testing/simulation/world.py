@@ -17,7 +17,8 @@ from wakeful.alarm import Change as AlarmChange
 from wakeful.alarm import Wake
 from wakeful.errors import StoreUnavailable
 from wakeful.service.audit import audited
-from wakeful.store.memory import MemoryDatabase, MemoryStore
+from wakeful.store.memory import MemoryStore
+from wakeful.store.memory.database import MemoryDatabase
 from wakeful.testing.simulation.checker import LEASE, TICK, Checker, KnownAlarm
 from wakeful.testing.simulation.clients import BROUGHT, Clients, current_request
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, SimulatedLoop, pause
