@@ -1,6 +1,6 @@
 """Circuit breaker of a target, or of one owner at a target: after repeated failures it sends one probe at a time.
 
-The probes come at growing distances. Alarms that wait for them keep their retries; nothing is dropped.
+The pause between probes doubles up to LONGEST_PAUSE. Alarms that wait stay due and keep their retries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The wake gate: looks at the check of an alarm with `only_if` just before its delivery (alarm/checks.py decides).
+"""Check an alarm with `only_if` just before its delivery; alarm/checks.py decides what the result means.
 
-It runs where the delivery runs, and for no longer than the check's time limit. A look that fails opens the gate.
+The check runs in the task of the delivery, before the budget is spent, and for no longer than its time limit. If it
+fails, the wake is sent. The value that it saw is written in the transaction that settles the wake: if that wake is
+lost, the next one is checked against the old value and not skipped.
 """
 
 from __future__ import annotations

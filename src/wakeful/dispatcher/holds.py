@@ -1,6 +1,11 @@
-"""Holds back the wakes of owners whom a target answers with errors, and nobody else's.
+"""Hold back the wakes of an owner whom a target answers with 5xx or 429; other owners' wakes go on.
 
-An error of one owner's agent says nothing about a shared router. Kept in memory only: a restart tries everyone again.
+Such an answer counts against that owner at that target, and shows that the target itself can be reached. While a hold
+lasts, the owner's alarms are released as they are claimed, until the next probe. They come up again TOGETHER at a time,
+APART from each other, so nobody waits behind them. One is sent as the probe. `Retry-After` holds in the same way.
+
+Releasing uses up no retries and writes no event. An alarm of a series is deferred at most to its next occurrence; the
+occurrences that passed are recorded as missed. Holds are kept in memory: after a restart every owner is tried again.
 """
 
 from __future__ import annotations

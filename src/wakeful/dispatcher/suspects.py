@@ -1,4 +1,9 @@
-"""When this process may try alarms that were claimed before and never settled (alarm/suspect.py)."""
+"""When this process may try suspects: alarms that were claimed before and never settled (alarm/suspect.py).
+
+It tries the suspects of one claim at a time. The next ones follow when all of these are settled, or when this process
+has outlived the start of their deliveries: by GROUP_PROVED_AFTER for a group, by PROVED_AFTER for one that is alone.
+A delivery that is not settled yet still counts: a crash would take its settlement with it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Decides when a target's owners are claimed in turn, so that nobody waits for another owner's whole backlog.
+"""Decide when a target's owners are claimed in turn, so that nobody waits for another owner's whole backlog.
 
-As long as a claim brings less than it could, everything due is under way and the order it was due in is the fair one.
-Where it brings all it could, there may be more: half of the next one goes to the target's owners in turn.
+Alarms are claimed in due order as long as claims bring everything that is due. When a claim is full there may be more:
+half of the next one is then taken from the target's owners in turn. The store walks along an index from owner to owner
+(`Turn` in store/__init__.py), starting after the last one and visiting at most OWNERS_A_CLAIM. Each owner gives its
+oldest alarm before any gives a second. If no turns are asked for, the store runs the plain claim statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Which index answers a search, and whether it looks at rows that do not fit, of which there may be very many."""
+"""Choose the index that answers a search, and limit how many rows it scans.
+
+Where no index holds exactly the requested rows, a read scans at most ROWS_A_READ rows (ROWS_A_SEARCH with a text)
+whether they match or not, and continues with a cursor.
+"""
 
 from __future__ import annotations
 

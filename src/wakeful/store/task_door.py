@@ -1,4 +1,4 @@
-"""The SQL door as both stores have it: what is read, decided and written, over what each of them does its own way.
+"""SQL tasks: the steps that both stores share, over what each of them does in its own way.
 
 Everything here is written for a connection that may have to be waited for. SQLite's does its work at once, inside the
 writer's thread: see `at_once`.

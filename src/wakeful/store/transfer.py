@@ -1,7 +1,7 @@
-"""A database that must not be opened just now: it was moved away, or what is being copied into it is not complete.
+"""A database that must not be opened now: it was moved away, or a copy into it is not complete.
 
-It is closed by a line in the ledger of migrations that no version knows: every wakeful refuses it, also an older one,
-which takes it for a newer one's. What happened stands in a row of `secrets`.
+It is closed by a line in the ledger of migrations that no version knows. Older versions refuse it too, since they take
+it for a newer version's. The reason is stored in a row of `secrets`.
 """
 
 from __future__ import annotations

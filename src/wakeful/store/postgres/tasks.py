@@ -1,4 +1,4 @@
-"""The SQL door on PostgreSQL: one transaction for each plan, on the row's own lock."""
+"""SQL tasks on PostgreSQL: one transaction for each plan, on the row's own lock."""
 
 from __future__ import annotations
 

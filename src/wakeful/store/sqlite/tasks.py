@@ -1,4 +1,4 @@
-"""The SQL door on SQLite: everything that touches the other program's table goes through the writer thread."""
+"""SQL tasks on SQLite: everything that touches the other program's table goes through the writer thread."""
 
 from __future__ import annotations
 
