@@ -61,9 +61,10 @@ def test_every_link_between_pages_leads_somewhere(page: str) -> None:
             assert ((ROOT / page).parent / link).exists(), link
 
 
-def test_the_readme_s_links_lead_somewhere() -> None:
-    for link in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / "README.md").read_text()):
-        assert (ROOT / link).exists(), link
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_every_link_of_a_page_outside_docs_leads_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text()):
+        assert "://" in link or (ROOT / link).exists(), link
 
 
 def test_every_function_the_architecture_page_sends_a_reader_to_exists() -> None:
