@@ -96,9 +96,22 @@ def test_every_package_on_the_map_exists_and_every_package_is_on_it() -> None:
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/internals.md"])
 def test_every_module_that_a_page_on_the_code_names_exists(page: str) -> None:
-    named = set(re.findall(r"`([\w/]+(?:/|\.py|\.sql))`", (ROOT / page).read_text()))
+    text = (ROOT / page).read_text()
+    named = {*re.findall(r"`([\w/]+/)`", text), *re.findall(r"[\w/]+\.(?:py|sql)\b", text)}  # in drawings too
     assert len(named) > 20
     missing = [name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()]
+    assert missing == []
+
+
+def test_every_module_that_a_docstring_or_a_comment_names_exists() -> None:
+    name = re.compile(r"(?<![\w/.])\w+(?:/\w+)*/\w+\.(?:py|sql|md)\b")
+    missing = [
+        (str(path.relative_to(ROOT)), named)
+        for path in sorted(SOURCE.rglob("*"))
+        if path.suffix in {".py", ".sql"}
+        for named in name.findall(path.read_text())
+        if not any((base / named).exists() for base in (SOURCE, SOURCE.parent, ROOT, path.parent))
+    ]
     assert missing == []
 
 
