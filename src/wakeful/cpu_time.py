@@ -1,7 +1,7 @@
-"""CPU time of requests: it is measured in the event loop and in threads, and charged to the owner who asked.
+"""CPU time of requests: measured in the event loop and in threads, and charged to the owner of the request.
 
-A request is measured as it runs: each step of its coroutine, and what it has done in threads. Tasks that the request
-starts inherit its account, and what they have done in threads is charged too.
+Each step of a request's coroutine is measured, and what is done for it in threads. Tasks that the request starts use
+the same account. Callers without limits, the dispatcher and the operator's own process have none.
 """
 
 from __future__ import annotations

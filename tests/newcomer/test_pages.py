@@ -18,7 +18,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(
     str(path.relative_to(ROOT))
     for path in (*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").rglob("*.md"))
-    if path.name != "CHANGELOG.md"  # it speaks of what was, too
 )
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _PROGRAM = re.compile(r"(?:\w+=\S* )*(?:\S*/)?wakeful(?= |$)(.*)")

@@ -1,6 +1,8 @@
-"""Decide what becomes of an occurrence on a holiday: it is skipped, or comes on another day. Pure.
+"""Decide what becomes of an occurrence on a holiday: it is skipped, or moved to another day. Pure.
 
-A calendar that cannot be read silences nothing: the alarm fires as if it had none, and an event says so.
+Skips are decided when a fire is due, since a calendar may change until then. Moves are decided when the series is
+planned: `timetable` in plan.py is the schedule with its days off moved, one to one (schedule/days_off.py). If a
+calendar cannot be read, the alarm fires as if it had none, and an event says so.
 """
 
 from __future__ import annotations

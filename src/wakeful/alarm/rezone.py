@@ -1,7 +1,8 @@
-"""Plan an alarm again after the rules of its time zone changed. Pure: rules in force and former ones are set elsewhere.
+"""Plan an alarm again after the rules of its time zone changed. Pure: both sets of rules are set elsewhere.
 
 An alarm that was set by the wall clock fires when clocks show that time by the rules in force. An occurrence that was
-begun keeps its moment. Asked again, it answers that nothing is to do: planning again can be interrupted and repeated.
+begun keeps its moment. Its old position is the first occurrence after `updated_at` under the old rules; its new
+position is the same under the new rules. Planning again changes nothing more, so it can be interrupted and repeated.
 """
 
 from __future__ import annotations

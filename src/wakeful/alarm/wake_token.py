@@ -1,7 +1,7 @@
-"""The token of a wake: whoever was woken sets alarms with it, and these join the chain of that wake. Pure.
+"""The token of a wake: an agent that was woken sets alarms with it, and these join the chain of that wake. Pure.
 
-It is made from the fire's id with the key of report tokens, so it is the same on every attempt and nothing is kept for
-it. How long it is good for is read off what is on record of the fire.
+It is the fire's id, signed with the key of report tokens. So it is the same on every attempt and is not stored. How
+long it is valid is computed from the stored alarm and fire.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Circuit breakers: of a target that cannot be reached, and of one owner whom a target answers with errors.
 
-After repeated failures one probe is sent at a time, at growing intervals. Alarms that wait keep their retries; nothing
-is dropped. An error of one owner's agent says nothing about a shared router, so it holds only that owner's wakes.
-Kept in memory only: a restart tries everyone again.
+After repeated failures one probe is sent at a time; the pause between probes doubles up to LONGEST_PAUSE. Alarms that
+wait stay due and keep their retries. An error of one owner's agent says nothing about a shared router, so it holds only
+that owner's wakes. All of it is kept in memory: after a restart every target and every owner is tried again.
 """
 
 from __future__ import annotations
@@ -107,6 +107,18 @@ class _Hold:
 
 
 class Holds:
+    """Hold back the wakes of an owner whom a target answers with 5xx or 429; other owners' wakes go on.
+
+    Such an answer counts against that owner at that target, and shows that the target itself can be reached. While a
+    hold lasts, the owner's alarms are released as they are claimed, until the next probe. They come up again TOGETHER
+    at a time, APART from each other, so nobody waits behind them. One is sent as the probe. `Retry-After` holds in the
+    same way.
+
+    Releasing uses up no retries and writes no event. An alarm of a series is deferred at most to its next occurrence;
+    the occurrences that passed are recorded as missed. Holds are kept in memory: after a restart every owner is tried
+    again.
+    """
+
     def __init__(self) -> None:
         self._holds: dict[tuple[str, str], _Hold] = {}  # by target and owner; who failed last stands last
 

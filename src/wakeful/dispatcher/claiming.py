@@ -19,10 +19,13 @@ PROVED_AFTER: Final = 10.0
 
 
 class Turns:
-    """When a target's owners are claimed in turn, so that nobody waits for another owner's whole backlog.
+    """Decide when a target's owners are claimed in turn, so that nobody waits for another owner's whole backlog.
 
-    While a claim brings less than it could, everything due is under way, and due order is fair. Where it brings all it
-    could, there may be more: half of the next claim goes to the target's owners in turn.
+    Alarms are claimed in due order as long as claims bring everything that is due. When a claim is full there may be
+    more: half of the next one is then taken from the target's owners in turn. The store walks along an index from owner
+    to owner (`Turn` in store/__init__.py), starting after the last one and visiting at most OWNERS_A_CLAIM. Each owner
+    gives its oldest alarm before any gives a second. If no turns are asked for, the store runs the plain claim
+    statement.
     """
 
     def __init__(self) -> None:
@@ -69,7 +72,12 @@ def _put(target: str, among: set[str], there: bool) -> None:
 
 
 class Suspects:
-    """When this process may try suspects (alarm/suspect.py): one claim's at a time, a group or a single one."""
+    """When this process may try suspects: alarms that were claimed before and never settled (alarm/suspect.py).
+
+    It tries the suspects of one claim at a time. The next ones follow when all of these are settled, or when this
+    process has outlived the start of their deliveries: by GROUP_PROVED_AFTER for a group, by PROVED_AFTER for one that
+    is alone. A delivery that is not settled yet still counts: a crash would take its settlement with it.
+    """
 
     def __init__(self, clock: Clock, *, every: float) -> None:
         self._clock = clock

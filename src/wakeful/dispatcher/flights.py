@@ -1,6 +1,11 @@
-"""The flights of this process: alarms it has claimed and not yet settled.
+"""The flights of this process: alarms it has claimed and not yet settled, and the places they take.
 
-A target's places are taken while deliveries are under way; what has come back and only waits to be written holds none.
+A target's places are taken while deliveries are in progress. A delivery that ended and waits to be settled takes none.
+
+`slots` says how many alarms of each target a claim asks for: at most what can start at once. Each target has RESERVED
+places whatever the others hold, so hanging targets cannot crowd out the rest. A claim asks for FIRST_REACH alarms at
+first, and for twice as many after each claim that brought all it asked for, up to `batch`: one of several workers does
+not take all of a short queue, and a long queue is not read in small pieces.
 """
 
 from __future__ import annotations

@@ -184,7 +184,9 @@ class Pace:
 class Checks:
     """Reads the checks of alarms with `only_if`, for no longer than their time limit; alarm/checks.py decides.
 
-    A check that fails lets the wake through.
+    A check runs in the task of the delivery, before the budget is spent. If it fails, the wake is sent. The value that
+    it saw is written in the transaction that settles the wake: if that wake is lost, the next one is checked against
+    the old value and not skipped.
     """
 
     def __init__(self, store: Store, settings: Settings, clock: Clock, metrics: Metrics) -> None:

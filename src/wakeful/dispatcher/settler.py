@@ -1,6 +1,10 @@
-"""Writes the results of attempts in batches: while one batch is being written the next one collects.
+"""Write the results of attempts in batches: while one batch is being written, the next one collects.
 
-Where a whole batch has collected by then, it is written beside the first.
+If few results wait and others were written a moment ago, they wait LINGER for more. If many wait, up to SIDE_BY_SIDE
+batches are written at the same time: while one waits for the disk, the others are worked on.
+
+If the store refuses a batch but still settles other changes, the batch is split until the refused change is found.
+That flight is retried by itself, and quarantined after ENOUGH refusals, so that it does not block the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The store's clock, as near as a dispatcher knows it: measured at each claim, and watched for steps.
+"""The store's time between two claims, computed from its last answer and the monotonic clock.
 
-In between it is told from the monotonic clock: setting this machine's clock moves nothing here before the store's next
-answer, which says whether its own has moved too.
+So setting this machine's clock changes nothing before the store's next answer, which shows whether the store's own
+clock was set too. What is due and what is leased goes by the store's clock; waits and intervals by the monotonic one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Follows the law: when the rules of time zones change, alarms are planned again before they fire by the old ones.
+"""Follow changes of time zone law: plan alarms again before they fire by the old rules.
 
-The newest edition of the zone data that any process brought to the database counts for all of them. Planning again is
-safe to repeat and to do by several processes at once: each change is written only if its alarm is as it was read.
+The newest edition of the zone data that any process brought to the database counts for all of them. Each change is
+written only if its alarm is as it was read. So it can be repeated and done by several processes at once, without a lock
+or a leader. A second round follows when every process has seen the edition (docs/internals.md, Time zone law changes).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calendars of holidays as they are read: those of a country from the package `holidays`, others from a file.
 
-Nothing is imported or read before it is needed; a server or worker reads all of them when it starts. What cannot be
-read has a `problem` instead of days.
+Nothing is imported or read before it is needed; a server or worker reads all of them when it starts. A calendar that
+cannot be read has a `problem` instead of days. A process finds a calendar by its name, as it does a time zone's rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""From the requests of one call to alarms: what they share is looked up once, and every fault names its request."""
+"""Build the alarms of one call, which sets one or a thousand: `Creation`.
+
+What they share is read once: the moment, the owner's settings, chains, which targets may be used, and keys (together).
+A phrase that several requests contain is parsed once. Every error names its request. The event loop gets its turn every
+millisecond.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What an owner or an operator sees at a glance: fires by hour, lateness, targets, who has how much.
 
-Each figure comes from a bounded read (store/figures.py); where a bound was met, the answer says so.
+Each figure comes from a bounded read (store/maintenance.py); where a bound was met, the answer says so.
 """
 
 from __future__ import annotations

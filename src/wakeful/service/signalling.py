@@ -1,4 +1,9 @@
-"""Signals: something happened, and the alarms that wait for it are cancelled, skip a fire, move, or fire at once."""
+"""Signals: an external event happened, and the alarms that wait for it are cancelled, skip a fire, move, or fire.
+
+A signal is not stored. `unless` and `or_when` are fields of the policy. An index on them finds the alarms that wait for
+a name (`Store.listening`), and each is changed as if by its owner (alarm/signalling.py). The sender's payload is
+stored in the policy (`heard`) with the occurrence that it made, so a wake stays a function of its row and occurrence.
+"""
 
 from __future__ import annotations
 

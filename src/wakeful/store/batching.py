@@ -1,7 +1,7 @@
 """Group commit: while one batch is being written the next one collects; a single item does not wait.
 
-A row that the database does not take, or that somebody else holds, never fails or long delays its neighbours: the batch
-is split and goes on beside the lane, the neighbours quickly, the troubled one with more patience.
+A row that the database refuses, or that another process has locked, neither fails its neighbours nor delays them for
+long: the batch is split and retried beside the others, the neighbours soon, the refused row with longer waits.
 """
 
 from __future__ import annotations

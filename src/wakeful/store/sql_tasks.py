@@ -1,4 +1,4 @@
-"""SQL tasks: a table `scheduled_tasks` that other programs write to, beside the alarms its rows stand for.
+"""SQL tasks: a table `scheduled_tasks` that other programs write to, and the alarms that its rows stand for.
 
 Triggers on the table queue the ids of changed tasks. A dispatcher reads these, decides (alarm/task.py) and writes the
 alarm, the link to it and the row's progress in one transaction. When such an alarm settles, its row follows.

@@ -1,7 +1,8 @@
-"""wakeful's tables as plain rows, from one database into another: what backing up, restoring and moving share.
+"""Copy wakeful's tables as plain rows from one database to another: shared by backup, restore and move.
 
-Values travel as SQLite keeps them (moments as unix milliseconds, ids and JSON as text), so that the rows of both kinds
-of store can be compared. A backup is a SQLite file of wakeful's own schema, whichever store it was made from.
+Values are those that SQLite stores (moments as unix milliseconds, ids and JSON as text), so that rows of both stores
+can be compared. A backup is a SQLite file with wakeful's own schema, whichever store it was made from. Each table is
+copied or left out with a reason: TABLES, LEFT_OUT.
 """
 
 from __future__ import annotations

@@ -45,12 +45,15 @@ _ONCE: Final = "force_generic_plan"
 
 
 class PlanningConnection(_Connection):
-    """A connection that begins with plans made each time.
+    """A connection that prepares plans: some statements are planned each time, others once every KEPT_FOR seconds.
 
-    Planned each time, a statement always has the plan that fits the tables as they are and the values it was given:
-    right for lists and searches. For the few statements that a worker repeats all day (claim, settle, create) planning
-    is most of the work where the batch is small, and their plan does not depend on their values. It does depend on the
-    tables: a plan made while a table was empty would read all of it later. So it is kept for seconds.
+    Lists and searches are planned each time: their filters vary, and their plan must fit the tables as they are. The
+    statements that a worker repeats (claim, settle, create, what is due next) use generic plans: their plan does not
+    depend on their values, and planning took most of the server's time for small batches. A generic plan depends on the
+    size of the tables: one made while a table was empty would read all of it later. So it is replaced after KEPT_FOR.
+
+    Any connection of the pool runs both kinds; `plan_cache_mode` is set when it changes over. Behind pgbouncer nothing
+    is set: the session is shared.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -340,7 +340,7 @@ select {alarm columns}
  limit :limit;
 
 -- part: alarms_by_index
--- The one that store/looking.py chose: statistics that the file's other users gather could talk the planner out of it.
+-- The one that store/filters.py chose: statistics that the file's other users gather could talk the planner out of it.
 -- All owners' alarms are in the order of their ids, which the primary key has: no create pays for another index.
 indexed by {p}alarms_owner_idx -- when by_owner
        indexed by {p}alarms_paused_idx -- when by_paused

@@ -1,9 +1,9 @@
-"""One connection to a receiver: a request goes out, its answer comes in, and reading that is bounded work.
+"""One connection to a receiver: a request goes out, and reading the response is bounded work.
 
-What arrives is taken up to a number of bytes and of lines: each chunk, header and interim reply has a line at least, so
-lines are what reading costs. Longer pieces are read a slice at a time, all connections of a process taking turns, and
-then the loop is left to others for as long as the slice took. However many receivers do their worst, and whatever they
-send at once, nobody's wake waits for more than a slice.
+A response is read up to a number of bytes and of lines. Each chunk, header and interim response has at least one line,
+so lines are what reading costs. Longer responses are parsed a slice at a time: all connections of a process take turns,
+and the event loop runs other work for as long as the slice took. So whatever receivers send, a wake waits for at most
+one slice.
 """
 
 from __future__ import annotations
