@@ -135,7 +135,7 @@ async def test_changes_in_one_transaction_see_each_other(clock: wakeful.Wakeful,
         changed = await clock.update(alarm.id, label="named", version=alarm.version, connection=connection)
         await clock.cancel("k", connection=connection)
     kept = await clock.get(alarm.id)
-    assert (changed.version, kept.label, kept.status) == (alarm.version + 1, "named", "cancelled")
+    assert (changed.alarm.version, kept.label, kept.status) == (alarm.version + 1, "named", "cancelled")
 
 
 async def test_a_refusal_leaves_the_caller_s_transaction_as_it_is(clock: wakeful.Wakeful, own: Own) -> None:

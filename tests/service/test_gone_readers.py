@@ -11,6 +11,7 @@ import pytest
 
 from wakeful.alarm import Change
 from wakeful.client import Wakeful
+from wakeful.service.notes import due_notes
 from wakeful.store import Settled, Store
 from wakeful.testing import ManualClock
 
@@ -152,20 +153,20 @@ async def test_a_report_that_came_first_is_not_taken_back(
 
 
 async def test_an_empty_answer_says_who_has_the_wakes(wake_me: Wakeful, clock: ManualClock) -> None:
-    assert await wake_me.due_notes("inbox") == []
+    assert (await wake_me.inbox()).notes == []
     alarms = [await waiting(wake_me, clock) for _ in range(2)]
     [first] = await wake_me.inbox(limit=1)
     assert first.fire.report_by is not None
     until = first.fire.report_by.isoformat()
-    assert await wake_me.due_notes("inbox") == [
+    assert await due_notes(wake_me.service, wake_me.caller.owner, "inbox") == [
         f"1 wake is with a reader who took it before, until {until}: {first.fire.id}."
     ]
-    assert await wake_me.due_notes() == [], "what is due is another question"
+    assert (await wake_me.agenda()).notes == [], "what is due is another question"
     await clock.advance(1)
     await wake_me.inbox()
-    assert await wake_me.due_notes("inbox") == [
+    assert (await wake_me.inbox()).notes == [
         f"2 wakes are with readers who took them before, the first until {until}: {first.fire.id}."
     ]
     for alarm in alarms:
         await wake_me.completed(alarm.id, "done")
-    assert await wake_me.due_notes("inbox") == []
+    assert (await wake_me.inbox()).notes == []

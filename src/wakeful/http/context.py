@@ -9,8 +9,6 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import EditRequest
 from wakeful.config import Settings
 from wakeful.http import answers as shape
 from wakeful.http.operations import OperationRequest
@@ -35,12 +33,10 @@ class Context(Struct, frozen=True):
         """What time it is, for an answer: every one says it."""
         return await self.service.now()
 
-    async def changed(
-        self, alarms: Alarms, done: Changed, asked: EditRequest | None = None, before: Alarm | None = None
-    ) -> Response:
+    async def changed(self, done: Changed) -> Response:
         """Return an answer about a changed alarm, and whether an attempt was under way."""
-        notes = await alarms.notes(done, asked, before=before) or UNSET
-        return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, notes=notes, now=await self.now()))
+        more = {"in_flight": done.in_flight, "notes": done.notes or UNSET}
+        return tagged(shape.ChangedAnswer.of(done.alarm, **more, now=await self.now()))
 
 
 def tagged(shown: shape.AlarmAnswer, status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:

@@ -82,7 +82,7 @@ class LookTools:
             now=views.utc(now),
             agenda=shown,
             more=more,
-            notes=await self._alarms.due_notes(),
+            notes=found.notes,
         )
 
     async def history(self, asked: HistoryArguments) -> HistoryResult:
@@ -100,7 +100,7 @@ class LookTools:
             history=shown,
             missed=missed(found[: len(shown)]),
             more=more,
-            notes=await self._alarms.due_notes(),
+            notes=found.notes,
         )
 
     async def get(self, asked: GetArguments) -> GetResult:
@@ -111,7 +111,8 @@ class LookTools:
 
     async def _got(self, asked: GetArguments) -> GetResult:
         is_fire = is_fire_id(asked.id)
-        alarm = await self._alarms.get(parse_fire_id(asked.id)[0] if is_fire else asked.id)
+        found = await self._alarms.details(parse_fire_id(asked.id)[0] if is_fire else asked.id)
+        alarm = found.alarm
         if asked.part is not UNSET:
             return await self._part(alarm, asked)
         why = await self._alarms.why(asked.id)
@@ -126,7 +127,7 @@ class LookTools:
             alarm=views.alarm_view(alarm, room, message=900, payload=900),
             next_fires=[views.local(at, alarm.timezone) for at in ahead],
             fires=[views.fire_view(fire, room, manual=fire.alarm_id != alarm.id) for fire in fires],
-            notes=[*room.notes, *await self._alarms.notes(alarm)],
+            notes=[*room.notes, *found.notes],
         )
 
     async def _part(self, alarm: Alarm, asked: GetArguments) -> GetResult:

@@ -16,9 +16,9 @@ from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
+from wakeful.service.answers import Changed, ChangedFire, Created, Details, Noted, Similar
 from wakeful.service.caller import Caller
 from wakeful.service.cancelling import Cancelled
-from wakeful.service.changes import Changed
 from wakeful.service.connection_limit import ConnectionLimit
 from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox_signal import InboxSignal
@@ -29,7 +29,7 @@ from wakeful.service.taken_wake import TakenWake
 from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
 from wakeful.service.targets import TargetRegistry
 from wakeful.service.tasks import Tasks
-from wakeful.service.verbs import Alarms, Created
+from wakeful.service.verbs import Alarms
 from wakeful.service.why import Why
 from wakeful.store import Store
 from wakeful.store.zones import adopt_newer_rules
@@ -40,11 +40,15 @@ __all__ = [
     "Caller",
     "Cancelled",
     "Changed",
+    "ChangedFire",
     "Created",
+    "Details",
     "History",
     "HistoryEntry",
+    "Noted",
     "Service",
     "Signalled",
+    "Similar",
     "TakenWake",
     "Why",
 ]

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from wakeful.alarm import (
     INBOX,
@@ -43,9 +43,11 @@ from wakeful.cpu_time import in_thread
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
 from wakeful.keywords import UpdateKeywords
 from wakeful.schedule import is_rule, may_be_rule
+from wakeful.service.answers import Changed
 from wakeful.service.caller import Caller
 from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_edit, check_said_backoff
+from wakeful.service.notes import notes_on
 from wakeful.service.resolving import is_id, resolve
 from wakeful.store import FireQuery
 
@@ -56,23 +58,16 @@ TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fou
 PATIENCE: Final = 1000  # of a cancel: it must win against a loop that keeps changing the alarm
 PAGE: Final = 500
 LATEST: Final = 100  # events of an alarm among which its last change is looked for
-_REMEMBERED: Final = 100  # requests whose notes nobody has asked for yet
 # What to do with an alarm, its current fire, its open wakes of the inbox, at a moment; None: nothing.
 Decision = Callable[[Alarm, Fire | None, list[Fire], datetime], Change | None]
 
 
-class Changed(Alarm, frozen=True, kw_only=True):
-    """An alarm after a change by its owner.
+class Written(NamedTuple):
+    """An alarm as it was read and as it was written, and whether an attempt was under way."""
 
-    `in_flight`: a worker is delivering it right now, so at most that one attempt may still happen unchanged; or one of
-    its wakes was taken from the inbox, and its reader may still be working on it.
-    """
-
-    in_flight: bool = False
-
-    @property
-    def alarm(self) -> Alarm:
-        return Alarm(**{name: getattr(self, name) for name in Alarm.__struct_fields__})
+    before: Alarm
+    alarm: Alarm
+    in_flight: bool
 
 
 class ChangeVerbs:
@@ -81,13 +76,6 @@ class ChangeVerbs:
     def __init__(self, service: Service, caller: Caller) -> None:
         self.service = service
         self.caller = caller
-        self._asked: dict[str, EditRequest] = {}  # of alarms just set or changed, by what, for their notes
-
-    def _just_asked(self, id: str, asked: EditRequest) -> None:
-        # Only how its time was said: a payload may be large.
-        self._asked[id] = EditRequest(when=asked.when, cron_expr=asked.cron_expr, timezone=asked.timezone)
-        if len(self._asked) > _REMEMBERED:
-            del self._asked[next(iter(self._asked))]
 
     async def get(self, id: str) -> Alarm:
         """Return an alarm by its id, its key, or the beginning of its id if only one begins so, as in every verb.
@@ -132,12 +120,12 @@ class ChangeVerbs:
     ) -> Changed:
         """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
-        >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).cron_expr
+        >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).alarm.cron_expr
         '0 8 * * *'
 
         Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze, skip and cancel
-        it returns the alarm with `in_flight`: whether an attempt was under way, which may still arrive unchanged; and
-        with `connection` it happens inside your own transaction, as in `set`.
+        it returns the `alarm`; `in_flight`, whether an attempt was under way, which may still arrive unchanged; and
+        `notes`, what to know besides. With `connection` it happens inside your own transaction, as in `set`.
         """
         try:
             asked = request_of(EditRequest, request_fields(fields))
@@ -148,7 +136,7 @@ class ChangeVerbs:
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
         """Change an alarm as a request asks, if it still has the given version.
 
-        >>> (await clock.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).label
+        >>> (await clock.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).alarm.label
         'grants'
         """
         if connection is not None:
@@ -175,9 +163,14 @@ class ChangeVerbs:
                 check_edit(alarm, change.after, self.service.settings, now=now)
             return change
 
-        changed = await self._change(id, decide, rule=asked.cron_expr or asked.when or "")
-        self._just_asked(changed.id, asked)
-        return changed
+        written = await self._change(id, decide, rule=asked.cron_expr or asked.when or "")
+        return await self._noted(written, asked, before=written.before)
+
+    async def _noted(
+        self, written: Written, asked: EditRequest | None = None, *, before: Alarm | None = None
+    ) -> Changed:
+        """The whole answer. `asked`, `before`: what changed its time, and the alarm whose time that was."""
+        return Changed(written.alarm, written.in_flight, await notes_on(self.service, written.alarm, asked, before))
 
     async def _repaired(self, error: InvalidRequest, asked: EditRequest) -> InvalidRequest:
         """Say with a refused bound ("until friday") which moment was meant."""
@@ -189,25 +182,29 @@ class ChangeVerbs:
     async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Pause an alarm until it is resumed.
 
-        >>> (await clock.pause(alarm.id, reason="holiday")).status
+        >>> (await clock.pause(alarm.id, reason="holiday")).alarm.status
         'paused'
         """
         if connection is not None:
             return await (await self._within(connection)).pause(id, reason=reason)
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
-        return await self._change(id, lambda alarm, _fire, _, now: pause(alarm, now=now, by=by, reason=reason))
+        written = await self._change(id, lambda alarm, _fire, _, now: pause(alarm, now=now, by=by, reason=reason))
+        return await self._noted(written)
 
     async def resume(self, id: str, *, connection: Any = None) -> Changed:
         """Resume a paused alarm. A one-shot whose time has passed fires at once; a series continues with its next fire.
 
         >>> paused = await clock.pause(alarm.id)
-        >>> (await clock.resume(alarm.id)).status
+        >>> (await clock.resume(alarm.id)).alarm.status
         'active'
         """
         if connection is not None:
             return await (await self._within(connection)).resume(id)
-        return await self._change(id, lambda alarm, fire, _, now: resume(alarm, fire, now=now, by=self.caller.name))
+        by = self.caller.name
+        return await self._noted(
+            await self._change(id, lambda alarm, fire, _, now: resume(alarm, fire, now=now, by=by))
+        )
 
     async def snooze(
         self,
@@ -219,7 +216,7 @@ class ChangeVerbs:
     ) -> Changed:
         """Postpone the next fire, by a length of time from now or until a moment.
 
-        >>> str((await clock.snooze(alarm.id, "12h")).next_fire_at)
+        >>> str((await clock.snooze(alarm.id, "12h")).alarm.next_fire_at)
         '2030-01-01 12:01:00+00:00'
 
         `until` may also be a phrase such as "tomorrow at 9am", in the alarm's own time zone.
@@ -241,12 +238,12 @@ class ChangeVerbs:
             put_off = ending - now if ending is not None else length or timedelta(0)
             return snooze(alarm, fire, put_off, now=now, by=self.caller.name)
 
-        return await self._change(id, decide)
+        return await self._noted(await self._change(id, decide))
 
     async def skip(self, id: str, *, at: datetime | float | str | None = None, connection: Any = None) -> Changed:
         """Skip the next fire of a series; the series continues with the one after it.
 
-        >>> str((await clock.skip(alarm.id, at=alarm.next_fire_at)).next_fire_at)
+        >>> str((await clock.skip(alarm.id, at=alarm.next_fire_at)).alarm.next_fire_at)
         '2030-01-02 09:00:00+00:00'
 
         `at`: the fire that is meant, as a moment or as a phrase ("tomorrow at 9am") in the alarm's timezone. If that is
@@ -264,7 +261,7 @@ class ChangeVerbs:
             meant = alarm.occurrence_at  # if somebody else is faster, never the one after the one that was next
             return change
 
-        return await self._change(id, decide)
+        return await self._noted(await self._change(id, decide))
 
     async def _moment_meant(self, id: str, at: datetime | float | str) -> datetime:
         """Read a moment that may also be a phrase, as the alarm's own `when` would be read."""
@@ -278,26 +275,26 @@ class ChangeVerbs:
     async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
         """Cancel an alarm, and remove its wakes from the inbox.
 
-        >>> (await clock.cancel(alarm.id, reason="no longer needed")).status
+        >>> (await clock.cancel(alarm.id, reason="no longer needed")).alarm.status
         'cancelled'
         """
         if connection is not None:
             return await (await self._within(connection)).cancel(id, reason=reason)
         check_text("reason", reason, TEXT_LIMIT)
         by = self.caller.name
-        cancelled = await self._change(
+        written = await self._change(
             id,
             lambda alarm, fire, inbox, now: cancel(alarm, fire, now=now, by=by, reason=reason, inbox=inbox),
             tries=PATIENCE,
         )
-        self.service.limits.ended(cancelled.owner_did)
-        return cancelled
+        self.service.limits.ended(written.alarm.owner_did)
+        return await self._noted(written)
 
     async def undo(self, id: str, *, when: str | None = None, connection: Any = None) -> Changed:
         """Take back the last change of an alarm, where that was a cancel, skip, pause or edit of the last 24 hours.
 
         >>> cancelled = await clock.cancel(alarm.id)
-        >>> (await clock.undo(alarm.id)).status
+        >>> (await clock.undo(alarm.id)).alarm.status
         'active'
 
         A change can be taken back once. `when`: a new time, which a cancelled or edited one-shot needs whose time has
@@ -320,10 +317,8 @@ class ChangeVerbs:
             return change
 
         occurrence = former.occurrence_at if former.what == "skipped" else None
-        changed = await self._change(read.id, decide, occurrence=occurrence, rule=when or "")
-        if when is not None:
-            self._just_asked(changed.id, EditRequest(when=when))
-        return changed
+        written = await self._change(read.id, decide, occurrence=occurrence, rule=when or "")
+        return await self._noted(written, None if when is None else EditRequest(when=when))
 
     async def _admit_undo(self, alarm: Alarm, former: Former) -> None:
         """Check what an edit and a new alarm are checked for: its target, and what its owner may have."""
@@ -339,7 +334,7 @@ class ChangeVerbs:
         if any(words):
             await self.service.limits.admit_words(alarm, *words, now=now)
 
-    async def _replace(self, id: str, new: Alarm) -> Changed:
+    async def _replace(self, id: str, new: Alarm) -> Written:
         by = self.caller.name
         return await self._change(
             id,
@@ -351,7 +346,7 @@ class ChangeVerbs:
 
     async def _change(
         self, id: str, decide: Decision, *, occurrence: datetime | None = None, tries: int = TRIES, rule: str = ""
-    ) -> Changed:
+    ) -> Written:
         """Read an alarm, decide and write; start over if someone else was faster. None from `decide` changes nothing.
 
         With an `occurrence` only that fire is read, and the inbox is not. `rule`: the time that is asked for, which may
@@ -371,13 +366,13 @@ class ChangeVerbs:
             decided = await in_thread(work) if may_be_rule(rule) or is_rule(alarm.cron_expr) else work()
             change = with_former(alarm, decided)
             if change is None:
-                return Changed(**asdict(alarm), in_flight=in_flight)
+                return Written(alarm, alarm, in_flight)
             [answer] = await store.settle([change])
             if answer.what == "applied":
                 known = {one.scheduled_for: one.status for one in inbox}
                 news = [one for one in change.fires if known.get(one.scheduled_for) != one.status]
                 self.service.metrics.fires(fire, news)
-                return Changed(**asdict(change.after), in_flight=in_flight)
+                return Written(alarm, change.after, in_flight)
         raise Conflict(f"alarm {id!r} keeps being changed by others", field="id", fix="Try again.")
 
     async def _in_inbox(self, alarm: Alarm) -> list[Fire]:

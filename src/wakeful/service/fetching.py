@@ -15,8 +15,10 @@ from wakeful.alarm.request import ReportRequest
 from wakeful.alarm.wake_token import wake_token
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable, UnknownTarget
+from wakeful.service.answers import Noted
 from wakeful.service.inbox_signal import FIRST_LOOK, LONGEST_PAUSE
 from wakeful.service.looking import EVIDENCE
+from wakeful.service.notes import due_notes
 from wakeful.service.taken_wake import ALONE, TakenWake, may_have_missed, missed, place_in_series
 from wakeful.service.tokens import FETCHED
 from wakeful.service.watching import WatchVerbs
@@ -53,7 +55,7 @@ class FetchVerbs(WatchVerbs):
         target: str = INBOX,
         conversation_id: str = "",
         done: Mapping[str, str] | None = None,
-    ) -> list[TakenWake]:
+    ) -> Noted[TakenWake]:
         """Take wakes from the inbox, leased until they are reported; if there are none, wait up to `wait` seconds.
 
         >>> for alarm, fire in await clock.inbox(limit=10, wait=0):
@@ -67,17 +69,16 @@ class FetchVerbs(WatchVerbs):
         and `number`, `max_fires`, `previous` and `next_fire_at`: where it stands in its series.
         Wakes that are too long for one answer stay in the inbox for the next call. A waiting call counts against
         `live_per_owner`, and ends early when its process stops. A call that is cancelled, at whatever moment, takes
-        nothing: what it had leased already waits in the inbox again.
+        nothing: what it had leased already waits in the inbox again. Where there is no wake, `notes` of the answer says
+        in words what is due and not delivered yet, and which wakes other readers have.
         """
         if target not in self.service.settings.inboxes:
             known = ", ".join(self.service.settings.inboxes)
             raise UnknownTarget(f"there is no inbox {target!r}", field="target", fix=f"Known are: {known}.")
         await self._acknowledge(done or {})
         wanted = Waiting(target, conversation_id, limit)
-        if wait <= 0:
-            return await self._handed_out(wanted)
-        with self.service.connections.seat(self.caller.owner if self.caller.limited else None):
-            return await self._waited(wanted, wait)
+        found = await (self._handed_out(wanted) if wait <= 0 else self._waited(wanted, wait))
+        return Noted(found, notes=() if found else await due_notes(self.service, self.caller.owner, target))
 
     async def _acknowledge(self, done: Mapping[str, str]) -> None:
         """Report these wakes as completed. All are looked at before the first is reported."""
@@ -89,12 +90,13 @@ class FetchVerbs(WatchVerbs):
     async def _waited(self, wanted: Waiting, wait: float) -> list[TakenWake]:
         bell = self.service.inbox_signal
         ending, pause = stopwatch() + wait, FIRST_LOOK
-        while not (found := await self._handed_out(wanted)):
-            left = ending - stopwatch()
-            if left <= 0 or bell.stopped:
-                break
-            rung = await bell.heard(self.caller.owner, min(left, pause))
-            pause = FIRST_LOOK if rung else min(2 * pause, LONGEST_PAUSE)
+        with self.service.connections.seat(self.caller.owner if self.caller.limited else None):
+            while not (found := await self._handed_out(wanted)):
+                left = ending - stopwatch()
+                if left <= 0 or bell.stopped:
+                    break
+                rung = await bell.heard(self.caller.owner, min(left, pause))
+                pause = FIRST_LOOK if rung else min(2 * pause, LONGEST_PAUSE)
         return found
 
     async def _handed_out(self, wanted: Waiting) -> list[TakenWake]:

@@ -17,10 +17,12 @@ from wakeful.alarm.relative_moments import moment_or_ago
 from wakeful.cpu_time import in_thread
 from wakeful.errors import NotFound
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
+from wakeful.service.answers import Details, Noted
 from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.holidays import as_said, calendar_meant
 from wakeful.service.manual_fires import copies_of, fires_of, with_manual, without_copies
+from wakeful.service.notes import due_notes, notes_on
 from wakeful.service.reporting import ReportVerbs
 from wakeful.service.resolving import is_id
 from wakeful.service.why import LATELY, Why, explain, is_put_back
@@ -66,6 +68,18 @@ class LookVerbs(ReportVerbs):
         if not skips_holidays:
             return found
         return with_fields(found, calendar=calendar_meant(usual, self.service.settings, "when"))
+
+    async def details(self, id: str) -> Details:
+        """Return an alarm, named as in `get`, and in `notes` what its owner should know besides, in words.
+
+        >>> (await clock.details(alarm.id)).notes
+        ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
+
+        Moved times, how often a series wakes and if its budget does not allow that, a target nobody serves. What only
+        a request tells, such as an assumed zone, is in the answer to that request.
+        """
+        alarm = await self.get(id)
+        return Details(alarm, await notes_on(self.service, alarm))
 
     async def find(
         self,
@@ -185,21 +199,23 @@ class LookVerbs(ReportVerbs):
         since: datetime | float | str | None = None,
         limit: int = 50,
         most: int = 0,
-    ) -> Matches[HistoryEntry]:
+    ) -> Noted[HistoryEntry]:
         """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment or a while ago.
 
         >>> [entry.status for entry in await clock.history(limit=2)]
         ['pending', 'delivered']
 
         `most`: the most characters of the answer, but always at least one entry; `further` is set if there may be more.
+        `notes` of the answer says in words what is due and not delivered yet.
         """
-        return await History(self.service.store, most=most, budget=self.service.budget).entries(
+        found = await History(self.service.store, most=most, budget=self.service.budget).entries(
             owner=self.caller.owner,
             status=status,
             target=target,
             since=None if since is None else moment_or_ago(since, "since", now=await self.service.now()),
             limit=limit,
         )
+        return Noted(found, found.further, await due_notes(self.service, self.caller.owner))
 
     async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
         """Return the latest fires that failed or were not reported in time.
@@ -217,13 +233,17 @@ class LookVerbs(ReportVerbs):
         """
         return await self.service.store.stats(self.caller.owner)
 
-    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
+    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Noted[tuple[datetime, Alarm]]:
         """Return the next fires of all alarms, merged, soonest first, as (time, alarm) pairs.
 
         >>> [str(at) for at, alarm in await clock.agenda(hours=24)]
         ['2030-01-01 09:00:00+00:00']
+
+        `notes` of the answer says in words what is due and not delivered yet.
         """
-        return await History(self.service.store, most=most).agenda(owner=self.caller.owner, hours=hours, limit=limit)
+        owner = self.caller.owner
+        found = await History(self.service.store, most=most).agenda(owner=owner, hours=hours, limit=limit)
+        return Noted(found, found.further, await due_notes(self.service, owner))
 
     async def why(self, id: str) -> Why:
         """Explain why an alarm (or one of its fires) was late or did not fire, and when it will, in words and facts.

@@ -10,6 +10,7 @@ from wakeful.alarm import Alarm, update
 from wakeful.alarm.request import EditRequest
 from wakeful.cpu_time import in_thread
 from wakeful.service.holidays import wanted_edit
+from wakeful.service.notes import notes_on
 from wakeful.service.verbs import Alarms
 
 SHOWN = ("cron_expr", "timezone", "occurrence_at", "wake_message", "label", "target", "conversation_id", "payload_json")
@@ -40,4 +41,4 @@ async def preview_edit(alarms: Alarms, id: str, asked: EditRequest, *, version: 
     now = await alarms.service.store.now()
     by = alarms.caller.name
     change = await in_thread(lambda: update(alarm, fire, wanted, now=now, version=version, by=by))
-    return EditPreview(alarm, change.after, await alarms.notes(change.after, asked))
+    return EditPreview(alarm, change.after, await notes_on(alarms.service, change.after, asked, alarm))

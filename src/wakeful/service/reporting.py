@@ -6,6 +6,7 @@ A report may name only the alarm, as reports of the Alarm system do.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +16,7 @@ from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import ReportRequest, span
 from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
+from wakeful.service.answers import ChangedFire
 from wakeful.service.resolving import is_id
 from wakeful.service.signalling import SignalVerbs
 from wakeful.store import FireQuery, Store
@@ -28,12 +30,15 @@ _OPEN: Final = ("delivered", "waiting", "retrying")
 class ReportVerbs(SignalVerbs):
     """The verbs with which one caller reports on fires and retries them."""
 
-    async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
+    async def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
         """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
 
         >>> from wakeful.alarm.request import ReportRequest
-        >>> (await clock.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).status
+        >>> (await clock.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).fire.status
         'completed'
+
+        The answer is complete: the `fire`, its `alarm`, `retry_at` and `notes`. `completed`, `delivery_failed`,
+        `working` and `snooze_fire` say the same with arguments, and return the fire.
         """
         return await self._reported(fire_id, report_of(asked))
 
@@ -49,8 +54,8 @@ class ReportVerbs(SignalVerbs):
         stays: where another one was reported before, the answer has that, and a warning is logged.
         """
         asked = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
-        fire = await self.report(fire_id, asked)
-        if note_on_repeat(fire, report_of(asked)):  # its texts are not for logs
+        fire, notes = await self._say(fire_id, asked)
+        if notes:  # their texts are not for logs
             log.warning("%s was completed before with another result, which stays", fire.id)
         return fire
 
@@ -62,7 +67,8 @@ class ReportVerbs(SignalVerbs):
         >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
         'retrying'
         """
-        return await self.report(fire_id, ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew))
+        asked = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
+        return (await self._say(fire_id, asked))[0]
 
     async def working(self, fire_id: str, note: str = "", *, cost: float | None = None, renew: bool = False) -> Fire:
         """Report that the work of a fire is still going on; the time allowed for the report starts again.
@@ -70,7 +76,8 @@ class ReportVerbs(SignalVerbs):
         >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
         'delivered'
         """
-        return await self.report(fire_id, ReportRequest(outcome="working", result=note, cost=cost, renew=renew))
+        asked = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
+        return (await self._say(fire_id, asked))[0]
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         """Report that this wake should come again after a while.
@@ -78,20 +85,26 @@ class ReportVerbs(SignalVerbs):
         >>> (await clock.snooze_fire(wake.fire.id, "15m")).status
         'snoozed'
         """
-        return await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))
+        return (await self._reported(fire_id, Report("snooze", wait=span(wait, "for")))).fire
 
-    async def _reported(self, fire_id: str, said: Report) -> Fire:
+    async def _say(self, fire_id: str, asked: ReportRequest) -> tuple[Fire, list[str]]:
+        done = await self.report(fire_id, asked)
+        return done.fire, done.notes
+
+    async def _reported(self, fire_id: str, said: Report) -> ChangedFire:
         if not is_fire_id(fire_id):
             is_whole = is_id(fire_id) and self.caller.wake is None
             named = fire_id if is_whole else (await self.get(fire_id)).id
             fire_id = await reported_on(self.service.store, named, owner=self.caller.owner)
         alarm_id, occurrence = await self._fire_key(fire_id)
-        await self._change(
+        written = await self._change(
             alarm_id,
             lambda alarm, fire, _, now: report(alarm, fire, occurrence, said, now=now, by=self.caller.name),
             occurrence=occurrence,
         )
-        return await self.fire_of(fire_id)
+        fire = await self.fire_of(fire_id)
+        notes = [*filter(None, [note_on_repeat(fire, said)])]
+        return _changed_fire(fire, written.alarm, notes)
 
     async def retry_at(self, fire: Fire) -> datetime | None:
         """Return when a fire that is being retried is tried next, or None if it is not.
@@ -102,11 +115,11 @@ class ReportVerbs(SignalVerbs):
         """
         return retry_at(await self.get(fire.alarm_id), fire) if fire.status == "retrying" else None
 
-    async def retry(self, fire_id: str) -> Fire:
+    async def retry(self, fire_id: str) -> ChangedFire:
         """Retry a failed or timed-out fire, or, given an alarm's id or key, the latest of its fires that is one.
 
         >>> [failed] = await clock.failed(limit=1)
-        >>> (await clock.retry(failed.id)).status
+        >>> (await clock.retry(failed.id)).fire.status
         'retrying'
 
         It counts against `creates_per_minute` like a new alarm.
@@ -122,8 +135,8 @@ class ReportVerbs(SignalVerbs):
 
         if self.caller.limited:
             self.service.limits.admit_retry(self.caller.owner, now=await self.service.store.now())
-        await self._change(alarm_id, decide, occurrence=occurrence)
-        return await self.fire_of(fire_id)
+        written = await self._change(alarm_id, decide, occurrence=occurrence)
+        return _changed_fire(await self.fire_of(fire_id), written.alarm)
 
     async def _latest_unsuccessful(self, id: str) -> str:
         alarm = await self.get(id)
@@ -132,6 +145,11 @@ class ReportVerbs(SignalVerbs):
             fix = "To send a wake now, use fire: it leaves the alarm as it is."
             raise Conflict(f"no fire of alarm {alarm.id} has failed", field="fire_id", fix=fix)
         return found[0].id
+
+
+def _changed_fire(fire: Fire, alarm: Alarm, notes: Sequence[str] = ()) -> ChangedFire:
+    again = retry_at(alarm, fire) if fire.status == "retrying" else None
+    return ChangedFire(fire=fire, alarm=alarm, retry_at=again, notes=list(notes))
 
 
 async def reported_on(store: Store, alarm_id: str, *, owner: str) -> str:

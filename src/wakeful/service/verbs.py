@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,26 +24,20 @@ from wakeful.alarm.arguments import When, argument_named, request_fields
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.lineage import author_of
-from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, policy_of
+from wakeful.alarm.request import CreateRequest, OnConflict, policy_of
+from wakeful.clock import LoopShare
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, Unauthorized, WakefulError
 from wakeful.keywords import PolicyKeywords
+from wakeful.service.answers import Created, Similar
 from wakeful.service.creating import Creation, DrawnAlarm, check_holder, check_key, check_on_conflict, check_taken
 from wakeful.service.fetching import FetchVerbs
-from wakeful.service.notes import due_notes, key_of_ended, notes_on
+from wakeful.service.notes import key_of_ended, notes_on
 from wakeful.service.wake_tokens import check_chain
 from wakeful.store import Added
 
 log = logging.getLogger("wakeful.client")
+M = TypeVar("M", Created, Created | WakefulError)
 SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: every create pays for it
-
-
-class Created(Added, frozen=True):
-    """The alarm that was set, or the existing alarm with the same key.
-
-    `in_flight`: it replaced an alarm that a worker or a reader of the inbox is working on right now.
-    """
-
-    in_flight: bool = False
 
 
 class Alarms(FetchVerbs):
@@ -88,8 +82,9 @@ class Alarms(FetchVerbs):
         day: the next one in the alarm's `timezone`.
 
         With a `key`, repeating the same call returns the same alarm, and a different call raises Conflict. Change that
-        with `on_conflict`: "return" the existing alarm in any case, "replace" it, or always raise an "error". Where the
-        existing alarm has ended, a warning is logged that nothing will fire.
+        with `on_conflict`: "return" the existing alarm in any case, "replace" it, or always raise an "error".
+        What the alarm itself does not say is logged by `wakeful.client`: where the existing alarm has ended, a warning
+        that nothing will fire; where another alarm says the same, that at level info. `create` returns all of it.
         `created_by`, `created_via`: for whom your program acts, and through which of its own interfaces. `connection`:
         an asyncpg connection, to create the alarm inside your own transaction.
         """
@@ -114,12 +109,18 @@ class Alarms(FetchVerbs):
         }
         try:
             asked = CreateRequest(**request_fields(said, creates=True))
-            created = await self.create(asked, origin=(created_by, created_via), connection=connection)
+            created = await self._set(asked, (created_by, created_via), connection)
         except WakefulError as error:
             raise argument_named(error, said) from None
-        if created.deduped and created.alarm.finished and on_conflict is None:  # whoever says "return" knows
-            log.warning("%s", key_of_ended(created.alarm), extra={"alarm_id": created.alarm.id})
+        log_created(created, on_conflict)
         return created.alarm
+
+    async def _set(self, asked: CreateRequest, origin: tuple[str, str], connection: Any) -> Created:
+        """What `set` logs is looked for, and no more."""
+        created = await self._create(asked, origin=origin, connection=connection)
+        if connection is not None or not log.isEnabledFor(logging.INFO):  # to look costs a read
+            return created
+        return replace(created, similar=await self._similar(asked, created))
 
     async def create(
         self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
@@ -131,7 +132,20 @@ class Alarms(FetchVerbs):
         False
 
         `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
+        The answer is complete: the `alarm`; `deduped`, whether its key was taken and it is the alarm that has it;
+        `in_flight`; `notes`, what to know besides, in words; `similar`, another active alarm that says the same.
         """
+        created = await self._create(asked, origin=origin, connection=connection)
+        similar = await self._similar(asked, created) if connection is None else None
+        return replace(await self._noted_created(created, asked), similar=similar)
+
+    async def _noted_created(self, created: Created, asked: CreateRequest) -> Created:
+        return replace(created, notes=await notes_on(self.service, created.alarm, asked))
+
+    async def _create(
+        self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
+    ) -> Created:
+        """Without notes, and without looking for a similar alarm."""
         check_on_conflict(asked.on_conflict)
         if connection is not None and asked.on_conflict == "replace":
             raise InvalidRequest(
@@ -148,7 +162,6 @@ class Alarms(FetchVerbs):
         self.service.metrics.created(alarm.created_via, not added.deduped)
         created = await self._known(drawn, added.alarm) if added.deduped else Created(added.alarm)
         await self._check_chain([created])
-        self._just_created(created.alarm, asked)
         return created
 
     async def _keyed(self, asked: CreateRequest) -> Alarm | None:
@@ -210,10 +223,9 @@ class Alarms(FetchVerbs):
         for one, added in zip(drawn, answers, strict=True):
             is_replaced = added.deduped and one.asked.on_conflict == "replace"
             created = await self._replaced(one, added.alarm) if is_replaced else Created(added.alarm, added.deduped)
-            self._just_created(created.alarm, one.asked)
             made.append(created)
         await self._check_chain(made)
-        return made
+        return await self._each_noted(made, asked)
 
     async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
         """Set many alarms, each on its own: in the place of one that is refused stands its error.
@@ -230,8 +242,18 @@ class Alarms(FetchVerbs):
         self.service.metrics.created(self.caller.via, new)
         made = await self._made_each(drawn, answers)
         await self._check_chain(made)
-        written = iter(made)
+        written = iter(await self._each_noted(made, [one.asked for one in drawn]))
         return [next(written) if isinstance(one, DrawnAlarm) else one for one in each]
+
+    async def _each_noted(self, made: Sequence[M], asked: Sequence[CreateRequest]) -> list[M | Created]:
+        """With the notes of each, in shares of the event loop: reading times again is work."""
+        noted: list[M | Created] = []
+        share = LoopShare()
+        for one, said in zip(made, asked, strict=True):
+            noted.append(await self._noted_created(one, said) if isinstance(one, Created) else one)
+            if share.is_used_up():
+                await share.give_way()
+        return noted
 
     async def _added_each(self, alarms: Sequence[Alarm]) -> list[Added | WakefulError]:
         """Write them together; where the store refuses that, each on its own, to see which it does not take."""
@@ -261,67 +283,33 @@ class Alarms(FetchVerbs):
         deduped = [(one, added) for one, added in pairs if isinstance(added, Added) and added.deduped]
         settled = iter(await asyncio.gather(*(known(one, added.alarm) for one, added in deduped)))
         made: list[Created | WakefulError] = []
-        for one, added in pairs:
+        for _, added in pairs:
             if isinstance(added, Added):
                 outcome = next(settled) if added.deduped else Created(added.alarm)
-                if isinstance(outcome, Created):
-                    self._just_created(outcome.alarm, one.asked)
                 made.append(outcome)
             else:
                 made.append(added)
         return made
 
-    def _just_created(self, alarm: Alarm, asked: CreateRequest) -> None:
-        """Remember how its time was said, where its notes can depend on it."""
-        if asked.when or asked.cron_expr or alarm.kind == "cron":
-            self._just_asked(alarm.id, asked)
-        else:
-            self._asked.pop(alarm.id, None)
-
-    async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
-        """Return another active alarm of the owner with the same message, time and target, or None.
-
-        >>> asked = wakeful.CreateRequest(wake_message="Check the grant portal", when="every weekday at 9am")
-        >>> new = await clock.create(asked)
-        >>> (await clock.similar(asked, new.alarm)).id == alarm.id
-        True
+    async def _similar(self, asked: CreateRequest, created: Created) -> Similar | None:
+        """Another active alarm of the owner with the same message, time and target, of the latest ones.
 
         Nothing is read for a request with a key (it cannot be set twice) or with a time that counts from now (it is
         never the same twice). The alarm is already set, so None is also the answer when the store cannot be read.
         """
-        if asked.idempotency_key or asked.delay_seconds is not None or (asked.when or "").startswith("in "):
+        if created.deduped or asked.idempotency_key or asked.delay_seconds is not None:
+            return None
+        if (asked.when or "").startswith("in "):
             return None
         with suppress(StoreUnavailable, TooMany):
-            like = await self.service.store.similar(alarm, among=SIMILAR_AMONG)
-            return like if like is not None and self.caller.reaches(like) else None
+            found = await self.service.store.similar(created.alarm, among=SIMILAR_AMONG)
+            return Similar.of(found) if found is not None and self.caller.reaches(found) else None
         return None
 
-    async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
-        """Return what its owner should know of an alarm besides, in words.
-
-        >>> await clock.notes(alarm)
-        ['No timezone was given: the time is in UTC. Give..., "No running worker serves 'inbox' yet: start one...
-
-        An assumed zone, moved times, which of two days was meant, how often a series wakes and if its budget does not
-        allow that, a target nobody serves, a key whose alarm has ended. What the alarm was just set or changed by
-        counts as well, the first time that its notes are asked for; `asked` is that request, where somebody else has
-        made it. `before`: the alarm as it was, where that changed it.
-        """
-        remembered = self._asked.pop(alarm.id, None)
-        return await notes_on(self, alarm, asked or remembered, before)
-
-    async def due_notes(self, target: str = "") -> list[str]:
-        """Return, in words, what is due and not delivered yet, of one target or of all; [] if nothing is.
-
-        >>> await clock.due_notes()
-        []
-        """
-        return await due_notes(self, target)
-
-    async def fire(self, id: str) -> Alarm:
+    async def fire(self, id: str) -> Created:
         """Fire a one-shot copy of the alarm now; the alarm itself is not changed.
 
-        >>> copy = await clock.fire(alarm.id)
+        >>> copy = (await clock.fire(alarm.id)).alarm
         >>> copy.id == alarm.id
         False
         """
@@ -336,4 +324,13 @@ class Alarms(FetchVerbs):
             await self.service.limits.admit([copy], now=now)
         [added] = await self.service.store.add([copy])
         self.service.metrics.created(self.caller.via)
-        return added.alarm
+        return Created(added.alarm, notes=await notes_on(self.service, added.alarm))
+
+
+def log_created(created: Created, on_conflict: OnConflict | None) -> None:
+    """What `set` has to say besides the alarm, which is all that it returns."""
+    about = {"alarm_id": created.alarm.id}
+    if created.deduped and created.alarm.finished and on_conflict is None:  # whoever says "return" knows
+        log.warning("%s", key_of_ended(created.alarm), extra=about)
+    if created.similar is not None:
+        log.info("%s", created.similar.note, extra=about)

@@ -112,8 +112,8 @@ IN_VERBS: Final[dict[str, Fault]] = {
     ),
     "the token of a wake tells of similar alarms": Source(
         "wakeful.service.verbs",
-        "return like if like is not None and self.caller.reaches(like) else None",
-        "return like",
+        "Similar.of(found) if found is not None and self.caller.reaches(found) else None",
+        "Similar.of(found) if found is not None else None",
     ),
     "the token of a wake takes any key": Source(
         "wakeful.service.verbs", "        check_holder(self.caller, known, on_conflict)\n", ""
@@ -167,7 +167,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.fetching", "alarms = [alarm for id in moved if", "alarms = [alarm for id in () if"
     ),
     "the key of an ended alarm is answered without a word": Source(
-        "wakeful.service.verbs", "        if created.deduped and created.alarm.finished and", "        if False and"
+        "wakeful.service.verbs", "    if created.deduped and created.alarm.finished and", "    if False and"
     ),
     "the rate is counted after the work": Source(
         "wakeful.service.creating",

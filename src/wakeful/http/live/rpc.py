@@ -278,10 +278,10 @@ class AlarmMethods:
     async def get(self, given: dict[str, Any]) -> Any:
         """Return one alarm and its latest fires; their `result` is the outcome."""
         params = params_of(given, GetParams)
-        alarm = await self._alarms.get(params.id)
-        fires = await self._alarms.fires(alarm.id, limit=FIRES_SHOWN)
-        notes = await self._alarms.notes(alarm) or UNSET
-        return AlarmWithFires.of(alarm, fires=[FireView.of(fire) for fire in fires], notes=notes)
+        found = await self._alarms.details(params.id)
+        fires = await self._alarms.fires(found.alarm.id, limit=FIRES_SHOWN)
+        shown = [FireView.of(fire) for fire in fires]
+        return AlarmWithFires.of(found.alarm, fires=shown, notes=found.notes or UNSET)
 
 
 def _whole(found: Matches[T], limit: int) -> Matches[T]:
