@@ -352,10 +352,11 @@ async def test_a_create_inside_a_transaction_counts_when_it_commits(pg_dsn: str,
         connection = await asyncpg.connect(pg_dsn)
         undone = connection.transaction()
         await undone.start()
-        await wake_me.set(delay=60, wake_message="never", connection=connection)
+        async with wake_me.within(connection) as tx:
+            await tx.set(delay=60, wake_message="never")
         await undone.rollback()
-        async with connection.transaction():
-            kept = await wake_me.set(delay=60, wake_message="kept", connection=connection)
+        async with connection.transaction(), wake_me.within(connection) as tx:
+            kept = await tx.set(delay=60, wake_message="kept")
             assert await wake_me.find() == []
         assert [alarm.id for alarm in await wake_me.find()] == [kept.id]
         await connection.close()

@@ -11,6 +11,7 @@ import pytest
 
 from wakeful.alarm import Change
 from wakeful.client import Wakeful
+from wakeful.service import inbox
 from wakeful.service.notes import due_notes
 from wakeful.store import Settled, Store
 from wakeful.testing import ManualClock
@@ -67,14 +68,14 @@ async def test_who_leaves_when_the_answer_is_ready_has_taken_nothing(
 ) -> None:
     alarm = await waiting(wake_me, clock)
     reading = asyncio.create_task(wake_me.inbox())
-    leased = wake_me._leased  # the last that is done before the answer
+    leased = inbox._leased  # the last that is done before the answer
 
     async def and_leaves(*wanted: Any) -> Any:
         found = await leased(*wanted)
         asyncio.get_running_loop().call_soon(reading.cancel)
         return found
 
-    monkeypatch.setattr(wake_me, "_leased", and_leaves)
+    monkeypatch.setattr(inbox, "_leased", and_leaves)
     await asyncio.wait((reading,))
     assert reading.cancelled()
     assert await ends(wake_me, alarm.id) == [("waiting", "")]

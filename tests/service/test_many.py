@@ -16,7 +16,7 @@ from wakeful.client import Wakeful
 from wakeful.clock import SystemClock, turn
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
 from wakeful.service import Created
-from wakeful.service.creating import Creation, DrawnAlarm
+from wakeful.service.building import Creation, DrawnAlarm
 from wakeful.service.notes import due_notes
 from wakeful.store import AlarmQuery, Matches, Store
 from wakeful.testing import ManualClock

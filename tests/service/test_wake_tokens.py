@@ -43,7 +43,7 @@ async def handed(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> TakenWak
 async def woken(wake_me: Wakeful, taken: TakenWake, via: str = "http") -> Alarms:
     """The verbs of who has only the wake's token, as every door makes them."""
     owner, wake = await wake_behind(wake_me.service.store, taken.token, lasts=wake_me.settings.chain_token_lasts)
-    return wake_me.service.of(Caller(owner=owner, via=via, by="a wake", wake=wake))
+    return Alarms(wake_me.service, Caller(owner=owner, via=via, by="a wake", wake=wake))
 
 
 async def refused(wake_me: Wakeful, token: str) -> str:
@@ -287,7 +287,7 @@ async def test_alarms_that_multiply_stop_at_the_budget_of_their_chain(store: Sto
 
 async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(wake_me: Wakeful, clock: ManualClock) -> None:
     def of(via: str) -> Alarms:
-        return wake_me.service.of(Caller(owner="ada", via=via))
+        return Alarms(wake_me.service, Caller(owner="ada", via=via))
 
     agents = (await of("mcp").create(asked())).alarm
     owners = (await of("http").create(asked())).alarm
@@ -320,7 +320,7 @@ async def test_how_long_a_series_goes_on_is_a_setting(store: Store, clock: Manua
 async def test_what_the_owner_sets_ends_only_when_it_says_so(wake_me: Wakeful, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock)
     for limited in (True, False):
-        owner = wake_me.service.of(Caller(owner="ada", via="http", limited=limited))
+        owner = Alarms(wake_me.service, Caller(owner="ada", via="http", limited=limited))
         made = (await owner.create(asked(when="every day at 9am", parent_fire=taken.fire.id))).alarm
         assert (made.policy.ends_at, made.policy.renew_for, made.generation) == (None, None, 1)
 

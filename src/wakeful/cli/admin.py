@@ -24,7 +24,7 @@ from wakeful.cli.tasks import scheduled_tasks
 from wakeful.config import Settings, exposed
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import duration
-from wakeful.service.watching import TargetStatus
+from wakeful.service.watch import TargetStatus
 from wakeful.store import TargetState
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from wakeful.dashboard.wake_shown import body_of, curl_of, wake_of
 from wakeful.dashboard.waterfall import waterfall
 from wakeful.errors import Conflict, NotFound
 from wakeful.http.security.guard import Answer
-from wakeful.service.changes import last_change_of
+from wakeful.service.change import last_change_of
 from wakeful.service.history import next_fires
 
 FIRES: Final = 30

@@ -14,8 +14,8 @@ from wakeful.dashboard.new import payload_of
 from wakeful.dashboard.page import Visit
 from wakeful.dashboard.words import is_cut
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.service.change import EditPreview, preview_edit
 from wakeful.service.history import next_fires
-from wakeful.service.previewing import EditPreview, preview_edit
 from wakeful.views import DOORS
 
 TEXTS: Final = ("wake_message", "label", "target", "timezone", "conversation_id")

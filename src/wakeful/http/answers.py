@@ -17,11 +17,11 @@ from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry, Signalled, Similar
-from wakeful.service.cancelling import NAMED_AT_ONCE
+from wakeful.service.cancel import NAMED_AT_ONCE
 from wakeful.service.overview import Overview
 from wakeful.service.subscription import LiveEvent
 from wakeful.service.taken_wake import PreviousFire
-from wakeful.service.watching import TargetStatus
+from wakeful.service.watch import TargetStatus
 from wakeful.store import Stats
 from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 

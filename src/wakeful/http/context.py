@@ -27,7 +27,7 @@ class Context(Struct, frozen=True):
 
     def of(self, call: OperationRequest) -> Alarms:
         """Return the verbs for this caller."""
-        return self.service.of(call.caller)
+        return Alarms(self.service, call.caller)
 
     async def now(self) -> datetime:
         """What time it is, for an answer: every one says it."""

@@ -11,20 +11,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, Self, TypeVar, cast
+from typing import Any, Final, NoReturn, Self, TypeVar, Unpack, cast
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import INBOX, Fire
+from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of, span
 from wakeful.alarm.signals import check_signal_name
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
+from wakeful.keywords import SetKeywords, UpdateKeywords
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import Answered, ServerConnection
 from wakeful.remote.decoding import (
@@ -48,8 +50,10 @@ from wakeful.remote.looking import RemoteLookVerbs
 from wakeful.remote.problems import error_of
 from wakeful.remote.serving import InboxWorker
 from wakeful.service import Alarms, Changed, ChangedFire, Created, Noted, Service, Signalled, TakenWake
-from wakeful.service.cancelling import Cancelled
+from wakeful.service.cancel import Cancelled
+from wakeful.service.create import log_created
 from wakeful.service.live import LiveEvent
+from wakeful.service.report import log_repeated
 from wakeful.stop_signals import ending_run
 from wakeful.targets.handler import Handler, HandlerFunction
 
@@ -65,11 +69,6 @@ def needs_the_database(what: str) -> InvalidRequest:
         field="url",
         fix="Do it where the database is; on the command line, name that with --db.",
     )
-
-
-def _check_none(connection: Any) -> None:
-    if connection is not None:
-        raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
 
 
 def _settings_of(told: Answered) -> OwnerSettingsView:
@@ -127,19 +126,23 @@ class RemoteWakeful(RemoteLookVerbs):
 
     # Set
 
-    async def create(
-        self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
-    ) -> Created:
+    async def set(self, when: When = "", wake_message: str = "", **fields: Unpack[SetKeywords]) -> Alarm:
+        said, origin = set_arguments(when, wake_message, fields)
+        try:
+            asked = CreateRequest(**request_fields(said, creates=True))
+            created = await self.create(asked, origin=origin)
+        except WakefulError as error:
+            raise argument_named(error, said) from None
+        log_created(created, asked.on_conflict)
+        return created.alarm
+
+    async def create(self, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
         if any(origin):
             field = "created_by" if origin[0] else "created_via"
             raise InvalidRequest("a server records by itself who asks", field=field, fix="Leave it out.")
-        _check_none(connection)
         is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
         told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
         return created_of(told)
-
-    async def _set(self, asked: CreateRequest, origin: tuple[str, str], connection: Any) -> Created:
-        return await self.create(asked, origin=origin, connection=connection)
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
         return [self._created(one) for one in await self._batch(asked, {"all_or_none": "true"})]
@@ -177,17 +180,31 @@ class RemoteWakeful(RemoteLookVerbs):
 
     # Change
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def set_owner_settings(
+        self,
+        *,
+        timezone: str | None = None,
+        date_order: str | None = None,
+        working_days: str | None = None,
+        calendar: str | None = None,
+    ) -> OwnerSettingsView:
+        given = {"timezone": timezone, "date_order": date_order, "working_days": working_days, "calendar": calendar}
+        return await self.change_settings(request_of(SettingsRequest, given))
+
+    async def update(self, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]) -> Changed:
+        try:
+            return await self.edit(id, request_of(EditRequest, request_fields(fields)), version=version)
+        except WakefulError as error:
+            raise argument_named(error, fields) from None
+
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
         match = {} if version is None else {"If-Match": f'"{version}"'}
         return await self._changed("PATCH", alarm_path(id), body=body_of(asked), headers=match)
 
-    async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def pause(self, id: str, *, reason: str = "") -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/pause", body={"reason": reason})
 
-    async def resume(self, id: str, *, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def resume(self, id: str) -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/resume")
 
     async def snooze(
@@ -196,21 +213,16 @@ class RemoteWakeful(RemoteLookVerbs):
         wait: timedelta | float | str | None = None,
         *,
         until: datetime | float | str | None = None,
-        connection: Any = None,
     ) -> Changed:
-        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
 
-    async def skip(self, id: str, *, at: datetime | float | str | None = None, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def skip(self, id: str, *, at: datetime | float | str | None = None) -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/skip", body={"at": at})
 
-    async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def cancel(self, id: str, *, reason: str = "") -> Changed:
         return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
 
-    async def undo(self, id: str, *, when: str | None = None, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def undo(self, id: str, *, when: str | None = None) -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/undo", body={"when": when})
 
     async def _changed(self, method: str, path: str, **more: Any) -> Changed:
@@ -233,8 +245,7 @@ class RemoteWakeful(RemoteLookVerbs):
         told = await self._ask("POST", "/v1/alarms/cancel", body=body | more, repeatable=True)
         return Cancelled(alarms=alarms_of(told["alarms"]), dry_run=dry_run, in_flight=value(told, "in_flight", int))
 
-    async def signal(self, name: str, payload: Any = None, *, connection: Any = None) -> Signalled:
-        _check_none(connection)
+    async def signal(self, name: str, payload: Any = None) -> Signalled:
         check_signal_name(name, "name")  # it is a part of the address
         body = None if payload is None else {"payload": json_of(payload)}
         told = await self._ask("POST", f"/v1/signals/{name}", body=body)
@@ -253,9 +264,24 @@ class RemoteWakeful(RemoteLookVerbs):
     async def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
         return await self._changed_fire(await self._ask_report(fire_id, asked))
 
-    async def _say(self, fire_id: str, asked: ReportRequest) -> tuple[Fire, list[str]]:
+    async def completed(
+        self, fire_id: str, result: str = "", *, cost: float | None = None, renew: bool = False
+    ) -> Fire:
+        asked = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
         told = await self._ask_report(fire_id, asked)
-        return fire_read(told), notes_of(told)
+        fire = fire_read(told)
+        log_repeated(fire, notes_of(told))
+        return fire
+
+    async def delivery_failed(
+        self, fire_id: str, reason: str = "", *, cost: float | None = None, renew: bool = False
+    ) -> Fire:
+        asked = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
+        return fire_read(await self._ask_report(fire_id, asked))
+
+    async def working(self, fire_id: str, note: str = "", *, cost: float | None = None, renew: bool = False) -> Fire:
+        asked = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
+        return fire_read(await self._ask_report(fire_id, asked))
 
     async def _ask_report(self, fire_id: str, asked: ReportRequest) -> Answered:
         path = f"{fire_path(fire_id)}/report"
@@ -270,7 +296,7 @@ class RemoteWakeful(RemoteLookVerbs):
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         seconds = span(wait, "for").total_seconds()
-        return (await self._say(fire_id, ReportRequest(outcome="snooze", wait=seconds)))[0]
+        return fire_read(await self._ask_report(fire_id, ReportRequest(outcome="snooze", wait=seconds)))
 
     async def retry_at(self, fire: Fire) -> datetime | None:
         told = await self._ask("GET", fire_path(fire.id)) if fire.status == "retrying" else {}
@@ -331,6 +357,10 @@ class RemoteWakeful(RemoteLookVerbs):
 
     def events(self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None) -> AsyncIterator[LiveEvent]:
         return followed(self._connection, self._clock, whats, alarm_id, opened)
+
+    def within(self, connection: Any) -> NoReturn:
+        what = "a transaction does not reach as far as a server"
+        raise InvalidRequest(what, field="connection", fix="Use the verbs without it.")
 
     def for_owner(self, owner: str) -> Alarms:
         raise InvalidRequest("a token speaks for one owner", field="owner", fix="Open a clock with that owner's token.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -15,9 +15,8 @@ from wakeful.errors import InvalidRequest
 from wakeful.schedule.days_off import calendar_problem
 from wakeful.schedule.holiday_phrases import with_working_days, without_holidays
 from wakeful.schedule.working_days import USUAL_DAYS, days_text
-
-if TYPE_CHECKING:
-    from wakeful.service.changes import ChangeVerbs
+from wakeful.service.resolving import get_alarm
+from wakeful.service.session import Session
 
 FIELDS: Final = ("calendar", "on_holiday", "working_days")
 _CONFIGURE: Final = (
@@ -82,16 +81,16 @@ def holiday_changes(
     return {**changes, **{name: getattr(meant, name) for name in FIELDS}}
 
 
-async def wanted_edit(alarms: ChangeVerbs, id: str, asked: EditRequest) -> Wanted:
+async def wanted_edit(session: Session, id: str, asked: EditRequest) -> Wanted:
     """What an edit changes, with the holidays that it says something of; they may depend on what the alarm has."""
-    service = alarms.service
-    own = await service.owner_settings.of(alarms.caller.owner)
+    service = session.service
+    own = await service.owner_settings.of(session.caller.owner)
     when, skips_holidays = as_said(asked.when, own, service.settings)
     said = asked if when == asked.when else replace(asked, when=when)
     wanted = wanted_change(said, service.defaults.policy, own.date_order, service.defaults.bare_day)
     if not skips_holidays and not any(name in wanted.policy for name in FIELDS):
         return wanted
-    before = (await alarms.get(id)).policy
+    before = (await get_alarm(session, id)).policy
     policy = holiday_changes(wanted.policy, before, said=skips_holidays, own=own, settings=service.settings)
     return replace(wanted, policy=policy)
 

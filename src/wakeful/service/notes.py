@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wakeful.alarm import Alarm, coming, in_hand
 from wakeful.alarm.bounds import bounds_in_words
@@ -29,10 +29,8 @@ from wakeful.schedule.remarks import remarks
 from wakeful.schedule.time_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
 from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
+from wakeful.service.core import Service
 from wakeful.store import FireQuery
-
-if TYPE_CHECKING:
-    from wakeful.service import Service
 
 # Words that can be remarked on: weekdays, dates that elsewhere are read the other way round, hours from 1 to 5.
 _AFTERNOON: Final = (

@@ -34,6 +34,7 @@ from wakeful.http.live.rpc import (
 from wakeful.http.live.sse import OPERATIONS, LiveContext, principal_of
 from wakeful.http.security.auth import UNAUTHORIZED, Principal
 from wakeful.http.security.guard import Guard, Refusal, refused
+from wakeful.service import Alarms
 from wakeful.service.live import WHATS, LiveEvent, Subscription
 
 TOO_SLOW: Final = 4408
@@ -87,7 +88,7 @@ class Session:
 
     def __init__(self, websocket: WebSocket, followed: LiveContext, principal: Principal) -> None:
         self._websocket = websocket
-        self._alarms = followed.context.service.of(principal.caller("websocket"))
+        self._alarms = Alarms(followed.context.service, principal.caller("websocket"))
         self._live = followed.live
         self._auth = followed.auth
         self._principal = principal

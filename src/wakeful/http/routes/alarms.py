@@ -20,7 +20,7 @@ from wakeful.http.context import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why
-from wakeful.service.creating import numbered
+from wakeful.service.building import numbered
 from wakeful.views import AlarmView
 
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn

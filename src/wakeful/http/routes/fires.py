@@ -22,7 +22,7 @@ from wakeful.http.endpoint import disconnected, unless_gone
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
-from wakeful.service import Caller, TakenWake, Why
+from wakeful.service import Alarms, Caller, TakenWake, Why
 from wakeful.store import Matches
 from wakeful.views import FireView
 
@@ -70,7 +70,7 @@ async def why(context: Context, call: OperationRequest) -> Response:
 
 
 async def report(context: Context, call: OperationRequest) -> Response:
-    alarms = context.service.of(await _reporter(context, call))
+    alarms = Alarms(context.service, await _reporter(context, call))
     asked = await body(call.request, ReportRequest)
     done = await alarms.report(call.fire_id, asked)
     again, notes = done.retry_at or UNSET, done.notes or UNSET

@@ -19,7 +19,7 @@ from wakeful.schedule import Understood, zone
 from wakeful.service.history import STATUSES
 from wakeful.service.live import WHATS
 from wakeful.service.taken_wake import missed
-from wakeful.service.watching import MOST_EVENTS
+from wakeful.service.watch import MOST_EVENTS
 from wakeful.store import Matches
 from wakeful.views import AlarmView
 
