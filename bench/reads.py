@@ -74,7 +74,7 @@ async def fill(kind: str, settings: Settings, rows: int) -> tuple[str, datetime]
 def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
     """By name. The owner's have what is half of the database; the operator's have all of it."""
     store, owner, hour = clock.service.store, clock.caller.owner, timedelta(hours=1)
-    operator = clock.service.of(Caller(owner="", via="python", limited=False))
+    operator = Alarms(clock.service, Caller(owner="", via="python", limited=False))
     lease = clock.service.settings.lease
     counted: dict[str, Any] = {"owner": owner, "limit": COUNTED, "look_at": ROWS_A_READ}
     everyday: dict[str, Read] = {

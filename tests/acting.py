@@ -45,7 +45,7 @@ def _in_json_terms(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def acting(service: Service, owner: str, *, limited: bool = False, by: str = "", via: str = "test") -> Alarms:
-    return service.of(Caller(owner=owner, via=via, by=by, limited=limited, remote=limited))
+    return Alarms(service, Caller(owner=owner, via=via, by=by, limited=limited, remote=limited))
 
 
 async def keep_many(service: Service, drafts: Sequence[Draft], *, limited: bool = False) -> list[Created]:
@@ -65,4 +65,8 @@ async def keep(
     origin = draft.origin
     asked = replace(draft.asked, on_conflict=on_conflict)
     alarms = acting(service, origin.owner_did, limited=limited, by=by)
-    return await alarms.create(asked, origin=(origin.created_by, origin.created_via), connection=connection)
+    by_and_via = origin.created_by, origin.created_via
+    if connection is None:
+        return await alarms.create(asked, origin=by_and_via)
+    async with alarms.within(connection) as tx:
+        return await tx.create(asked, origin=by_and_via)

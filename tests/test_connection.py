@@ -1,4 +1,4 @@
-"""`connection=`: alarms changed inside the caller's own transaction, on both stores."""
+"""`within(connection)`: alarms changed inside the caller's own transaction, on both stores."""
 
 from __future__ import annotations
 
@@ -73,13 +73,14 @@ async def own(place: dict[str, Any], clock: wakeful.Wakeful) -> AsyncIterator[Ow
 
 
 async def change_all(clock: wakeful.Wakeful, ids: dict[str, str], connection: Any) -> None:
-    await clock.cancel(ids["cancel"], reason="no longer", connection=connection)
-    await clock.update(ids["update"], label="new", when="in 2 hours", connection=connection)
-    await clock.pause(ids["pause"], reason="holiday", connection=connection)
-    await clock.resume(ids["resume"], connection=connection)
-    await clock.snooze(ids["snooze"], "3h", connection=connection)
-    await clock.skip(ids["skip"], connection=connection)
-    await clock.set("in 1 hour", "new", key="set", connection=connection)
+    async with clock.within(connection) as tx:
+        await tx.cancel(ids["cancel"], reason="no longer")
+        await tx.update(ids["update"], label="new", when="in 2 hours")
+        await tx.pause(ids["pause"], reason="holiday")
+        await tx.resume(ids["resume"])
+        await tx.snooze(ids["snooze"], "3h")
+        await tx.skip(ids["skip"])
+        await tx.set("in 1 hour", "new", key="set")
 
 
 async def state(clock: wakeful.Wakeful) -> dict[str, Any]:
@@ -130,26 +131,26 @@ async def test_nothing_happened_where_the_caller_rolls_back(clock: wakeful.Wakef
 
 
 async def test_changes_in_one_transaction_see_each_other(clock: wakeful.Wakeful, own: Own) -> None:
-    async with own.transaction() as connection:
-        alarm = await clock.set("in 1 hour", "go", key="k", connection=connection)
-        changed = await clock.update(alarm.id, label="named", version=alarm.version, connection=connection)
-        await clock.cancel("k", connection=connection)
+    async with own.transaction() as connection, clock.within(connection) as tx:
+        alarm = await tx.set("in 1 hour", "go", key="k")
+        changed = await tx.update(alarm.id, label="named", version=alarm.version)
+        await tx.cancel("k")
     kept = await clock.get(alarm.id)
-    assert (changed.version, kept.label, kept.status) == (alarm.version + 1, "named", "cancelled")
+    assert (changed.alarm.version, kept.label, kept.status) == (alarm.version + 1, "named", "cancelled")
 
 
 async def test_a_refusal_leaves_the_caller_s_transaction_as_it_is(clock: wakeful.Wakeful, own: Own) -> None:
     alarm = await clock.set("in 1 hour", "go", key="k")
-    async with own.transaction() as connection:
+    async with own.transaction() as connection, clock.within(connection) as tx:
         await own.execute("insert into orders values (1)")
         with pytest.raises(wakeful.StaleVersion):
-            await clock.update(alarm.id, label="x", version=7, connection=connection)
+            await tx.update(alarm.id, label="x", version=7)
         with pytest.raises(wakeful.NotFound):
-            await clock.cancel("nothing", connection=connection)
+            await tx.cancel("nothing")
         with pytest.raises(wakeful.Conflict):
-            await clock.set("in 2 hours", "other", key="k", connection=connection)
+            await tx.set("in 2 hours", "other", key="k")
         with pytest.raises(wakeful.InvalidRequest):
-            await clock.update(alarm.id, when="soonish", connection=connection)
+            await tx.update(alarm.id, when="soonish")
     assert await own.execute("select id from orders") == [(1,)]
     assert await clock.get(alarm.id) == alarm
 
@@ -161,7 +162,8 @@ async def test_what_is_not_a_connection_to_this_database_is_refused(
     elsewhere = apsw.Connection(str(tmp_path / "elsewhere.db"))
     for wrong in (object(), "postgresql://x", elsewhere):
         with pytest.raises(wakeful.InvalidRequest) as raised:
-            await clock.cancel(alarm.id, connection=wrong)
+            async with clock.within(wrong):
+                pass
         assert raised.value.field == "connection"
         assert raised.value.fix
     elsewhere.close()
@@ -209,8 +211,23 @@ async def test_a_connection_or_a_session_of_sqlalchemy_s_shape_is_taken(form: st
         alarm = await clock.set("in 1 hour", "go")
         driver = await asyncpg.connect(pg_dsn)
         alchemy = AlchemyConnection(driver)
-        await clock.cancel(alarm.id, connection=alchemy if form == "connection" else AlchemySession(alchemy))
+        async with clock.within(alchemy if form == "connection" else AlchemySession(alchemy)) as tx:
+            await tx.cancel(alarm.id)
         assert (await clock.get(alarm.id)).status == "active"
         await alchemy.begun.commit()
         assert (await clock.get(alarm.id)).status == "cancelled"
         await driver.close()
+
+
+def test_the_same_without_await(tmp_path: Path) -> None:
+    with wakeful.open_sync(tmp_path / "wakeful.db") as alarms:
+        alarm = alarms.set("in 1 hour", "go")
+        own = apsw.Connection(str(tmp_path / "wakeful.db"))
+        own.set_busy_timeout(10_000)
+        own.execute("begin immediate")
+        with alarms.within(own) as tx:
+            assert tx.pause(alarm.id).alarm.status == "paused"
+            assert tx.set("in 2 hours", "more").status == "active"
+        own.execute("rollback")
+        own.close()
+        assert [one.status for one in alarms.find()] == ["active"]

@@ -81,10 +81,18 @@ async def test_from_python(tmp_path: Path) -> None:
         )
         given = await clock.set("in 1 hour", "x", policy=Policy(grace=7))
         assert given.policy == Policy(grace=7, on_silence="again"), "a whole policy is taken at its word"
-        edited = await clock.update(said.id, policy={"backoff_cap": "1m"})
-        assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (30, 60, 3600)
-        edited = await clock.update(said.id, policy={"backoff_base": None, "expires": None})
-        assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (5, 60, None)
+        edited = (await clock.update(said.id, policy={"backoff_cap": "1m"})).alarm
+        assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (
+            30,
+            60,
+            3600,
+        )
+        edited = (await clock.update(said.id, policy={"backoff_base": None, "expires": None})).alarm
+        assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (
+            5,
+            60,
+            None,
+        )
 
 
 async def test_over_http_and_mcp(settings: Settings) -> None:

@@ -107,12 +107,12 @@ async def test_an_edit_of_what_has_changed_meanwhile_is_refused(place: Place, cl
     async with wakeful.open(**place, clock=clock) as wake_me:
         alarm = await wake_me.set(delay=60, wake_message="one")
         edited = await wake_me.update(alarm.id, label="first", version=1)
-        assert edited.version == 2
+        assert edited.alarm.version == 2
         with pytest.raises(wakeful.StaleVersion):
             await wake_me.update(alarm.id, label="second", version=1)
         assert (await wake_me.get(alarm.id)).label == "first"
         moved = await wake_me.update(alarm.id, when="in 2 hours", version=2)
-        assert moved.next_fire_at == NEW_YEAR + timedelta(hours=2)
+        assert moved.alarm.next_fire_at == NEW_YEAR + timedelta(hours=2)
 
 
 async def test_a_payload_comes_back_byte_for_byte(place: Place, clock: ManualClock) -> None:
@@ -132,21 +132,21 @@ async def test_a_payload_comes_back_byte_for_byte(place: Place, clock: ManualClo
 async def test_pausing_resuming_snoozing_firing_and_resetting(place: Place, clock: ManualClock) -> None:
     async with wakeful.open(**place, clock=clock) as wake_me:
         alarm = await wake_me.set(cron="0 * * * *", wake_message="hourly")
-        assert (await wake_me.pause(alarm.id, reason="holiday")).status == "paused"
+        assert (await wake_me.pause(alarm.id, reason="holiday")).alarm.status == "paused"
         await clock.advance(timedelta(hours=3))
         assert await wake_me.run_due() == 0
         resumed = await wake_me.resume(alarm.id)
-        assert resumed.next_fire_at == NEW_YEAR + timedelta(hours=4)
+        assert resumed.alarm.next_fire_at == NEW_YEAR + timedelta(hours=4)
         [skipped] = await wake_me.fires(alarm.id)
         assert (skipped.reason, skipped.count) == ("paused", 3)
         snoozed = await wake_me.snooze(alarm.id, "90m")
-        assert snoozed.next_fire_at == NEW_YEAR + timedelta(hours=4, minutes=30), "the four o'clock fire, put off"
+        assert snoozed.alarm.next_fire_at == NEW_YEAR + timedelta(hours=4, minutes=30), "the four o'clock fire, put off"
         now = await wake_me.fire(alarm.id)
-        assert now.root_id == alarm.id
+        assert now.alarm.root_id == alarm.id
         assert await wake_me.run_due() == 1
-        assert (await wake_me.get(alarm.id)).next_fire_at == snoozed.next_fire_at
+        assert (await wake_me.get(alarm.id)).next_fire_at == snoozed.alarm.next_fire_at
         assert await wake_me.reset() == 2, "the series, and the wake that waits in the inbox"
-        assert {(await wake_me.get(id)).status for id in (alarm.id, now.id)} == {"cancelled"}
+        assert {(await wake_me.get(id)).status for id in (alarm.id, now.alarm.id)} == {"cancelled"}
         assert await wake_me.inbox() == []
 
 
@@ -243,7 +243,7 @@ async def test_a_time_in_python_s_own_types_means_what_it_says(tmp_path: Path, w
         alarm = await wake_me.set(when, "go")
         assert (alarm.kind, alarm.next_fire_at) == ("once", NEW_YEAR + ahead)
         other = await wake_me.set("in 3 days", "go")
-        assert (await wake_me.update(other.id, when=when)).next_fire_at == NEW_YEAR + ahead
+        assert (await wake_me.update(other.id, when=when)).alarm.next_fire_at == NEW_YEAR + ahead
 
 
 NAIVE = datetime(2031, 1, 1)  # noqa: DTZ001 - that it has no zone is the point
@@ -269,7 +269,7 @@ async def test_none_is_not_a_time_to_set_and_leaves_it_as_it_is_in_an_update(tmp
         with pytest.raises(wakeful.InvalidSchedule, match="when: None is not a time"):
             await wake_me.set(nothing, "go")
         kept = await wake_me.set("in 1 hour", "go")
-        assert (await wake_me.update(kept.id, when=nothing, label="new")).next_fire_at == kept.next_fire_at
+        assert (await wake_me.update(kept.id, when=nothing, label="new")).alarm.next_fire_at == kept.next_fire_at
 
 
 async def test_find_fires_and_history_refuse_a_word_they_do_not_know_and_say_which_is_meant(
@@ -352,10 +352,11 @@ async def test_a_create_inside_a_transaction_counts_when_it_commits(pg_dsn: str,
         connection = await asyncpg.connect(pg_dsn)
         undone = connection.transaction()
         await undone.start()
-        await wake_me.set(delay=60, wake_message="never", connection=connection)
+        async with wake_me.within(connection) as tx:
+            await tx.set(delay=60, wake_message="never")
         await undone.rollback()
-        async with connection.transaction():
-            kept = await wake_me.set(delay=60, wake_message="kept", connection=connection)
+        async with connection.transaction(), wake_me.within(connection) as tx:
+            kept = await tx.set(delay=60, wake_message="kept")
             assert await wake_me.find() == []
         assert [alarm.id for alarm in await wake_me.find()] == [kept.id]
         await connection.close()

@@ -38,7 +38,17 @@ if TYPE_CHECKING:
     from wakeful.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
     from wakeful.remote import RemoteWakeful
     from wakeful.schedule import Understood, describe, parse
-    from wakeful.service import Alarms, Cancelled, Changed, Created, HistoryEntry, TakenWake, Why
+    from wakeful.service import (
+        Alarms,
+        Cancelled,
+        Changed,
+        ChangedFire,
+        Created,
+        Details,
+        HistoryEntry,
+        TakenWake,
+        Why,
+    )
     from wakeful.service.history import HistoryStatus, Pending
     from wakeful.service.subscription import LiveEvent
     from wakeful.store import Matches, Stats
@@ -87,7 +97,9 @@ _HOMES = {
     "Alarms": "service",
     "Cancelled": "service",
     "Changed": "service",
+    "ChangedFire": "service",
     "Created": "service",
+    "Details": "service",
     "HistoryEntry": "service",
     "TakenWake": "service",
     "Why": "service",
@@ -106,9 +118,11 @@ __all__ = [
     "Alarms",
     "Cancelled",
     "Changed",
+    "ChangedFire",
     "Conflict",
     "CreateRequest",
     "Created",
+    "Details",
     "EditRequest",
     "Fire",
     "FireStatus",

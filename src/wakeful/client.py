@@ -1,4 +1,4 @@
-"""The Python client: all verbs (service/verbs.py), the handlers of this process, and the dispatcher."""
+"""The Python client: all verbs (service/alarms.py), the handlers of this process, and the dispatcher."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Wakeful(Alarms):
         >>> (await clock.for_owner("eve").set("in 1 hour", "Stretch")).owner_did
         'eve'
         """
-        return self.service.of(replace(self.caller, owner=owner))
+        return Alarms(self.service, replace(self.caller, owner=owner))
 
     async def events(
         self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None
@@ -160,7 +160,7 @@ class Wakeful(Alarms):
         once nothing is missed any more: what `recent_events` returns after that joins up with what follows.
         """
         from wakeful.service.live import Live
-        from wakeful.service.watching import check_whats
+        from wakeful.service.watch import check_whats
 
         check_whats(*whats)
         live = Live(self._store, self._clock, self.settings.tick)

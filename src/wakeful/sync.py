@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
 
 from wakeful.client import Wakeful
 from wakeful.config import Settings
 from wakeful.errors import OneProcess, StoreUnavailable
+from wakeful.service import Alarms, Transaction
 from wakeful.stop_signals import ending_program
 from wakeful.targets.handler import HandlerFunction
 
@@ -23,13 +25,27 @@ R = TypeVar("R")
 F = TypeVar("F", bound=HandlerFunction)
 
 
+class Waiting(Protocol):
+    """Verbs on an event loop in another thread, and how to wait for one of them."""
+
+    @property
+    def clock(self) -> Any: ...
+
+    def wait(self, what: Coroutine[Any, Any, R]) -> R: ...
+
+
+_NAMES: Final = {verb: name for name, verb in vars(Alarms).items() if inspect.iscoroutinefunction(verb)}
+
+
 def _waited(
-    verb: Callable[Concatenate[Wakeful, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[SyncWakeful, P], R]:
+    verb: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Waiting, P], R]:
+    name = _NAMES.get(verb, verb.__name__)
+
     @functools.wraps(verb)
-    def call(self: SyncWakeful, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> R:
         # By name: a remote clock has verbs of its own.
-        asked: Coroutine[Any, Any, R] = getattr(self.clock, verb.__name__)(*args, **kwargs)
+        asked: Coroutine[Any, Any, R] = getattr(self.clock, name)(*args, **kwargs)
         return self.wait(asked)
 
     return call
@@ -41,6 +57,31 @@ def _awaited(running: concurrent.futures.Future[None]) -> None:
         done, _ = concurrent.futures.wait((running,), timeout=1)
         if done:
             return running.result()
+
+
+class SyncTransaction:
+    """The verbs inside a caller's own transaction without `await`; see `SyncWakeful.within`."""
+
+    def __init__(self, outside: SyncWakeful, inside: Transaction) -> None:
+        self._outside = outside
+        self.clock = inside
+
+    def wait(self, what: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine on the clock's event loop and wait for its result."""
+        return self._outside.wait(what)
+
+    set = _waited(Transaction.set)
+    create = _waited(Transaction.create)
+    get = _waited(Transaction.get)
+    update = _waited(Transaction.update)
+    edit = _waited(Transaction.edit)
+    pause = _waited(Transaction.pause)
+    resume = _waited(Transaction.resume)
+    snooze = _waited(Transaction.snooze)
+    skip = _waited(Transaction.skip)
+    undo = _waited(Transaction.undo)
+    cancel = _waited(Transaction.cancel)
+    signal = _waited(Transaction.signal)
 
 
 class SyncWakeful:
@@ -165,6 +206,16 @@ class SyncWakeful:
 
         return register
 
+    @contextmanager
+    def within(self, connection: Any) -> Iterator[SyncTransaction]:
+        """The verbs that set and change alarms, inside your own transaction; see `Wakeful.within`."""
+        entering = self.clock.within(connection)
+        inside = self.wait(entering.__aenter__())
+        try:
+            yield SyncTransaction(self, inside)
+        finally:
+            self.wait(entering.__aexit__(None, None, None))
+
     def declare(self, *names: str) -> None:
         """Name targets that handlers of other processes serve."""
         self.clock.declare(*names)
@@ -173,9 +224,7 @@ class SyncWakeful:
     create = _waited(Wakeful.create)
     create_many = _waited(Wakeful.create_many)
     create_each = _waited(Wakeful.create_each)
-    similar = _waited(Wakeful.similar)
-    notes = _waited(Wakeful.notes)
-    due_notes = _waited(Wakeful.due_notes)
+    details = _waited(Wakeful.details)
     parse = _waited(Wakeful.parse)
     get = _waited(Wakeful.get)
     find = _waited(Wakeful.find)

@@ -248,7 +248,7 @@ async def test_only_what_the_operator_defined_can_be_named(world: World) -> None
         await ada.edit(alarm.id, EditRequest(policy=PolicyRequest(only_if="pages")))
     with pytest.raises(InvalidRequest, match="nothing to compare with"):
         await ada.edit(alarm.id, EditRequest(when="in 1 hour", kind="once"))
-    assert (await ada.edit(alarm.id, EditRequest(policy=PolicyRequest(only_if=None)))).policy.only_if is None
+    assert (await ada.edit(alarm.id, EditRequest(policy=PolicyRequest(only_if=None)))).alarm.policy.only_if is None
 
 
 async def test_looks_are_counted(world: World) -> None:

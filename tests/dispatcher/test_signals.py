@@ -80,7 +80,7 @@ async def test_a_series_fires_once_more(world: World, ada: Alarms) -> None:
 async def test_a_dead_man_s_switch_goes_on_after_each_day_that_was_well(world: World, ada: Alarms) -> None:
     alarm = await world.set(cron="0 17 * * *", policy={"unless": "backup", "unless_since": 12 * HOUR})
     five = alarm.next_fire_at
-    assert (await ada.notes(alarm))[0] == (
+    assert (await ada.details(alarm.id)).notes[0] == (
         f"A signal 'backup' skips the fire that it comes at most 12 hours before, now that of {five.isoformat()}; "
         "the series goes on."
     )
@@ -114,14 +114,14 @@ async def test_a_dead_man_s_switch_goes_on_after_each_day_that_was_well(world: W
 async def test_what_a_signal_skipped_is_taken_back(world: World, ada: Alarms) -> None:
     alarm = await world.set(cron="0 17 * * *", policy={"unless": "backup"})
     await ada.signal("backup")
-    assert (await ada.undo(alarm.id)).next_fire_at == alarm.next_fire_at
+    assert (await ada.undo(alarm.id)).alarm.next_fire_at == alarm.next_fire_at
     await world.run_due(DAY)
     assert [wake.scheduled_for for wake in world.desk.wakes] == [alarm.next_fire_at]
 
 
 async def test_a_heartbeat_wakes_once_it_stays_away(world: World, ada: Alarms) -> None:
     alarm = await world.set(900, policy={"unless": "beat", "rearm": 900.0})
-    assert "Each signal 'beat' moves this alarm to 15 minutes after it." in await ada.notes(alarm)
+    assert "Each signal 'beat' moves this alarm to 15 minutes after it." in (await ada.details(alarm.id)).notes
     for _ in range(4):
         await world.run_due(600)
         done = await ada.signal("beat")
@@ -273,4 +273,4 @@ async def test_what_was_skipped_before_a_signal_does_not_come_after_it(world: Wo
     assert [fire.status for fire in await world.fires(alarm)].count("skipped") == 1
     assert ids(await ada.signal("go"))[1] == [alarm.id]
     edited = await ada.update(alarm.id, when="every minute")
-    assert (edited.next_fire_at - world.clock.now()).total_seconds() <= 60
+    assert (edited.alarm.next_fire_at - world.clock.now()).total_seconds() <= 60

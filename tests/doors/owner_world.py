@@ -147,7 +147,7 @@ async def two_owners(**settings: Any) -> AsyncIterator[World]:
         await acting(service, "ada", by="ada").pause(pending.id, reason=SECRET)
         await acting(service, "ada", by="ada").resume(pending.id)
         # The last change is one that `undo` could take back.
-        pending = await acting(service, "ada", by="ada").update(pending.id, wake_message=SECRET)
+        pending = (await acting(service, "ada", by="ada").update(pending.id, wake_message=SECRET)).alarm
         fired = (await visit.fired("ada")).fire_id
         async with asyncio.timeout(60):
             while not await store_of(visit.clock).find(AlarmQuery(owner="ada", label=task.id)):

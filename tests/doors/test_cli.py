@@ -243,7 +243,7 @@ def fired(**options: Any) -> str:
         copy = clock.fire(alarm.id)
         clock.cancel(alarm.id)
         clock.run_due()
-        [fire] = clock.fires(copy.id)
+        [fire] = clock.fires(copy.alarm.id)
         return fire.id
 
 

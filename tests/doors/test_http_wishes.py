@@ -54,7 +54,7 @@ async def test_each_of_many_has_its_notes(visit: Visitor) -> None:
     async with wakeful.open(visit.url) as clock:
         asked = request_of(wakeful.CreateRequest, often | {"idempotency_key": "other"})
         [one] = await clock.create_many([asked])
-        assert await clock.notes(one.alarm, asked) == ["It wakes 288 times a day."]
+        assert one.notes == ["It wakes 288 times a day."]
 
 
 async def test_a_key_whose_alarm_has_ended_is_not_a_silent_success(visit: Visitor) -> None:
@@ -105,17 +105,24 @@ async def test_many_are_cancelled_in_one_call(visit: Visitor) -> None:
 
 async def test_the_same_from_a_program_elsewhere(visit: Visitor) -> None:
     async with wakeful.open(visit.url) as clock:
-        alarm = await clock.set("every weekday at 9am", "brief", key="brief", policy={"max_fires": 9, "expires": "1h"})
-        assert any("No timezone" in note for note in await clock.notes(alarm))
-        moved = await clock.update("brief", when="10am", policy={"expires": None})
-        assert (moved.cron_expr, moved.policy.max_fires, moved.policy.expires) == ("0 10 * * 1-5", 9, None)
+        brief = {"when": "every weekday at 9am", "wake_message": "brief", "idempotency_key": "brief"}
+        wanted = brief | {"policy": {"max_fires": 9, "expires": "1h"}}
+        made = await clock.create(request_of(wakeful.CreateRequest, wanted))
+        alarm = made.alarm
+        assert any("No timezone" in note for note in made.notes)
+        moved = (await clock.update("brief", when="10am", policy={"expires": None})).alarm
+        assert (moved.cron_expr, moved.policy.max_fires, moved.policy.expires) == (
+            "0 10 * * 1-5",
+            9,
+            None,
+        )
         with pytest.raises(InvalidSchedule):
             await clock.update("brief", when="tomorrow at 9am")
         assert [one.id for one in await clock.find(key="brief")] == [alarm.id]
         with pytest.raises(NotFound):
             await clock.cancel_many(["brief", "nobody"])
         snoozed = await clock.snooze("brief", until="2099-01-01T09:00:00Z")
-        assert snoozed.next_fire_at.year == 2099
+        assert snoozed.alarm.next_fire_at.year == 2099
         assert [one.id for one in (await clock.cancel_many(text="brief", dry_run=True)).alarms] == [alarm.id]
         assert (await clock.get("brief")).status == "active"
         assert [one.status for one in (await clock.cancel_many(["brief"])).alarms] == ["cancelled"]
@@ -123,6 +130,6 @@ async def test_the_same_from_a_program_elsewhere(visit: Visitor) -> None:
         [taken] = await clock.inbox(wait=10, conversation_id="c")
         assert (taken.number, taken.previous, taken.next_fire_at) == (1, None, None)
         assert await clock.inbox(done={taken.fire.id: "3 grants"}) == []
+        assert (await clock.agenda()).notes == []
         assert (await clock.fire_of(taken.fire.id)).result == "3 grants"
-        assert await clock.due_notes() == []
         assert [entry.status for entry in await clock.history(since="1h", status="completed")] == ["completed"]

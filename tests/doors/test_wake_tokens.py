@@ -95,7 +95,7 @@ async def test_a_series_says_its_end_and_a_report_renews_it(visit: Visitor) -> N
     assert any(note.startswith(f"It ends at {series['policy']['ends_at'][:19]}") for note in series["notes"])
     refused = await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "completed", "renew": True})
     assert refused.told == (409, "conflict", "renew")
-    child = Wake(await acting(visit.clock.service, "local").fire(series["id"]))
+    child = Wake((await acting(visit.clock.service, "local").fire(series["id"])).alarm)
     assert child.author == "agent"
     reporting = {"authorization": f"Bearer {wake.report_token}"}
     place = f"/v1/fires/{wake.fire_id}/report"
@@ -152,7 +152,7 @@ async def test_from_python_the_server_fills_in_the_parent(visit: Visitor) -> Non
         made = await clock.set("in 2 hours", "check again", parent_fire="another@1")
         assert is_child(await acting(visit.clock.service, "local").get(made.id), wake)
         assert [alarm.id for alarm in await clock.find()] == [made.id]
-        assert (await clock.cancel(made.id)).status == "cancelled"
+        assert (await clock.cancel(made.id)).alarm.status == "cancelled"
         with pytest.raises(wakeful.Forbidden):
             await clock.agenda()
 

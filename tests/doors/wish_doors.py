@@ -22,12 +22,12 @@ import wakeful
 from tests.doors.mcp_world import Agent, door, taught
 from wakeful import views
 from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
+from wakeful.alarm.request import CreateRequest, ReportRequest, request_of
 from wakeful.app import Wakeful
 from wakeful.client import Wakeful as AnyWakeful
 from wakeful.errors import WakefulError
 from wakeful.http.http_server import HttpServer
-from wakeful.service import TakenWake
+from wakeful.service import Changed, Created, TakenWake
 from wakeful.service.taken_wake import missed
 
 Said = dict[str, Any]
@@ -202,34 +202,28 @@ class PythonDoor:
     async def _alarm_set(self, said: Said) -> Said:
         if "alarms" in said:
             several = said.pop("alarms")
-            asked = [request_of(CreateRequest, _keyed(said | one)) for one in several]
-            made = await self._clock.create_many(asked)
-            told = [await self._clock.notes(one.alarm, given) for one, given in zip(made, asked, strict=True)]
-            return {"ids": [one.alarm.id for one in made], "notes": [note for notes in told for note in notes]}
-        known = [alarm.id for alarm in await self._clock.find(key=said["key"])] if "key" in said else []
-        alarm = await self._clock.set(**said)
-        notes = await self._clock.notes(alarm, request_of(CreateRequest, _keyed(said)))
-        return _told(alarm, notes) | {"deduped": alarm.id in known}
+            many = await self._clock.create_many([request_of(CreateRequest, _keyed(said | one)) for one in several])
+            return {"ids": [one.alarm.id for one in many], "notes": [note for one in many for note in one.notes]}
+        made = await self._clock.create(request_of(CreateRequest, _keyed(said)))
+        return _told(made.alarm, made.all_notes) | {"deduped": made.deduped}
 
     async def _alarm_update(self, said: Said) -> Said:
         id, action, clock = said.pop("id"), said.pop("action", "edit"), self._clock
         match action:
             case "edit":
-                before = await clock.get(id)
                 changed = await clock.update(id, **said)
-                asked = request_of(EditRequest, said)
-                return _told(changed.alarm, await clock.notes(changed, asked, before=before))
+                return _told(changed.alarm, changed.notes)
             case "retry":
-                return {"fire_id": (await clock.retry(id)).id}
+                return {"fire_id": (await clock.retry(id)).fire.id}
             case "snooze":
                 said = {"wait" if name == "for" else name: value for name, value in said.items()}
-        done: Alarm = await getattr(clock, action)(id, **said)
-        return _told(done, await clock.notes(done))
+        done: Changed | Created = await getattr(clock, action)(id, **said)
+        return _told(done.alarm, done.notes)
 
     async def _alarm_cancel(self, said: Said) -> Said:
         if "id" in said:
             done = await self._clock.cancel(said.pop("id"), **said)
-            return _told(done, []) | {"cancelled": int(done.status == "cancelled")}
+            return _told(done.alarm, done.notes) | {"cancelled": int(done.alarm.status == "cancelled")}
         found = await self._clock.cancel_many(said.pop("ids", ()), **said)
         number = len(found.alarms)
         return {"alarms": found.alarms, "would_cancel" if found.dry_run else "cancelled": number}
@@ -247,15 +241,15 @@ class PythonDoor:
 
     async def _alarm_inbox(self, said: Said) -> Said:
         found = await self._clock.inbox(**said)
-        return {"wakes": [_wake(taken) for taken in found], "notes": await self._clock.due_notes("inbox")}
+        return {"wakes": [_wake(taken) for taken in found], "notes": found.notes}
 
     async def _alarm_signal(self, said: Said) -> Said:
         done = await self._clock.signal(said["name"], said.get("payload"))
         return {"cancelled": len(done.cancelled), "fired": len(done.fired)}
 
     async def _alarm_report(self, said: Said) -> Said:
-        fire = await self._clock.report(said.pop("fire_id"), request_of(ReportRequest, said))
-        return {"fire": _plain(views.fire_view(fire))}
+        done = await self._clock.report(said.pop("fire_id"), request_of(ReportRequest, said))
+        return {"fire": _plain(views.fire_view(done.fire))}
 
 
 def _plain(value: Any) -> Said:

@@ -313,7 +313,7 @@ def test_the_same_without_async(tmp_path: Path) -> None:
         alarm = clock.set("in 1 hour", "x", key="k")
         assert clock.get(alarm.id).wake_message == "x"
         assert [one.id for one in clock.find()] == [alarm.id]
-        assert clock.update(alarm.id, label="l").label == "l"
+        assert clock.update(alarm.id, label="l").alarm.label == "l"
         with pytest.raises(wakeful.NotFound):
             clock.get("nobody")
 

@@ -116,8 +116,8 @@ async def test_a_number_that_is_no_moment_ahead_is_refused(tmp_path: Path, given
 
 async def test_an_edit_takes_unix_seconds_too(clock: Wakeful) -> None:
     alarm = await clock.set("in 1 hour", "Call client")
-    assert (await clock.update(alarm.id, when=UNIX + 60)).next_fire_at == NEW_YEAR + timedelta(seconds=60)
-    assert (await clock.update(alarm.id, at=UNIX + 90)).next_fire_at == NEW_YEAR + timedelta(seconds=90)
+    assert (await clock.update(alarm.id, when=UNIX + 60)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=60)
+    assert (await clock.update(alarm.id, at=UNIX + 90)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=90)
 
 
 async def test_who_set_it_and_through_what_is_kept_shown_and_delivered(

@@ -230,7 +230,7 @@ async def test_what_had_ended_stays_so_and_can_be_sent_once_more_by_hand(moved: 
         assert delivered(moved, rows[name]) == []
         copy = await acting(moved.service, DID).fire(rows[name])
         await moved.run_due()
-        assert delivered(moved, copy.id) == [copy.occurrence_at]
+        assert delivered(moved, copy.alarm.id) == [copy.alarm.occurrence_at]
         after = await moved.store.get(rows[name])
         assert after is not None
         assert after.status == name

@@ -57,9 +57,8 @@ async def test_a_task_alarm_is_no_way_around(gateway: Gateway) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await acting(service, "ana").edit(alarm.id, EditRequest(conversation_id=OTHERS))
     assert refused.value.field == "conversation_id"
-    assert (
-        await acting(service, "ana").edit(alarm.id, EditRequest(conversation_id="family-2"))
-    ).conversation_id == "family-2"
+    edited = await acting(service, "ana").edit(alarm.id, EditRequest(conversation_id="family-2"))
+    assert edited.alarm.conversation_id == "family-2"
 
 
 async def test_a_task_names_a_chat_its_owner_may_write_to(gateway: Gateway) -> None:

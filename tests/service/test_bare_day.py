@@ -25,11 +25,11 @@ async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
 async def test_it_counts_wherever_a_day_is_named(clock: Wakeful) -> None:
     once = await clock.set("friday", "Standup")
     assert once.next_fire_at.time() == NOON
-    assert (await clock.update(once.id, when="aug 3")).next_fire_at.time() == NOON
-    assert (await clock.snooze(once.id, until="aug 4")).next_fire_at.time() == NOON
+    assert (await clock.update(once.id, when="aug 3")).alarm.next_fire_at.time() == NOON
+    assert (await clock.snooze(once.id, until="aug 4")).alarm.next_fire_at.time() == NOON
     series = await clock.set("every day", "Standup")
     assert series.next_fire_at == NEW_YEAR + timedelta(hours=12)
-    assert (await clock.skip(series.id, at="today")).next_fire_at == NEW_YEAR + timedelta(hours=36)
+    assert (await clock.skip(series.id, at="today")).alarm.next_fire_at == NEW_YEAR + timedelta(hours=36)
     [fire_at] = (await clock.parse("next tuesday")).next(1)
     assert fire_at.time() == NOON
 

@@ -15,7 +15,7 @@ from wakeful.alarm import Alarm, Fire
 from wakeful.http.websocket import AlarmMethods, RpcDispatcher
 from wakeful.ids import Ids
 from wakeful.service import Service
-from wakeful.service.fetching import HANDED_OUT
+from wakeful.service.inbox import HANDED_OUT
 from wakeful.service.live import Live
 from wakeful.store import Store
 from wakeful.testing import ManualClock

@@ -10,7 +10,7 @@ import pytest
 from wakeful.alarm import Alarm
 from wakeful.errors import Conflict, TooMany
 from wakeful.service.bulk import SLICE, TOGETHER, act_on, act_on_slice
-from wakeful.service.looking import Cursor
+from wakeful.service.read import Cursor
 from wakeful.store import Matches
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm

@@ -87,7 +87,7 @@ async def test_a_fire_that_is_put_off_is_told_where_it_was_and_where_it_will_be(
     assert str(found.pop(uid)["summary"]) == "– work"
     [again] = found.values()
     assert (str(again["summary"]), again["dtstart"].dt) == ("work", planned["dtstart"].dt + HOUR)
-    assert again["sequence"] == later.version
+    assert again["sequence"] == later.alarm.version
 
 
 async def test_a_skipped_fire_that_is_planned_again_is_coming(wake_me: Wakeful) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from wakeful.alarm import Change
 from wakeful.client import Wakeful
+from wakeful.service import inbox
+from wakeful.service.notes import due_notes
 from wakeful.store import Settled, Store
 from wakeful.testing import ManualClock
 
@@ -66,14 +68,14 @@ async def test_who_leaves_when_the_answer_is_ready_has_taken_nothing(
 ) -> None:
     alarm = await waiting(wake_me, clock)
     reading = asyncio.create_task(wake_me.inbox())
-    leased = wake_me._leased  # the last that is done before the answer
+    leased = inbox._leased  # the last that is done before the answer
 
     async def and_leaves(*wanted: Any) -> Any:
         found = await leased(*wanted)
         asyncio.get_running_loop().call_soon(reading.cancel)
         return found
 
-    monkeypatch.setattr(wake_me, "_leased", and_leaves)
+    monkeypatch.setattr(inbox, "_leased", and_leaves)
     await asyncio.wait((reading,))
     assert reading.cancelled()
     assert await ends(wake_me, alarm.id) == [("waiting", "")]
@@ -152,20 +154,20 @@ async def test_a_report_that_came_first_is_not_taken_back(
 
 
 async def test_an_empty_answer_says_who_has_the_wakes(wake_me: Wakeful, clock: ManualClock) -> None:
-    assert await wake_me.due_notes("inbox") == []
+    assert (await wake_me.inbox()).notes == []
     alarms = [await waiting(wake_me, clock) for _ in range(2)]
     [first] = await wake_me.inbox(limit=1)
     assert first.fire.report_by is not None
     until = first.fire.report_by.isoformat()
-    assert await wake_me.due_notes("inbox") == [
+    assert await due_notes(wake_me.service, wake_me.caller.owner, "inbox") == [
         f"1 wake is with a reader who took it before, until {until}: {first.fire.id}."
     ]
-    assert await wake_me.due_notes() == [], "what is due is another question"
+    assert (await wake_me.agenda()).notes == [], "what is due is another question"
     await clock.advance(1)
     await wake_me.inbox()
-    assert await wake_me.due_notes("inbox") == [
+    assert (await wake_me.inbox()).notes == [
         f"2 wakes are with readers who took them before, the first until {until}: {first.fire.id}."
     ]
     for alarm in alarms:
         await wake_me.completed(alarm.id, "done")
-    assert await wake_me.due_notes("inbox") == []
+    assert (await wake_me.inbox()).notes == []

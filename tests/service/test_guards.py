@@ -18,7 +18,7 @@ from wakeful.alarm import Alarm
 from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.errors import Conflict, InvalidSchedule, NotFound, TooMany, WakefulError
+from wakeful.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable, TooMany, WakefulError
 from wakeful.service import Service
 from wakeful.store import Store
 from wakeful.testing import ManualClock, store_of
@@ -238,7 +238,7 @@ async def test_an_edit_does_not_go_round_it(service: Service) -> None:
         await acting(service, "ada", limited=True).edit(alarm.id, EditRequest(cron_expr="* * * * * *"))
     fast = await set_one(service, cron_expr="@every 5s", guarded=False)
     edited = await acting(service, "ada", limited=True).edit(fast.id, EditRequest(label="other"))
-    assert edited.label == "other"
+    assert edited.alarm.label == "other"
 
 
 # Chains
@@ -265,7 +265,7 @@ async def test_an_alarm_set_by_a_wake_knows_where_it_comes_from(wakeful: Wakeful
     chain = await acting(wakeful.service, "ada").find(root_id=root.id)
     assert [alarm.id for alarm in chain] == [grandchild.id, child.id]
     again = await acting(wakeful.service, "ada", limited=False).fire(grandchild.id)
-    assert (again.root_id, again.generation) == (root.id, 2)
+    assert (again.alarm.root_id, again.alarm.generation) == (root.id, 2)
 
 
 async def test_a_wake_that_is_still_being_delivered_is_a_parent_already(wakeful: Wakeful, clock: ManualClock) -> None:
@@ -357,10 +357,16 @@ async def test_creates_that_overtake_each_other_are_all_counted(service: Service
         service.limits.admit_retry("ada", now=now - timedelta(milliseconds=9))
 
 
-async def test_many_creates_at_once_read_nothing_that_could_be_refused(store: Store, clock: ManualClock) -> None:
-    """Whatever an answer says beside the alarm, it never fails what was set."""
+@pytest.mark.parametrize("error", [TooMany, StoreUnavailable])
+async def test_what_cannot_be_read_for_an_answer_never_fails_what_was_set(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, error: type[WakefulError]
+) -> None:
+    async def refused(*_: object, **__: object) -> None:
+        raise error("not now")
+
+    monkeypatch.setattr(store, "similar", refused)
+    monkeypatch.setattr(store, "workers", refused)
     counting: Any = Counting(store)
     service = Service(counting, clock=clock, settings=Settings(creates_per_minute=1000))
     await gather(*(set_one(service, cron_expr="0 9 * * *") for _ in range(200)))
-    assert counting.asked["similar"] == 0
-    assert counting.asked["add"] == 200
+    assert counting.asked["similar"] == counting.asked["add"] == 200

@@ -73,11 +73,11 @@ async def clock() -> ManualClock:
 )
 async def test_a_phrase_leaves_public_holidays_out(store: Store, clock: ManualClock, when: str) -> None:
     me = ada(store, clock)
-    alarm = await me.set(when, "x")
+    made = await me.create(wakeful.CreateRequest(wake_message="x", when=when))
+    alarm = made.alarm
     assert (alarm.cron_expr, alarm.policy.calendar, alarm.policy.on_holiday) == ("0 9 * * *", "berlin", "skip")
     assert [at.day for at, _ in await me.agenda(hours=24 * 5)] == [24, 27, 28]
-    notes = await me.notes(alarm, wakeful.CreateRequest(wake_message="x", when=when))
-    assert "What falls on a holiday of the calendar 'berlin' is skipped." in notes
+    assert "What falls on a holiday of the calendar 'berlin' is skipped." in made.notes
 
 
 async def test_it_is_skipped_on_record_and_why_says_so(store: Store, clock: ManualClock) -> None:
@@ -88,7 +88,7 @@ async def test_it_is_skipped_on_record_and_why_says_so(store: Store, clock: Manu
     said = (await me.why(alarm.id)).summary
     assert said.startswith("Its fire of 2026-12-25T08:00:00Z falls on a holiday (Christmas Day) and is skipped.")
     assert "After that at 2026-12-27T08:00:00Z." in said
-    [note] = [note for note in await me.notes(await me.get(alarm.id)) if "is a holiday" in note]
+    [note] = [note for note in (await me.details(alarm.id)).notes if "is a holiday" in note]
     assert note == "2026-12-25 is a holiday (Christmas Day): it fires next at 2026-12-27T09:00:00+01:00."
     for day in (25, 26, 27):
         await clock.advance(datetime(2026, 12, day, 8, tzinfo=UTC) - clock.now())
@@ -108,12 +108,16 @@ async def test_a_policy_moves_to_the_owners_working_days(store: Store, clock: Ma
     assert (alarm.policy.calendar, alarm.policy.working_days) == ("berlin", "sun-thu")
     assert alarm.next_fire_at == datetime(2026, 12, 27, 8, tzinfo=UTC)  # a Sunday
     moved = await me.update(alarm.id, policy={"on_holiday": "previous_working_day", "working_days": "mon-fri"})
-    assert moved.next_fire_at == datetime(2026, 12, 24, 8, tzinfo=UTC)
-    plain = await me.update(alarm.id, policy={"calendar": None})
+    assert moved.alarm.next_fire_at == datetime(2026, 12, 24, 8, tzinfo=UTC)
+    plain = (await me.update(alarm.id, policy={"calendar": None})).alarm
     assert plain.next_fire_at == datetime(2026, 12, 25, 8, tzinfo=UTC)
-    assert (plain.policy.calendar, plain.policy.on_holiday, plain.policy.working_days) == ("", None, "")
+    assert (plain.policy.calendar, plain.policy.on_holiday, plain.policy.working_days) == (
+        "",
+        None,
+        "",
+    )
     again = await me.update(alarm.id, when="every friday at 9am except public holidays")
-    assert (again.policy.calendar, again.policy.on_holiday) == ("berlin", "skip")
+    assert (again.alarm.policy.calendar, again.alarm.policy.on_holiday) == ("berlin", "skip")
 
 
 async def test_every_working_day_is_the_owners_and_keeps_holidays(store: Store, clock: ManualClock) -> None:
@@ -129,10 +133,11 @@ async def test_every_working_day_is_the_owners_and_keeps_holidays(store: Store, 
 
 async def test_without_a_calendar_working_days_are_days_of_the_week(store: Store, clock: ManualClock) -> None:
     me = waking(store, clock, owner="ada")
-    alarm = await me.set("every working day at 9am", "x")
+    made = await me.create(wakeful.CreateRequest(wake_message="x", when="every working day at 9am"))
+    alarm = made.alarm
     assert (alarm.cron_expr, alarm.policy.calendar) == ("0 9 * * 1-5", "")
-    assert "No calendar of holidays is set: it fires on public holidays too." in await me.notes(alarm)
-    assert (await me.update(alarm.id, when="every working day at 8am")).cron_expr == "0 8 * * 1-5"
+    assert "No calendar of holidays is set: it fires on public holidays too." in made.notes
+    assert (await me.update(alarm.id, when="every working day at 8am")).alarm.cron_expr == "0 8 * * 1-5"
     assert (await me.parse("every working day at 9am")).description == "at 09:00 on Monday through Friday, UTC"
     with pytest.raises(InvalidRequest, match="no calendar is set"):
         await me.set("every working day at 9am except public holidays", "x")
@@ -207,7 +212,7 @@ async def test_a_file_of_events_is_a_calendar_and_is_read_again(store: Store, cl
     ]
     assert len(events) == 2
     assert "the calendar 'office' cannot be read: office.ics: No such file" in events[0].reason
-    [note] = [note for note in await me.notes(await me.get(alarm.id)) if "holidays" in note]
+    [note] = [note for note in (await me.details(alarm.id)).notes if "holidays" in note]
     assert note.startswith("It fires on holidays too: the calendar 'office' cannot be read")
     with pytest.raises(InvalidRequest, match=r"office\.ics"):
         await me.set("every day at 9am except holidays", "x")

@@ -18,7 +18,7 @@ from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import SECOND, a_fire, change, settled
 
 PAGE_SIZE = 1_000_000
-PATCHED = ("looking.ROWS_A_READ", "looking.ROWS_A_SEARCH", "history.ROWS_A_READ", "cancelling.ROWS_A_READ")
+PATCHED = ("read.ROWS_A_READ", "read.ROWS_A_SEARCH", "history.ROWS_A_READ", "cancel.ROWS_A_READ")
 Query = AlarmQuery | FireQuery
 
 
@@ -43,7 +43,7 @@ class Watched:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*PATCHED, "watching.ROWS_A_READ", "bulk.ROWS_A_READ"):
+    for name in (*PATCHED, "watch.ROWS_A_READ", "bulk.ROWS_A_READ"):
         monkeypatch.setattr(f"wakeful.service.{name}", 3)
 
 

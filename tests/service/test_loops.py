@@ -102,7 +102,7 @@ async def test_a_cancel_wins_against_a_loop(world: World) -> None:
     alarm = await world.set(60)
     store: Any = Contested(world.store, 200)
     service = Service(store, clock=world.clock, settings=world.settings, targets=lambda: world.served)
-    assert (await acting(service, "ada").cancel(alarm.id)).status == "cancelled"
+    assert (await acting(service, "ada").cancel(alarm.id)).alarm.status == "cancelled"
     assert (await world.read(alarm)).status == "cancelled"
 
 
@@ -130,7 +130,7 @@ async def test_a_loop_of_retries_is_held_back_and_goes_on_when_its_minute_is_ove
     assert (after.status, after.occurrence_at) == ("active", alarm.occurrence_at)
     why = (await acting(world.service, "ada", limited=True).why(alarm.id)).summary
     assert "delivered 20 times within a minute, and fires_per_minute allows no more" in why
-    assert (await acting(world.service, "ada").cancel(alarm.id)).status == "cancelled"
+    assert (await acting(world.service, "ada").cancel(alarm.id)).alarm.status == "cancelled"
 
 
 @pytest.mark.parametrize("by", ["answer", "report"])

@@ -27,7 +27,7 @@ async def fired_by_hand(wake_me: Wakeful, clock: ManualClock, id: str, times: in
     """The ids of the copies, oldest first."""
     copies = []
     for _ in range(times):
-        copies.append((await wake_me.fire(id)).id)
+        copies.append((await wake_me.fire(id)).alarm.id)
         await wake_me.run_due()
         await clock.advance(SECOND)
     return copies
@@ -82,10 +82,10 @@ async def test_the_history_says_whose_it_is_before_and_after(wake_me: Wakeful, c
     series = await wake_me.set("every hour", "Tea")
     copy = await wake_me.fire(series.id)
     told = {entry.id: (entry.alarm_id, entry.status, entry.manual) for entry in await wake_me.history()}
-    assert told == {copy.id: (series.id, "pending", True), series.id: (series.id, "pending", False)}
+    assert told == {copy.alarm.id: (series.id, "pending", True), series.id: (series.id, "pending", False)}
     await wake_me.run_due()
     told = {entry.id: (entry.alarm_id, entry.status, entry.manual) for entry in await wake_me.history()}
-    assert told == {copy.fire_id: (series.id, "waiting", True), series.id: (series.id, "pending", False)}
+    assert told == {copy.alarm.fire_id: (series.id, "waiting", True), series.id: (series.id, "pending", False)}
 
 
 async def test_why_tells_of_it(wake_me: Wakeful, clock: ManualClock) -> None:
@@ -96,8 +96,8 @@ async def test_why_tells_of_it(wake_me: Wakeful, clock: ManualClock) -> None:
     await wake_me.run_due()
     said = await wake_me.why(series.id)
     assert "It was fired by hand at 2030-01-01T00:00:00Z by local: waiting." in said.summary
-    assert f"manual fire {copy.fire_id}: waiting" in said.facts
-    assert f"It is a manual fire of the alarm {series.id}." in (await wake_me.why(copy.id)).summary
+    assert f"manual fire {copy.alarm.fire_id}: waiting" in said.facts
+    assert f"It is a manual fire of the alarm {series.id}." in (await wake_me.why(copy.alarm.id)).summary
     await clock.advance(HOUR)
     await wake_me.run_due()
     assert "by hand" not in (await wake_me.why(series.id)).summary  # it has fired since

@@ -16,7 +16,8 @@ from wakeful.client import Wakeful
 from wakeful.clock import SystemClock, turn
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
 from wakeful.service import Created
-from wakeful.service.creating import Creation, DrawnAlarm
+from wakeful.service.building import Creation, DrawnAlarm
+from wakeful.service.notes import due_notes
 from wakeful.store import AlarmQuery, Matches, Store
 from wakeful.testing import ManualClock
 
@@ -127,16 +128,17 @@ async def test_a_wake_says_where_it_stands_in_its_series(wake_me: Wakeful, clock
 
 
 async def test_what_is_due_and_not_delivered_is_said(wake_me: Wakeful, clock: ManualClock) -> None:
-    assert await wake_me.due_notes() == []
+    assert (await wake_me.agenda()).notes == []
     await wake_me.set(delay=1, wake_message="x")
-    assert await wake_me.due_notes() == []
+    assert (await wake_me.agenda()).notes == []
     await clock.advance(2)
-    [note] = await wake_me.due_notes()
+    [note] = (await wake_me.agenda()).notes
+    assert (await wake_me.history()).notes == [note]
     assert note.startswith("1 alarm is due for 'inbox', the first since ")
     assert "no running worker delivers there" in note
-    assert await wake_me.due_notes("elsewhere") == []
+    assert await due_notes(wake_me.service, wake_me.caller.owner, "elsewhere") == []
     await wake_me.run_due()
-    assert await wake_me.due_notes() == []
+    assert (await wake_me.agenda()).notes == []
 
 
 async def test_a_fire_is_retried_by_its_alarm_and_snoozed_until_a_phrase(wake_me: Wakeful, clock: ManualClock) -> None:
@@ -145,11 +147,11 @@ async def test_a_fire_is_retried_by_its_alarm_and_snoozed_until_a_phrase(wake_me
         await wake_me.retry("mail@home")
     [taken] = await wake_me.inbox()
     await wake_me.delivery_failed("mail@home", "HTTP 503")
-    assert (await wake_me.retry("mail@home")).id == taken.fire.id
+    assert (await wake_me.retry("mail@home")).fire.id == taken.fire.id
     assert "is being retried: HTTP 503" in (await wake_me.why("mail@home")).summary
     later = await wake_me.set("in 1 hour", "x", timezone="Asia/Tokyo")
     snoozed = await wake_me.snooze(later.id, until="tomorrow at 9am")
-    assert snoozed.next_fire_at.isoformat()[11:19] == "00:00:00"
+    assert snoozed.alarm.next_fire_at.isoformat()[11:19] == "00:00:00"
     assert alarm.idempotency_key == "mail@home"
 
 

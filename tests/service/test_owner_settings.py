@@ -56,21 +56,22 @@ async def test_a_date_order_counts_wherever_a_date_is_read(ada: Wakeful) -> None
     [made] = await ada.create_many([wakeful.CreateRequest(wake_message="x", when=date, timezone="UTC")])
     assert made.alarm.next_fire_at == APRIL
     assert (await ada.parse(date, timezone="UTC")).fire_at == APRIL
-    assert (await ada.update(made.alarm.id, when="02/04/2031 at 9am")).next_fire_at == APRIL - timedelta(days=1)
-    assert (await ada.snooze(made.alarm.id, until=date)).next_fire_at == APRIL
-    assert any("dmy" in note or "day first" in note for note in await ada.notes(alarm, wakeful.EditRequest(when=date)))
+    assert (await ada.update(made.alarm.id, when="02/04/2031 at 9am")).alarm.next_fire_at == APRIL - timedelta(days=1)
+    assert (await ada.snooze(made.alarm.id, until=date)).alarm.next_fire_at == APRIL
+    again = await ada.create(wakeful.CreateRequest(wake_message="y", when=date, timezone="UTC"))
+    assert any("dmy" in note or "day first" in note for note in again.notes)
     with pytest.raises(InvalidRequest, match="4 March 2031 or 3 April 2031"):
         await ada.for_owner("bob").set(date, "x")
 
 
 async def test_notes_say_whose_zone_was_assumed(ada: Wakeful) -> None:
     asked = wakeful.CreateRequest(wake_message="x", when="every day at 9am")
-    notes = await ada.notes((await ada.create(asked)).alarm, asked)
+    notes = (await ada.create(asked)).notes
     assert notes[:1] == [
         "No timezone was given: the time is in America/New_York. Give `timezone` if you meant another."
     ]
     await ada.set_owner_settings(timezone=BERLIN)
-    note, *_ = await ada.notes((await ada.create(asked)).alarm, asked)
+    note, *_ = (await ada.create(asked)).notes
     assert (
         note == "No timezone was given: the time is in your zone, Europe/Berlin. Give `timezone` if you meant another."
     )

@@ -24,10 +24,10 @@ async def test_a_beginning_is_enough_where_only_one_has_it(wake_me: Wakeful, clo
     two = await wake_me.set("in 1 hour", "two")
     assert (await wake_me.get(one.id[:13])).id == one.id
     assert (await wake_me.get(two.id[:13].upper())).id == two.id
-    assert (await wake_me.pause(one.id[:13])).id == one.id
-    assert (await wake_me.update(one.id[:13], label="L")).label == "L"
+    assert (await wake_me.pause(one.id[:13])).alarm.id == one.id
+    assert (await wake_me.update(one.id[:13], label="L")).alarm.label == "L"
     assert "paused" in (await wake_me.why(one.id[:13])).summary
-    assert (await wake_me.cancel(one.id[:30])).status == "cancelled"
+    assert (await wake_me.cancel(one.id[:30])).alarm.status == "cancelled"
     assert (await wake_me.get(two.id)).status == "active"
 
 
@@ -73,7 +73,7 @@ async def test_a_fire_is_named_by_the_beginning_of_its_alarm(wake_me: Wakeful, c
     short = fire.id.replace(alarm.id, alarm.id[:13])
     assert (await wake_me.fire_of(short)).id == fire.id
     assert (await wake_me.delivery_failed(short, "no")).status == "failed"
-    assert (await wake_me.retry(short)).status == "retrying"
+    assert (await wake_me.retry(short)).fire.status == "retrying"
     assert (await wake_me.completed("k", "done")).status == "completed"
     for named in (alarm.id[:13], "k", alarm.id[:13].upper()):
         assert [one.id for one in await wake_me.fires(named)] == [fire.id]

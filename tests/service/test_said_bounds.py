@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from wakeful.alarm.bounds import series_words
-from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest
+from wakeful.alarm.request import CreateRequest
 from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule
 from wakeful.keywords import PolicyKeywords
@@ -78,11 +78,11 @@ async def test_a_bound_that_is_said_twice_and_alike_is_fine(wake_me: Wakeful) ->
 async def test_an_edit_sets_the_bounds_of_its_phrase_and_keeps_the_others(wake_me: Wakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every day at 9am until 2031-01-01", "x")
     edited = await wake_me.update(alarm.id, when="every monday at 9am for 5 times")
-    assert edited.policy.max_fires == 5
-    assert edited.policy.ends_at == alarm.policy.ends_at
+    assert edited.alarm.policy.max_fires == 5
+    assert edited.alarm.policy.ends_at == alarm.policy.ends_at
     later = await wake_me.update(alarm.id, when="every monday at 9am until 2032-01-01")
-    assert later.policy.ends_at == datetime(2032, 1, 1, 23, 59, 59, tzinfo=UTC)
-    assert later.policy.max_fires == 5
+    assert later.alarm.policy.ends_at == datetime(2032, 1, 1, 23, 59, 59, tzinfo=UTC)
+    assert later.alarm.policy.max_fires == 5
 
 
 async def test_an_end_that_no_alarm_may_have_is_refused_in_an_edit_too(wake_me: Wakeful) -> None:
@@ -106,7 +106,7 @@ async def test_so_many_times_in_an_edit_are_so_many_more(wake_me: Wakeful, clock
     fired = (await wake_me.get(alarm.id)).fire_count
     assert fired == 2
     edited = await wake_me.update(alarm.id, when="every day at 10am for 3 times")
-    assert edited.policy.max_fires == fired + 3
+    assert edited.alarm.policy.max_fires == fired + 3
 
 
 @pytest.mark.parametrize("when", ["every hour for the next six weeks", "every day at 9am except tomorrow, 5 times"])
@@ -128,10 +128,9 @@ async def test_the_notes_say_the_bounds_that_a_phrase_set(wake_me: Wakeful) -> N
     asked = CreateRequest(wake_message="x", when="every day from 2031-01-02 until 2031-02-03 for 10 times")
     made = await wake_me.create(asked)
     said = "It starts on 2 January 2031, ends on 3 February 2031 and fires 10 times at most"
-    assert any(note.startswith(said) for note in await wake_me.notes(made.alarm, asked))
-    plain = EditRequest(when="every day at 9am", policy=PolicyRequest(max_fires=3))
+    assert any(note.startswith(said) for note in made.notes)
     edited = await wake_me.update(made.alarm.id, when="every day at 9am", policy={"max_fires": 3})
-    assert not any("at most" in note for note in await wake_me.notes(edited, plain))
+    assert not any("at most" in note for note in edited.notes)
 
 
 @pytest.mark.parametrize(
@@ -146,5 +145,5 @@ async def test_the_notes_say_the_bounds_that_a_phrase_set(wake_me: Wakeful) -> N
     ids=["once", "series", "words", "pm", "interval"],
 )
 async def test_a_note_says_that_1_to_5_was_read_as_the_afternoon(wake_me: Wakeful, when: str, note: str) -> None:
-    notes = await wake_me.notes(await wake_me.set(when, "x"))
+    notes = (await wake_me.create(CreateRequest(wake_message="x", when=when))).notes
     assert [found for found in notes if "was read as" in found] == ([note] if note else [])

@@ -28,7 +28,7 @@ def wake_me(store: Store, clock: ManualClock) -> Wakeful:
 async def test_it_is_not_delivered_and_the_one_after_it_is(wake_me: Wakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     skipped = await wake_me.skip(alarm.id)
-    assert (skipped.next_fire_at, skipped.in_flight, skipped.status) == (FIRST + DAY, False, "active")
+    assert (skipped.alarm.next_fire_at, skipped.in_flight, skipped.alarm.status) == (FIRST + DAY, False, "active")
     await clock.advance(10 * HOUR)
     await wake_me.run_due()
     assert await wake_me.inbox() == []
@@ -71,12 +71,12 @@ async def test_a_retry_that_was_skipped_is_said_as_such(wake_me: Wakeful, clock:
 )
 async def test_the_one_that_is_meant_is_a_moment_or_a_phrase(wake_me: Wakeful, at: Any) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
-    assert (await wake_me.skip(alarm.id, at=at)).next_fire_at == FIRST + DAY
+    assert (await wake_me.skip(alarm.id, at=at)).alarm.next_fire_at == FIRST + DAY
 
 
 async def test_a_phrase_is_read_in_the_alarms_own_zone(wake_me: Wakeful) -> None:
     alarm = await wake_me.set("every day at 9am", "brief", timezone="Asia/Tokyo")
-    assert (await wake_me.skip(alarm.id, at="9am")).next_fire_at == alarm.next_fire_at + DAY
+    assert (await wake_me.skip(alarm.id, at="9am")).alarm.next_fire_at == alarm.next_fire_at + DAY
 
 
 @pytest.mark.parametrize("at", ["soonish", "every day at 9am", "", True])
@@ -108,7 +108,7 @@ async def test_a_claimed_one_is_refused_until_its_lease_is_over(
     assert await ends(wake_me, alarm.id) == []
     await clock.advance(wake_me.settings.lease)
     skipped = await wake_me.skip(alarm.id)
-    assert (skipped.in_flight, skipped.next_fire_at) == (True, FIRST + DAY), "its worker may still come back"
+    assert (skipped.in_flight, skipped.alarm.next_fire_at) == (True, FIRST + DAY), "its worker may still come back"
 
 
 @pytest.mark.parametrize("meanwhile", ["skip", "update"])
@@ -150,7 +150,7 @@ async def test_where_only_its_words_were_changed_meanwhile_it_is_skipped(
 
     monkeypatch.setattr(store, "settle", overtaken)
     skipped = await wake_me.skip(alarm.id)
-    assert (skipped.label, skipped.next_fire_at) == ("new", FIRST + DAY)
+    assert (skipped.alarm.label, skipped.alarm.next_fire_at) == ("new", FIRST + DAY)
 
 
 async def test_nobody_else_skips_it(wake_me: Wakeful) -> None:

@@ -26,7 +26,7 @@ def wake_me(store: Store, clock: ManualClock) -> Wakeful:
 async def test_a_cancel_retracts_what_waits(wake_me: Wakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock)
     cancelled = await wake_me.cancel(alarm.id)
-    assert (cancelled.status, cancelled.in_flight) == ("cancelled", False)
+    assert (cancelled.alarm.status, cancelled.in_flight) == ("cancelled", False)
     assert await wake_me.inbox() == []
     assert await ends(wake_me, alarm.id) == [("skipped", "cancelled")]
     assert "was skipped: the alarm was cancelled" in (await wake_me.why(alarm.id)).summary
@@ -48,7 +48,7 @@ async def test_what_was_fetched_is_not_retracted_but_the_cancel_says_so(wake_me:
     [(_, fire)] = await wake_me.inbox()
     for _ in range(2):
         cancelled = await wake_me.cancel(alarm.id)
-        assert (cancelled.status, cancelled.in_flight) == ("cancelled", True)
+        assert (cancelled.alarm.status, cancelled.in_flight) == ("cancelled", True)
     assert (await wake_me.completed(fire.id, "read")).status == "completed"
     assert (await wake_me.get(alarm.id)).status == "cancelled"
 
@@ -69,7 +69,7 @@ async def test_another_time_or_a_replacement_takes_the_place_of_what_waits(
 ) -> None:
     series = await waiting(wake_me, clock, cron="0 * * * *")
     moved = await wake_me.update(series.id, cron="30 * * * *")
-    assert (moved.awaiting, moved.in_flight) == (None, False)
+    assert (moved.alarm.awaiting, moved.in_flight) == (None, False)
     assert await wake_me.inbox() == []
     assert await ends(wake_me, series.id) == [("skipped", "superseded")]
     once = await waiting(wake_me, clock, key="k")

@@ -41,8 +41,8 @@ async def test_a_cancelled_one_shot_comes_back_as_it_was_and_fires(wake_me: Wake
     alarm = await wake_me.set("in 2 hours", "Tea", payload={"a": 1}, key="tea")
     await wake_me.cancel(alarm.id, reason="by mistake")
     back = await wake_me.undo("tea")
-    assert intent(back) == intent(alarm)
-    assert back.version > alarm.version
+    assert intent(back.alarm) == intent(alarm)
+    assert back.alarm.version > alarm.version
     await clock.advance(2 * HOUR)
     await wake_me.run_due()
     assert [wake.wake_message for wake, _ in await wake_me.inbox()] == ["Tea"]
@@ -53,7 +53,7 @@ async def test_a_paused_alarm_that_was_cancelled_comes_back_paused(wake_me: Wake
     await wake_me.pause(alarm.id, reason="holiday")
     await wake_me.cancel(alarm.id)
     back = await wake_me.undo(alarm.id)
-    assert (back.status, back.paused_reason) == ("paused", "holiday")
+    assert (back.alarm.status, back.alarm.paused_reason) == ("paused", "holiday")
 
 
 async def test_a_cancelled_one_shot_whose_time_has_passed_needs_a_new_one(wake_me: Wakeful, clock: ManualClock) -> None:
@@ -65,7 +65,7 @@ async def test_a_cancelled_one_shot_whose_time_has_passed_needs_a_new_one(wake_m
     assert refused.value.field == "when"
     assert (await wake_me.get(alarm.id)).status == "cancelled"
     back = await wake_me.undo(alarm.id, when="in 3 hours")
-    assert (back.status, back.next_fire_at) == ("active", clock.now() + 3 * HOUR)
+    assert (back.alarm.status, back.alarm.next_fire_at) == ("active", clock.now() + 3 * HOUR)
 
 
 async def test_a_cancelled_series_goes_on_and_what_passed_is_on_record(wake_me: Wakeful, clock: ManualClock) -> None:
@@ -73,25 +73,25 @@ async def test_a_cancelled_series_goes_on_and_what_passed_is_on_record(wake_me: 
     await wake_me.cancel(alarm.id)
     await clock.advance(3 * HOUR)
     back = await wake_me.undo(alarm.id)
-    assert (back.status, back.cancelled_at) == ("active", None)
-    assert clock.now() < back.next_fire_at <= clock.now() + HOUR
+    assert (back.alarm.status, back.alarm.cancelled_at) == ("active", None)
+    assert clock.now() < back.alarm.next_fire_at <= clock.now() + HOUR
     [gap] = await wake_me.fires(alarm.id)
     assert (gap.status, gap.reason, gap.scheduled_for) == ("skipped", "cancelled", alarm.next_fire_at)
     assert gap.through is not None
-    assert back.next_fire_at - gap.through == HOUR
+    assert back.alarm.next_fire_at - gap.through == HOUR
 
 
 async def test_a_pause_is_taken_back(wake_me: Wakeful) -> None:
     alarm = await wake_me.set("every hour", "Look")
     await wake_me.pause(alarm.id)
-    assert intent(await wake_me.undo(alarm.id)) == intent(alarm)
+    assert intent((await wake_me.undo(alarm.id)).alarm) == intent(alarm)
 
 
 async def test_a_skip_is_taken_back_while_the_fire_is_ahead_and_it_fires(wake_me: Wakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every day at 9am", "Look")
     await wake_me.skip(alarm.id)
     back = await wake_me.undo(alarm.id)
-    assert intent(back) == intent(alarm)
+    assert intent(back.alarm) == intent(alarm)
     await clock.advance(alarm.next_fire_at - clock.now())
     await wake_me.run_due()
     assert await ends(wake_me, alarm.id) == [("waiting", "")]
@@ -119,8 +119,8 @@ async def test_a_skip_of_a_fire_that_is_over_is_refused(wake_me: Wakeful, clock:
 async def test_an_edit_is_taken_back_with_all_that_it_changed(wake_me: Wakeful, changes: dict[str, object]) -> None:
     alarm = await wake_me.set("every weekday at 9am", "Tea", payload={"a": 1}, policy={"expires": 60})
     edited = await wake_me.update(alarm.id, **changes)  # type: ignore[arg-type]
-    assert intent(edited) != intent(alarm)
-    assert intent(await wake_me.undo(alarm.id)) == intent(alarm)
+    assert intent(edited.alarm) != intent(alarm)
+    assert intent((await wake_me.undo(alarm.id)).alarm) == intent(alarm)
 
 
 async def test_a_report_since_is_not_a_change(wake_me: Wakeful, clock: ManualClock) -> None:
@@ -130,14 +130,14 @@ async def test_a_report_since_is_not_a_change(wake_me: Wakeful, clock: ManualClo
     await wake_me.run_due()
     [(_, fire)] = await wake_me.inbox()
     await wake_me.completed(fire.id, "done")
-    assert (await wake_me.undo(alarm.id)).wake_message == "Look"
+    assert (await wake_me.undo(alarm.id)).alarm.wake_message == "Look"
 
 
 async def test_only_the_last_change_is_taken_back_and_once(wake_me: Wakeful) -> None:
     alarm = await wake_me.set("every hour", "one")
     await wake_me.update(alarm.id, wake_message="two")
     await wake_me.update(alarm.id, wake_message="three")
-    assert (await wake_me.undo(alarm.id)).wake_message == "two"
+    assert (await wake_me.undo(alarm.id)).alarm.wake_message == "two"
     with pytest.raises(Conflict, match="was taken back already"):
         await wake_me.undo(alarm.id)
     assert (await wake_me.get(alarm.id)).wake_message == "two"
@@ -170,7 +170,7 @@ async def test_a_change_of_the_last_24_hours_and_no_older_one(wake_me: Wakeful, 
     await clock.advance(DAY)
     with pytest.raises(Conflict, match="only the last 24 hours"):
         await wake_me.undo(late.id)
-    assert (await wake_me.undo(soon.id)).status == "active"
+    assert (await wake_me.undo(soon.id)).alarm.status == "active"
 
 
 async def test_former_values_are_shown_to_nobody_and_kept_once(wake_me: Wakeful, store: Store) -> None:
@@ -193,7 +193,7 @@ async def test_values_that_are_too_long_are_not_kept_and_that_is_said(wake_me: W
     with pytest.raises(Conflict, match="too long to be kept"):
         await wake_me.undo(alarm.id)
     await wake_me.cancel(alarm.id)
-    assert (await wake_me.undo(alarm.id)).status == "active"
+    assert (await wake_me.undo(alarm.id)).alarm.status == "active"
 
 
 async def test_another_owner_takes_nothing_back(wake_me: Wakeful) -> None:

@@ -100,9 +100,9 @@ async def test_an_edit_does_not_lead_there(house: House) -> None:
     for owner in ("eve", ""):  # nor for whoever edits it in her place
         with pytest.raises(UnknownTarget):
             await acting(house.service, owner).edit(alarm.id, EditRequest(target="house"))
-    assert (await acting(house.service, "eve").edit(alarm.id, EditRequest(target="board"))).target == "board"
+    assert (await acting(house.service, "eve").edit(alarm.id, EditRequest(target="board"))).alarm.target == "board"
     mine = await house.set("local", "hook")
-    assert (await acting(house.service, "local").edit(mine.id, EditRequest(target="house"))).target == "house"
+    assert (await acting(house.service, "local").edit(mine.id, EditRequest(target="house"))).alarm.target == "house"
 
 
 async def test_a_replacement_does_not_lead_there(house: House) -> None:
@@ -195,7 +195,7 @@ async def test_an_owner_writes_to_the_chats_that_are_mapped_to_them(
     edit = EditRequest(conversation_id=chat)
     if may:
         assert (await house.set(owner, "house", conversation_id=chat)).conversation_id == chat
-        assert (await acting(house.service, owner).edit(alarm.id, edit)).conversation_id == chat
+        assert (await acting(house.service, owner).edit(alarm.id, edit)).alarm.conversation_id == chat
         return
     for asked in (
         house.set(owner, "house", conversation_id=chat),

@@ -43,7 +43,7 @@ async def handed(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> TakenWak
 async def woken(wake_me: Wakeful, taken: TakenWake, via: str = "http") -> Alarms:
     """The verbs of who has only the wake's token, as every door makes them."""
     owner, wake = await wake_behind(wake_me.service.store, taken.token, lasts=wake_me.settings.chain_token_lasts)
-    return wake_me.service.of(Caller(owner=owner, via=via, by="a wake", wake=wake))
+    return Alarms(wake_me.service, Caller(owner=owner, via=via, by="a wake", wake=wake))
 
 
 async def refused(wake_me: Wakeful, token: str) -> str:
@@ -287,14 +287,14 @@ async def test_alarms_that_multiply_stop_at_the_budget_of_their_chain(store: Sto
 
 async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(wake_me: Wakeful, clock: ManualClock) -> None:
     def of(via: str) -> Alarms:
-        return wake_me.service.of(Caller(owner="ada", via=via))
+        return Alarms(wake_me.service, Caller(owner="ada", via=via))
 
     agents = (await of("mcp").create(asked())).alarm
     owners = (await of("http").create(asked())).alarm
     woken_by = await handed(wake_me, clock)
     child = (await (await woken(wake_me, woken_by)).create(asked())).alarm
     for alarm, author in ((agents, "agent"), (child, "agent"), (owners, "owner")):
-        assert author_of(await of("dashboard").fire(alarm.id)) == author
+        assert author_of((await of("dashboard").fire(alarm.id)).alarm) == author
 
 
 # The end of a series
@@ -302,9 +302,9 @@ async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(wake_m
 
 async def test_a_series_has_an_end_and_the_notes_say_so(wake_me: Wakeful, clock: ManualClock) -> None:
     verbs = await woken(wake_me, await handed(wake_me, clock))
-    made = (await verbs.create(asked(when="every day at 9am"))).alarm
+    created = await verbs.create(asked(when="every day at 9am"))
+    made, notes = created.alarm, created.notes
     assert made.policy.ends_at == clock.now() + 90 * DAY
-    notes = await verbs.notes(made)
     assert any(note.startswith("It ends at 2030-04-01T00:01:00Z, since it was set with the token") for note in notes)
     kept = await wake_me.get(made.id)
     assert kept.policy == made.policy
@@ -320,7 +320,7 @@ async def test_how_long_a_series_goes_on_is_a_setting(store: Store, clock: Manua
 async def test_what_the_owner_sets_ends_only_when_it_says_so(wake_me: Wakeful, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock)
     for limited in (True, False):
-        owner = wake_me.service.of(Caller(owner="ada", via="http", limited=limited))
+        owner = Alarms(wake_me.service, Caller(owner="ada", via="http", limited=limited))
         made = (await owner.create(asked(when="every day at 9am", parent_fire=taken.fire.id))).alarm
         assert (made.policy.ends_at, made.policy.renew_for, made.generation) == (None, None, 1)
 
@@ -416,11 +416,10 @@ async def test_the_beginning_of_an_id_names_only_what_it_reaches(wake_me: Wakefu
 async def test_similar_and_keys_tell_nothing_of_other_alarms(wake_me: Wakeful, clock: ManualClock) -> None:
     verbs, _, _, other = await world(wake_me, clock)
     same = asked(wake_message="secret", when=other.next_fire_at.isoformat())
-    made = (await verbs.create(same)).alarm
-    owners = await wake_me.similar(same, made)
+    owners = (await wake_me.create(same)).similar
     assert owners is not None
     assert owners.id == other.id
-    assert await verbs.similar(same, made) is None
+    assert (await verbs.create(same)).similar is None
     for on_conflict in (None, "return", "replace", "error"):
         request = asked(wake_message="changed", idempotency_key="theirs", on_conflict=on_conflict)
         for refusing in (verbs.create(request), verbs.create_many([asked(), request])):
@@ -456,14 +455,14 @@ async def test_many_are_cancelled_only_within_its_chain(wake_me: Wakeful, clock:
     assert [alarm.id for alarm in (await verbs.cancel_many(text="mine")).alarms] == [mine.id]
     assert (await wake_me.get(other.id)).status == "active"
     assert (await wake_me.get(unread.id)).status == "fired"
-    assert (await verbs.cancel(taken.alarm.id)).status == "cancelled"  # the one whose wake this is
+    assert (await verbs.cancel(taken.alarm.id)).alarm.status == "cancelled"  # the one whose wake this is
     assert "was cancelled" in await refused(wake_me, taken.token)
 
 
 async def test_it_reports_on_its_own_fire(wake_me: Wakeful, clock: ManualClock) -> None:
     verbs, taken, _, _ = await world(wake_me, clock)
     done = await verbs.report(taken.alarm.id, ReportRequest(outcome="completed", result="done"))
-    assert (done.id, done.status) == (taken.fire.id, "completed")
+    assert (done.fire.id, done.fire.status) == (taken.fire.id, "completed")
 
 
 async def test_what_the_other_changes_are_refused_out_of_reach_too(wake_me: Wakeful, clock: ManualClock) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Change, Completed, Delivered, Fire, Outcome, Wake, report
 from wakeful.alarm.model import Policy
 from wakeful.alarm.outcome import Report
-from wakeful.service.changes import Changed
+from wakeful.service import Changed
 from wakeful.store import Claimed, Settled
 from wakeful.testing.manual_clock import NEW_YEAR
 from wakeful.testing.simulation.checker import Checker, KnownAlarm, Operation
@@ -91,8 +91,7 @@ class House:
         operation = Operation(what, self.passed, 0, alarm=0, fire_id=self.row.fire_id, message=message)
         self.checker.asks(operation)
         self.passed += 0.01
-        after = {name: getattr(self.row, name) for name in Alarm.__struct_fields__}
-        answer = Changed(**(after | {"status": status or self.row.status}), in_flight=in_flight)
+        answer = Changed(replace(self.row, status=status or self.row.status), in_flight)
         self.checker.answered(operation, answer)
 
     @property

@@ -147,13 +147,13 @@ async def test_what_was_read_before_a_restore_changes_nothing_after_it(
     async with end_of(settings) as end:
         await bring_back(tmp_path / "b.db", end, replace=True)
     async with build(settings) as clock:
-        for version in (alarm.version, changed.version):
+        for version in (alarm.version, changed.alarm.version):
             with pytest.raises(StaleVersion):
                 await clock.update(alarm.id, wake_message="by somebody who read it before", version=version)
         restored = await clock.get(alarm.id)
         assert restored.wake_message == "as it was"
         again = await clock.update(alarm.id, wake_message="now", version=restored.version)
-        assert again.version == restored.version + 1 < 10**9
+        assert again.alarm.version == restored.version + 1 < 10**9
 
 
 @each

@@ -25,7 +25,7 @@ from msgspec import Struct
 from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg, _rows, _steps
 from wakeful.app import Wakeful, build
 from wakeful.config import Settings
-from wakeful.service.changes import LATEST
+from wakeful.service.change import LATEST
 from wakeful.store import AlarmQuery, EventQuery, FireQuery
 from wakeful.store.filters import bounds
 from wakeful.store.postgres.database import _SETTINGS

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
-from wakeful.alarm.request import CreateRequest
+from wakeful.alarm.json_text import json_of
+from wakeful.alarm.request import CreateRequest, policy_of
 from wakeful.config.sources import nearest
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
 
@@ -30,6 +31,23 @@ _KINDS: Final = {
 # Empty texts that say nothing: an alarm is the same without them.
 _MAY_BE_EMPTY: Final = frozenset({"cron", "target", "timezone", "key", "label", "conversation_id", "parent_fire"})
 _NONE: Final[frozenset[str]] = frozenset()
+# What `set` says where its caller does not: with a key it is compared with what the alarm has.
+_SET: Final[Mapping[str, Any]] = {
+    _ARGUMENTS.get(field, field): kind()
+    for field, kind in _KINDS.items()
+    if kind in (str, bool) and field != "wake_message"
+}
+
+
+def set_arguments(when: Any, wake_message: Any, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, str]]:
+    """The arguments of `set` with what it says by itself; and for whom and through what it is set."""
+    said = {"wake_message": wake_message, "when": when, **_SET, **fields}
+    origin = said.pop("created_by", None) or "", said.pop("created_via", None) or ""
+    if said.get("payload") is not None:
+        said["payload"] = json_of(said["payload"])
+    if said.get("policy") is not None:
+        said["policy"] = policy_of(said["policy"])
+    return said, origin
 
 
 def request_fields(arguments: Mapping[str, Any], *, creates: bool = False) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from wakeful.logs import shown
 from wakeful.schedule import duration
 from wakeful.service.diagnosis import size
 from wakeful.service.target_testing import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
-from wakeful.service.watching import TargetStatus
+from wakeful.service.watch import TargetStatus
 from wakeful.store import Inspection, TargetState
 from wakeful.store.maintenance import IMPOSSIBLE
 

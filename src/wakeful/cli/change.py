@@ -9,17 +9,15 @@ from typing import Any
 import click
 
 from wakeful import views
-from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
-from wakeful.alarm.report import note_on_repeat
+from wakeful.alarm import ALARM_STATUSES
 from wakeful.alarm.request import ReportRequest
-from wakeful.alarm.request import report as report_of
 from wakeful.app import Wakeful
 from wakeful.cli import tell
 from wakeful.cli.bulk import agreed_ids, all_to_cancel, choosing, is_chosen, picked, picked_fires, to_cancel
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import tracked
+from wakeful.cli.output import tell_notes, tracked
 from wakeful.errors import InvalidRequest, WakefulError
-from wakeful.service import Changed
+from wakeful.service import Changed, ChangedFire
 
 Verb = Callable[[Wakeful, str], Awaitable[dict[str, Any]]]
 
@@ -47,7 +45,8 @@ def _each(ids: tuple[str, ...], verb: Verb, noun: str = "alarms") -> int:
 
 
 def _changed(done: Changed) -> dict[str, Any]:
-    return views.view(done) | {"in_flight": done.in_flight}
+    tell_notes(done.notes)
+    return views.view(done.alarm) | {"in_flight": done.in_flight}
 
 
 def _remark(shown: dict[str, Any], now: datetime) -> str:
@@ -194,19 +193,20 @@ def fire_command(id: str) -> int:
     """
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return views.view(await clock.fire(id))
+        made = await clock.fire(id)
+        tell_notes(made.notes)
+        return views.view(made.alarm)
 
     return _each((id,), one)
 
 
-def _report(say: Callable[[Wakeful], Awaitable[Fire]], said: ReportRequest | None = None) -> None:
-    async def do(clock: Wakeful) -> tuple[Fire, Alarm, datetime | None, datetime]:
-        fire = await say(clock)
-        return fire, await clock.get(fire.alarm_id), await clock.retry_at(fire), await clock.service.now()
+def _report(say: Callable[[Wakeful], Awaitable[ChangedFire]]) -> None:
+    async def do(clock: Wakeful) -> tuple[ChangedFire, datetime]:
+        return await say(clock), await clock.service.now()
 
-    fire, alarm, again, now = asked().run(do)
-    if said is not None and (note := note_on_repeat(fire, report_of(said))):
-        click.echo(f"note: {note}", err=True)
+    done, now = asked().run(do)
+    tell_notes(done.notes)
+    fire, alarm, again = done.fire, done.alarm, done.retry_at
     out = asked().output
     fields = {
         "id": out.id(fire.id),
@@ -239,7 +239,7 @@ def retry_command(fire: str, failed: bool, **given: Any) -> int:
         return 0
 
     async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return views.fire_view(await clock.retry(id))
+        return views.fire_view((await clock.retry(id)).fire)
 
     return _each(chosen, one, "fires")
 
@@ -261,7 +261,7 @@ def done_command(fire: str, result: str, cost: float | None, renew: bool) -> Non
     FIRE may be the alarm's id where one fire of it awaits a report.
     """
     said = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
-    _report(lambda clock: clock.report(fire, said), said)
+    _report(lambda clock: clock.report(fire, said))
 
 
 @click.command("fail", cls=Command)
@@ -274,4 +274,5 @@ def fail_command(fire: str, reason: str, cost: float | None, renew: bool) -> Non
 
     It is retried as the alarm's policy says.
     """
-    _report(lambda clock: clock.delivery_failed(fire, reason, cost=cost, renew=renew))
+    said = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
+    _report(lambda clock: clock.report(fire, said))

@@ -91,7 +91,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
         added = await clock.create(wanted)
         if wait:
             return added, now, await settled(clock, added.alarm), own
-        tell_notes(await clock.notes(added.alarm, wanted))
+        tell_notes(added.all_notes)
         return added, now, None, own
 
     added, now, fire, zone = asked().run(do, creates=True, delivers=wait)
@@ -150,6 +150,8 @@ def _tell(added: Created, zone: ShellZone, now: datetime, *, fired: str = "", fi
     shown: dict[str, Any] = views.view(alarm) | {"when": in_words(alarm), "now": now}
     if added.deduped:
         shown["deduped"] = True
+    if added.similar is not None:
+        shown["similar"] = added.similar
     if fire is not None:
         shown["fire"] = views.fire_view(fire)
     out = asked().output

@@ -15,7 +15,7 @@ from wakeful import views
 from wakeful.alarm.request import CreateRequest, decode
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import schedule_of
+from wakeful.cli.output import schedule_of, tell_notes
 from wakeful.errors import InvalidRequest
 from wakeful.service import Created
 
@@ -39,11 +39,7 @@ def set_command(file: str) -> None:
 
     async def do(clock: Wakeful) -> tuple[list[Created], datetime]:
         made = await clock.create_many(wanted)
-        notes: dict[str, None] = {}
-        for one, given in zip(made, wanted, strict=True):
-            notes |= dict.fromkeys(await clock.notes(one.alarm, given))
-        for note in notes:
-            click.echo(f"note: {note}", err=True)
+        tell_notes(dict.fromkeys(note for one in made for note in one.notes))
         return made, await clock.service.now()
 
     _tell(*asked().run(do, creates=True))

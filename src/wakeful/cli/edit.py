@@ -55,27 +55,25 @@ def edit_command(id: str, policies: tuple[str, ...], version: int | None, **give
     """
     said = {name: value for name, value in given.items() if value is not None}
     if said or policies:
-        done: Changed | Alarm = asked().run(lambda clock: _by_flags(clock, id, said, policies, version))
+        done = asked().run(lambda clock: _by_flags(clock, id, said, policies, version))
+        _tell(done.alarm, done)
     else:
-        done = asked().run(lambda clock: _in_editor(clock, id, version))
-    _tell(done)
+        _tell(*asked().run(lambda clock: _in_editor(clock, id, version)))
 
 
 async def _by_flags(
     clock: Wakeful, id: str, said: dict[str, Any], policies: tuple[str, ...], version: int | None
 ) -> Changed:
-    alarm = await clock.get(id)
     if "payload" in said:
         said["payload"] = payload_of(said["payload"])
     if policies:
         said["policy"] = dict(map(_pair, policies))
-    return await _edited(clock, alarm, said, version)
+    return await _edited(clock, id, said, version)
 
 
-async def _edited(clock: Wakeful, alarm: Alarm, fields: dict[str, Any], version: int | None) -> Changed:
-    asked_for = request_of(EditRequest, fields)
-    done = await clock.edit(alarm.id, asked_for, version=version)
-    tell_notes(await clock.notes(done, asked_for, before=alarm))
+async def _edited(clock: Wakeful, id: str, fields: dict[str, Any], version: int | None) -> Changed:
+    done = await clock.edit(id, request_of(EditRequest, fields), version=version)
+    tell_notes(done.notes)
     return done
 
 
@@ -95,7 +93,8 @@ def _pair(given: str) -> tuple[str, Any]:
     return name, int(value) if name in POLICY_COUNTS and value.isdigit() else value
 
 
-async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | Alarm:
+async def _in_editor(clock: Wakeful, id: str, version: int | None) -> tuple[Alarm, Changed | None]:
+    """The alarm, and what changed it; None where nothing did."""
     alarm = await clock.get(id)
     before = text = text_of(alarm)
     while True:
@@ -106,8 +105,9 @@ async def _in_editor(clock: Wakeful, id: str, version: int | None) -> Changed | 
         try:
             fields = changed(before, text)
             if not fields:
-                return alarm
-            return await _edited(clock, alarm, fields, version or alarm.version)
+                return alarm, None
+            done = await _edited(clock, alarm.id, fields, version or alarm.version)
+            return done.alarm, done
         except StaleVersion as error:
             raise _with_text(error, text) from None
         except InvalidRequest as error:
@@ -125,18 +125,17 @@ def _with_text(error: StaleVersion, text: str) -> StaleVersion:
     return StaleVersion(error.message, field=error.field, fix=f"What you wrote is in {file.name}. Edit it anew.")
 
 
-def _tell(done: Changed | Alarm) -> None:
-    under_way = isinstance(done, Changed) and done.in_flight
-    active = done.status == "active"
+def _tell(alarm: Alarm, done: Changed | None) -> None:
+    under_way = done is not None and done.in_flight
     out = asked().output
     out.record(
         {
-            "id": out.id(done.id),
-            "version": str(done.version) if isinstance(done, Changed) else f"{done.version}: nothing was changed",
-            "when": words(done),
-            **(next_fire(done, out) if active else {}),
-            "target": done.target,
+            "id": out.id(alarm.id),
+            "version": str(alarm.version) if done is not None else f"{alarm.version}: nothing was changed",
+            "when": words(alarm),
+            **(next_fire(alarm, out) if alarm.status == "active" else {}),
+            "target": alarm.target,
             "note": "one attempt is under way and may still arrive as it was" if under_way else "",
         },
-        views.view(done) | {"when": words(done), "changed": isinstance(done, Changed), "in_flight": under_way},
+        views.view(alarm) | {"when": words(alarm), "changed": done is not None, "in_flight": under_way},
     )

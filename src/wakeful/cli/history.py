@@ -11,7 +11,7 @@ from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import schedule_of, since
+from wakeful.cli.output import schedule_of, since, tell_notes
 from wakeful.service import HistoryEntry
 from wakeful.service.history import STATUSES, HistoryStatus
 from wakeful.store import COUNTED, Stats
@@ -31,7 +31,9 @@ def history_command(status: HistoryStatus | None, target: str, after: str | None
     async def do(clock: Wakeful) -> tuple[list[HistoryEntry], datetime]:
         now = await clock.service.now()
         begin = since(after, "since", now)
-        return await clock.history(status=status or "", target=target, since=begin, limit=limit), now
+        found = await clock.history(status=status or "", target=target, since=begin, limit=limit)
+        tell_notes(found.notes)
+        return found, now
 
     _entries(*asked().run(do), empty="Nothing has happened here yet, and nothing is to come.")
 
@@ -95,7 +97,9 @@ def agenda_command(hours: float, limit: int) -> None:
     """
 
     async def do(clock: Wakeful) -> tuple[list[tuple[datetime, Alarm]], datetime]:
-        return await clock.agenda(hours=hours, limit=limit), await clock.service.now()
+        found = await clock.agenda(hours=hours, limit=limit)
+        tell_notes(found.notes)
+        return found, await clock.service.now()
 
     coming, now = asked().run(do)
     out = asked().output

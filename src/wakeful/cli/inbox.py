@@ -12,7 +12,7 @@ from wakeful import views
 from wakeful.alarm import INBOX
 from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import Output, utc
+from wakeful.cli.output import Output, tell_notes, utc
 from wakeful.cli.times import distance
 from wakeful.clock import stopwatch
 from wakeful.schedule import duration
@@ -49,6 +49,7 @@ def wait_command(limit: str | None, most: int, target: str, conversation: str, d
                 done=dict.fromkeys(done, ""),
             )
             if found or (left <= AT_A_TIME and ending is not None):
+                tell_notes(found.notes)
                 return found, await clock.service.now()
 
     found, now = asked().run(do)

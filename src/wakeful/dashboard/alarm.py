@@ -17,7 +17,7 @@ from wakeful.alarm.wake import ReportTo
 from wakeful.dashboard.page import HEADERS, Visit
 from wakeful.errors import Conflict, NotFound
 from wakeful.http.security.guard import Answer
-from wakeful.service.changes import last_change_of
+from wakeful.service.change import last_change_of
 from wakeful.service.history import next_fires
 from wakeful.targets.webhook import varying
 

@@ -14,8 +14,8 @@ from wakeful.dashboard.new import payload_of
 from wakeful.dashboard.page import Visit
 from wakeful.dashboard.words import is_cut
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.service.change import EditPreview, preview_edit
 from wakeful.service.history import next_fires
-from wakeful.service.previewing import EditPreview, preview_edit
 from wakeful.views import DOORS
 
 TEXTS: Final = ("wake_message", "label", "target", "timezone", "conversation_id")
@@ -42,7 +42,7 @@ async def save(visit: Visit) -> Response:
         version = int(said) if said.isdigit() and len(said) < 10 else alarm.version
         if visit.field("step") == "save":
             done = await visit.alarms.edit(alarm.id, asked, version=version)
-            return visit.back(f"/alarms/{done.id}", " ".join(["Changed.", *await visit.alarms.notes(done, asked)]))
+            return visit.back(f"/alarms/{done.alarm.id}", " ".join(["Changed.", *done.notes]))
         preview = await preview_edit(visit.alarms, alarm.id, asked, version=version)
     except (InvalidRequest, Conflict) as error:
         return await _form(visit, alarm, given, version=str(alarm.version), error=error)

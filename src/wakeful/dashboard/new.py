@@ -65,13 +65,11 @@ async def _nearest(visit: Visit, fix: str) -> list[str]:
 async def create(visit: Visit) -> Response:
     given = {name: visit.field(name) for name in (*FIELDS, "payload")}
     try:
-        asked = _request(given)
-        made = await visit.alarms.create(asked)
+        made = await visit.alarms.create(_request(given))
     except InvalidRequest as error:
         return await _form(visit, given, error)
     said = "This key was taken: here is the alarm that has it." if made.deduped else "The alarm is set."
-    notes = await visit.alarms.notes(made.alarm, asked)
-    return visit.back(f"/alarms/{made.alarm.id}", " ".join([said, *notes]))
+    return visit.back(f"/alarms/{made.alarm.id}", " ".join([said, *made.all_notes]))
 
 
 def _request(given: dict[str, str]) -> CreateRequest:

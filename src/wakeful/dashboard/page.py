@@ -67,7 +67,7 @@ class Visit(Struct, frozen=True):
     @property
     def alarms(self) -> Alarms:
         caller = self.principal.caller("dashboard")
-        return self.dashboard.context.service.of(replace(caller, owner=self.owner) if self.owner else caller)
+        return Alarms(self.dashboard.context.service, replace(caller, owner=self.owner) if self.owner else caller)
 
     def on_behalf(self, owner: str) -> Visit:
         """The same person at another owner's alarms: an operator's right. They stay on record for what they do."""

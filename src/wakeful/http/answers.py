@@ -11,17 +11,17 @@ from typing import Annotated, Final, Self
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from wakeful.alarm.budget_use import BudgetUse
-from wakeful.alarm.model import Alarm, Kind
+from wakeful.alarm.model import Kind
 from wakeful.alarm.owner_settings import OwnerSettingsView
 from wakeful.alarm.request import Moment, Span
 from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import WakeBody
-from wakeful.service import HistoryEntry, Signalled
-from wakeful.service.cancelling import NAMED_AT_ONCE
+from wakeful.service import HistoryEntry, Signalled, Similar
+from wakeful.service.cancel import NAMED_AT_ONCE
 from wakeful.service.overview import Overview
 from wakeful.service.subscription import LiveEvent
 from wakeful.service.taken_wake import PreviousFire
-from wakeful.service.watching import TargetStatus
+from wakeful.service.watch import TargetStatus
 from wakeful.store import Stats
 from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 
@@ -107,19 +107,6 @@ class AlarmAnswer(AlarmView, frozen=True, kw_only=True):
     now: datetime
 
 
-class Like(Shape, frozen=True, kw_only=True):
-    """An active alarm of the same owner with the same target, schedule and message."""
-
-    id: str
-    label: str
-    created_at: datetime
-    next_fire_at: datetime
-
-    @classmethod
-    def of(cls, alarm: Alarm) -> Self:
-        return cls(**{name: getattr(alarm, name) for name in cls.__struct_fields__})
-
-
 class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
     """`notes`, where there are any: an assumed time zone, times that clock changes move, which of two days was meant,
     how often a series wakes, a target nobody serves, a key whose alarm has ended, a time that an edit made another kind
@@ -130,7 +117,7 @@ class NotedAnswer(AlarmAnswer, frozen=True, kw_only=True):
 
 
 class CreatedAnswer(NotedAnswer, frozen=True, kw_only=True):
-    similar: Like | UnsetType = UNSET
+    similar: Similar | UnsetType = UNSET
 
 
 class DedupedAnswer(NotedAnswer, frozen=True, kw_only=True):
@@ -268,10 +255,13 @@ class Limited(Shape, frozen=True, kw_only=True):
 
 
 class HistoryAnswer(Limited, frozen=True, kw_only=True):
-    """`missed`: how many fires of these were passed over without anybody having asked for it."""
+    """`missed`: how many fires of these were passed over without anybody having asked for it. `notes`: what is due and
+    not delivered yet.
+    """
 
     history: list[HistoryEntry]
     missed: int
+    notes: list[str] | UnsetType = UNSET
 
 
 class FailedAnswer(Limited, frozen=True, kw_only=True):

@@ -14,8 +14,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import EditRequest
 from wakeful.clock import stopwatch
 from wakeful.config import Settings
 from wakeful.errors import StoreUnavailable, Unauthorized
@@ -37,18 +35,16 @@ class Context(Struct, frozen=True):
 
     def of(self, call: OperationRequest) -> Alarms:
         """Return the verbs for this caller."""
-        return self.service.of(call.caller)
+        return Alarms(self.service, call.caller)
 
     async def now(self) -> datetime:
         """What time it is, for an answer: every one says it."""
         return await self.service.now()
 
-    async def changed(
-        self, alarms: Alarms, done: Changed, asked: EditRequest | None = None, before: Alarm | None = None
-    ) -> Response:
+    async def changed(self, done: Changed) -> Response:
         """Return an answer about a changed alarm, and whether an attempt was under way."""
-        notes = await alarms.notes(done, asked, before=before) or UNSET
-        return tagged(shape.ChangedAnswer.of(done, in_flight=done.in_flight, notes=notes, now=await self.now()))
+        more = {"in_flight": done.in_flight, "notes": done.notes or UNSET}
+        return tagged(shape.ChangedAnswer.of(done.alarm, **more, now=await self.now()))
 
 
 def tagged(shown: shape.AlarmAnswer, status: int = 200, headers: Mapping[str, str] = _NONE) -> Response:

@@ -287,10 +287,10 @@ class AlarmMethods:
     async def get(self, given: dict[str, Any]) -> Any:
         """Return one alarm and its latest fires; their `result` is the outcome."""
         params = params_of(given, GetParams)
-        alarm = await self._alarms.get(params.id)
-        fires = await self._alarms.fires(alarm.id, limit=FIRES_SHOWN)
-        notes = await self._alarms.notes(alarm) or UNSET
-        return AlarmWithFires.of(alarm, fires=[FireView.of(fire) for fire in fires], notes=notes)
+        found = await self._alarms.details(params.id)
+        fires = await self._alarms.fires(found.alarm.id, limit=FIRES_SHOWN)
+        shown = [FireView.of(fire) for fire in fires]
+        return AlarmWithFires.of(found.alarm, fires=shown, notes=found.notes or UNSET)
 
 
 def _whole(found: Matches[T], limit: int) -> Matches[T]:
@@ -356,7 +356,7 @@ class Session:
 
     def __init__(self, websocket: WebSocket, followed: LiveContext, principal: Principal) -> None:
         self._websocket = websocket
-        self._alarms = followed.context.service.of(principal.caller("websocket"))
+        self._alarms = Alarms(followed.context.service, principal.caller("websocket"))
         self._live = followed.live
         self._auth = followed.auth
         self._principal = principal

@@ -135,7 +135,7 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf, wait
         principal = await principal_of(ctx)
         _check_owner(principal)
         principal.need("read")
-        return service.of(principal.caller("mcp"))
+        return Alarms(service, principal.caller("mcp"))
 
     quiet = logging.getLogger("mcp")
     if quiet.level == logging.NOTSET:  # it notes every request and, in detail, what was said
@@ -230,7 +230,7 @@ def _again(said: bytes, receive: Receive) -> Receive:
 async def _called(
     service: Service, principal: Principal, entry: ToolEntry, arguments: Mapping[str, Any]
 ) -> types.CallToolResult:
-    name, alarms = entry.name, service.of(principal.caller("mcp"))
+    name, alarms = entry.name, Alarms(service, principal.caller("mcp"))
     try:
         _check_owner(principal)
         principal.need(entry.scope, for_wakes=entry.for_wakes)

@@ -10,11 +10,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Struct
 
-from wakeful.alarm import INBOX, Alarm, Fire, is_fire_id, parse_fire_id
+from wakeful.alarm import INBOX, Alarm, is_fire_id, parse_fire_id
 from wakeful.alarm.model import PENDING
-from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
-from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.http import operations
 from wakeful.mcp import agent_views
@@ -49,7 +47,7 @@ from wakeful.mcp.schemas import (
     given,
     without_nulls,
 )
-from wakeful.service import Alarms, Cancelled, Changed, Created, HistoryEntry
+from wakeful.service import Alarms, Cancelled, Changed, ChangedFire, Created, HistoryEntry
 from wakeful.service.history import next_fires
 from wakeful.service.taken_wake import missed
 
@@ -102,7 +100,7 @@ class LookTools:
             now=agent_views.utc(now),
             agenda=shown,
             more=more,
-            notes=await self._alarms.due_notes(),
+            notes=found.notes,
         )
 
     async def history(self, asked: HistoryArguments) -> HistoryResult:
@@ -120,7 +118,7 @@ class LookTools:
             history=shown,
             missed=missed(found[: len(shown)]),
             more=more,
-            notes=await self._alarms.due_notes(),
+            notes=found.notes,
         )
 
     async def get(self, asked: GetArguments) -> GetResult:
@@ -131,7 +129,8 @@ class LookTools:
 
     async def _got(self, asked: GetArguments) -> GetResult:
         is_fire = is_fire_id(asked.id)
-        alarm = await self._alarms.get(parse_fire_id(asked.id)[0] if is_fire else asked.id)
+        found = await self._alarms.details(parse_fire_id(asked.id)[0] if is_fire else asked.id)
+        alarm = found.alarm
         if asked.part is not UNSET:
             return await self._part(alarm, asked)
         why = await self._alarms.why(asked.id)
@@ -146,7 +145,7 @@ class LookTools:
             alarm=agent_views.alarm_view(alarm, room, message=900, payload=900),
             next_fires=[agent_views.local(at, alarm.timezone) for at in ahead],
             fires=[agent_views.fire_view(fire, room, manual=fire.alarm_id != alarm.id) for fire in fires],
-            notes=[*room.notes, *await self._alarms.notes(alarm)],
+            notes=[*room.notes, *found.notes],
         )
 
     async def _part(self, alarm: Alarm, asked: GetArguments) -> GetResult:
@@ -245,12 +244,9 @@ class Tools(LookTools):
         _check_required(given(asked))
         request = _request(asked)
         added = await self._alarms.create(request)
-        alarm, notes = added.alarm, await self._alarms.notes(added.alarm, request)
+        alarm, notes = added.alarm, added.all_notes
         if not added.deduped:
-            like = await self._alarms.similar(request, alarm)
-            if like is not None:
-                notes.append(f"Alarm {like.id} has the same message and time: cancel one if you meant one.")
-            return await self._set("Set", alarm, notes, similar=like.id if like else "")
+            return await self._set("Set", alarm, notes, similar=added.similar.id if added.similar else "")
         if request.on_conflict == "replace":
             return await self._set("Replaced", alarm, notes, deduped=True, in_flight=added.in_flight)
         what = (
@@ -270,9 +266,8 @@ class Tools(LookTools):
         ids = [one.alarm.id for one in added]
         lines = that_fit((agent_views.brief(one.alarm) for one in added), BUDGET - 2 * HEAD - 40 * len(ids))
         notes: dict[str, None] = {}
-        pairs = zip(added, requests, strict=True)
-        for one, request in sorted(pairs, key=lambda pair: not pair[0].alarm.finished):  # what was not set, first
-            notes |= dict.fromkeys(await self._alarms.notes(one.alarm, request))
+        for one in sorted(added, key=lambda one: not one.alarm.finished):  # what was not set, first
+            notes |= dict.fromkeys(one.notes)
         if len(lines) < len(ids):
             notes['There was no room for all of them; alarm_list {"limit": 50} shows the rest.'] = None
         return SetResult(
@@ -311,7 +306,8 @@ class Tools(LookTools):
     async def _fire_again(self, asked: ActArguments) -> AlarmResult:
         if asked.action == "retry":
             return await self._retry(asked.id)
-        return AlarmResult(**await self._said("Fires now, once more, as", await self._alarms.fire(asked.id)))
+        made = await self._alarms.fire(asked.id)
+        return AlarmResult(**await self._said("Fires now, once more, as", made.alarm, made.notes))
 
     async def _own_zone(self, said: Mapping[str, Any]) -> AlarmResult:
         """For every alarm to come, not for one."""
@@ -325,11 +321,9 @@ class Tools(LookTools):
     async def _edit(self, asked: ActArguments) -> AlarmResult:
         version = asked.version if asked.version is not UNSET else None
         fields = {name: value for name, value in given(asked).items() if name in EDITABLE}
-        before = await self._alarms.get(asked.id)
-        request = request_of(EditRequest, fields)
-        changed = await self._alarms.edit(before.id, request, version=version)
-        notes = await self._alarms.notes(changed, request, before=before)
-        return AlarmResult(**await self._said("Changed", changed, notes), in_flight=changed.in_flight)
+        return await self._changed(
+            "Changed", await self._alarms.edit(asked.id, request_of(EditRequest, fields), version=version)
+        )
 
     async def _snooze(self, asked: ActArguments) -> AlarmResult:
         wait = None if asked.wait is UNSET else asked.wait
@@ -341,11 +335,11 @@ class Tools(LookTools):
 
     async def _retry(self, id: str) -> AlarmResult:
         try:
-            fire = await self._alarms.retry(id)
+            done = await self._alarms.retry(id)
         except (NotFound, Conflict) as error:
             error.field = "id"
             raise
-        return AlarmResult(**await self._said("Tried again", await self._alarms.get(fire.alarm_id)), fire_id=fire.id)
+        return AlarmResult(**await self._said("Tried again", done.alarm, done.notes), fire_id=done.fire.id)
 
     async def cancel(self, asked: CancelArguments) -> CancelResult:
         named = given(asked)
@@ -353,10 +347,10 @@ class Tools(LookTools):
         filters = {name: named[name] for name in ("text", "conversation_id", "target")}
         if len(ids) == 1 and not asked.dry_run and not any(filters.values()):
             done = await self._alarms.cancel(ids[0], reason=asked.reason)
-            what = "Cancelled" if done.status == "cancelled" else "It had ended already"
-            return CancelResult(
-                **await self._said(what, done), cancelled=int(done.status == "cancelled"), in_flight=done.in_flight
-            )
+            is_cancelled = done.alarm.status == "cancelled"
+            what = "Cancelled" if is_cancelled else "It had ended already"
+            said = await self._said(what, done.alarm, done.notes)
+            return CancelResult(**said, cancelled=int(is_cancelled), in_flight=done.in_flight)
         return await self._cancelled(
             await self._alarms.cancel_many(ids, **filters, reason=asked.reason, dry_run=asked.dry_run)
         )
@@ -403,32 +397,23 @@ class Tools(LookTools):
             outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait, cost=cost, renew=asked.renew
         )
         try:
-            fire = await self._alarms.report(asked.fire_id, said)
+            done = await self._alarms.report(asked.fire_id, said)
         except NotFound:  # be it the fire or its alarm: the caller named a fire
             raise NotFound(
                 f"there is no fire {asked.fire_id!r} to report on",
                 field="fire_id",
                 fix="Give the fire_id of your wake.",
             ) from None
-        alarm = await self._alarms.get(fire.alarm_id)
+        fire, alarm = done.fire, done.alarm
         now, room = await self._service.now(), TextBudget()
-        note = note_on_repeat(fire, report_of(said))
-        told = f"Not noted: the fire is {fire.status}." if note else f"Noted: the fire is {fire.status}."
+        told = f"Not noted: the fire is {fire.status}." if done.notes else f"Noted: the fire is {fire.status}."
         return ReportResult(
-            summary=" ".join(filter(None, (told, note, await self._then(alarm, fire)))),
+            summary=" ".join((told, *done.notes, _then(done, now))),
             now=agent_views.utc(now),
             fire=agent_views.fire_view(fire, room, result=600),
             alarm=agent_views.alarm_view(alarm, room, message=600, payload=0),
-            notes=[*room.notes, *filter(None, [note])],
+            notes=[*room.notes, *done.notes],
         )
-
-    async def _then(self, alarm: Alarm, fire: Fire) -> str:
-        again = await self._alarms.retry_at(fire)
-        if again:
-            return f"It is tried again at {agent_views.utc(again)}."
-        if fire.status == "delivered" and fire.report_by is not None:
-            return f"Report its end by {agent_views.utc(fire.report_by)}."
-        return agent_views.ahead(alarm, await self._service.now())
 
     async def inbox(self, asked: InboxArguments) -> InboxResult:
         target = asked.target or INBOX
@@ -444,7 +429,7 @@ class Tools(LookTools):
         wakes = [agent_views.wake_view(taken, room, each=each) for taken in found]
         what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
         reported = f" {len(asked.done)} reported as completed." if asked.done else ""
-        notes = [] if wakes else await self._alarms.due_notes(target)
+        notes = found.notes
         then = "Do the work, then call alarm_report with each fire_id." if wakes else ""
         if not wakes and not notes:
             then = "Nothing is due."
@@ -452,8 +437,7 @@ class Tools(LookTools):
         return InboxResult(summary=summary, now=await self._now(), wakes=wakes, notes=[*room.notes, *notes])
 
     async def _changed(self, what: str, done: Changed) -> AlarmResult:
-        notes = await self._alarms.notes(done)
-        return AlarmResult(**await self._said(what, done, notes), in_flight=done.in_flight)
+        return AlarmResult(**await self._said(what, done.alarm, done.notes), in_flight=done.in_flight)
 
     async def _said(self, what: str, alarm: Alarm, notes: Sequence[str] = ()) -> dict[str, Any]:
         """What every answer about one alarm says."""
@@ -464,6 +448,14 @@ class Tools(LookTools):
             "alarm": agent_views.alarm_view(alarm, room, message=600, payload=600),
             "notes": [*notes, *room.notes],
         }
+
+
+def _then(done: ChangedFire, now: datetime) -> str:
+    if done.retry_at is not None:
+        return f"It is tried again at {agent_views.utc(done.retry_at)}."
+    if done.fire.status == "delivered" and done.fire.report_by is not None:
+        return f"Report its end by {agent_views.utc(done.fire.report_by)}."
+    return agent_views.ahead(done.alarm, now)
 
 
 def _request(asked: Any) -> CreateRequest:

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, Self, TypeVar, cast
+from typing import Any, Final, NoReturn, Self, TypeVar, Unpack, cast
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from wakeful.alarm import INBOX, Alarm, Fire
+from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, span
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of, span
 from wakeful.alarm.signals import check_signal_name
 from wakeful.clock import Clock, SystemClock
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
+from wakeful.keywords import SetKeywords, UpdateKeywords
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import Answered, ServerConnection
 from wakeful.remote.decoding import (
@@ -32,11 +34,13 @@ from wakeful.remote.decoding import (
     alarm_path,
     alarms_of,
     body_of,
+    created_of,
     fields_of,
     fire_path,
     fire_read,
     is_said,
     length,
+    notes_of,
     signalled_of,
     taken_of,
     value,
@@ -45,17 +49,17 @@ from wakeful.remote.events import followed
 from wakeful.remote.looking import RemoteLookVerbs
 from wakeful.remote.problems import error_of
 from wakeful.remote.serving import InboxWorker
-from wakeful.service import Alarms, Changed, Created, Service, Signalled, TakenWake
-from wakeful.service.cancelling import Cancelled
+from wakeful.service import Alarms, Changed, ChangedFire, Created, Noted, Service, Signalled, TakenWake
+from wakeful.service.cancel import Cancelled
+from wakeful.service.create import log_created
 from wakeful.service.live import LiveEvent
+from wakeful.service.report import log_repeated
 from wakeful.stop_signals import ending_run
 from wakeful.targets.handler import Handler, HandlerFunction
 
 F = TypeVar("F", bound=HandlerFunction)
-T = TypeVar("T")
 FETCHED_AT_ONCE: Final = 100
 LONGEST_WAIT: Final = 60.0
-REMEMBERED: Final = 1000
 _LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics", "caller")
 
 
@@ -65,11 +69,6 @@ def needs_the_database(what: str) -> InvalidRequest:
         field="url",
         fix="Do it where the database is; on the command line, name that with --db.",
     )
-
-
-def _check_none(connection: Any) -> None:
-    if connection is not None:
-        raise InvalidRequest("a transaction does not reach as far as a server", field="connection", fix="Leave it out.")
 
 
 def _settings_of(told: Answered) -> OwnerSettingsView:
@@ -104,8 +103,6 @@ class RemoteWakeful(RemoteLookVerbs):
         self.settings = Settings(db=address.url)
         self.service = cast(Service, RemoteService(self._connection, self.settings))
         self._inbox_worker = InboxWorker(self, self._clock)
-        self._similar: dict[str, str] = {}  # of alarms just made, the one that says the same
-        self._notes: dict[str, list[str]] = {}  # the same, of notes
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _LOCAL_ONLY:
@@ -129,20 +126,23 @@ class RemoteWakeful(RemoteLookVerbs):
 
     # Set
 
-    async def create(
-        self, asked: CreateRequest, *, origin: tuple[str, str] = ("", ""), connection: Any = None
-    ) -> Created:
+    async def set(self, when: When = "", wake_message: str = "", **fields: Unpack[SetKeywords]) -> Alarm:
+        said, origin = set_arguments(when, wake_message, fields)
+        try:
+            asked = CreateRequest(**request_fields(said, creates=True))
+            created = await self.create(asked, origin=origin)
+        except WakefulError as error:
+            raise argument_named(error, said) from None
+        log_created(created, asked.on_conflict)
+        return created.alarm
+
+    async def create(self, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
         if any(origin):
             field = "created_by" if origin[0] else "created_via"
             raise InvalidRequest("a server records by itself who asks", field=field, fix="Leave it out.")
-        _check_none(connection)
         is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
         told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
-        alarm = alarm_of(told, Alarm)
-        if "similar" in told:
-            self._remember(self._similar, alarm.id, value(fields_of(told["similar"]), "id", str))
-        self._remember(self._notes, alarm.id, value(told, "notes", list[str]) if "notes" in told else [])
-        return Created(alarm, deduped=is_said(told, "deduped"), in_flight=is_said(told, "in_flight"))
+        return created_of(told)
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
         return [self._created(one) for one in await self._batch(asked, {"all_or_none": "true"})]
@@ -163,34 +163,11 @@ class RemoteWakeful(RemoteLookVerbs):
 
     def _created(self, one: Answered) -> Created:
         """One of many that were set."""
-        made = Created(alarm_of(fields_of(one["alarm"]), Alarm), deduped=value(one, "status", int) == 200)
-        self._remember(self._notes, made.alarm.id, value(one, "notes", list[str]) if "notes" in one else [])
-        return made
+        is_known = value(one, "status", int) == 200
+        return Created(alarm_of(fields_of(one["alarm"])), deduped=is_known, notes=notes_of(one))
 
-    async def similar(self, asked: CreateRequest, alarm: Alarm) -> Alarm | None:
-        known = self._similar.pop(alarm.id, "")
-        with suppress(NotFound):
-            return await self.get(known) if known else None
-        return None
-
-    async def notes(self, alarm: Alarm, asked: EditRequest | None = None, *, before: Alarm | None = None) -> list[str]:
-        """What the server said with its latest answer about an alarm; nothing is asked for it."""
-        return self._notes.pop(alarm.id, [])
-
-    async def due_notes(self, target: str = "") -> list[str]:
-        told = await self._ask("GET", "/v1/agenda", {"hours": "0.001", "limit": "1"})
-        notes = value(told, "notes", list[str]) if "notes" in told else []
-        return [note for note in notes if not target or f" due for {target!r}" in note]
-
-    def _remember(self, kept: dict[str, T], id: str, what: T) -> None:
-        """What an answer said besides, for who asks next."""
-        if what:
-            kept[id] = what
-            if len(kept) > REMEMBERED:
-                del kept[next(iter(kept))]
-
-    async def fire(self, id: str) -> Alarm:
-        return alarm_of(await self._ask("POST", f"{alarm_path(id)}/fire"), Alarm)
+    async def fire(self, id: str) -> Created:
+        return created_of(await self._ask("POST", f"{alarm_path(id)}/fire"))
 
     # Settings
 
@@ -203,17 +180,31 @@ class RemoteWakeful(RemoteLookVerbs):
 
     # Change
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def set_owner_settings(
+        self,
+        *,
+        timezone: str | None = None,
+        date_order: str | None = None,
+        working_days: str | None = None,
+        calendar: str | None = None,
+    ) -> OwnerSettingsView:
+        given = {"timezone": timezone, "date_order": date_order, "working_days": working_days, "calendar": calendar}
+        return await self.change_settings(request_of(SettingsRequest, given))
+
+    async def update(self, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]) -> Changed:
+        try:
+            return await self.edit(id, request_of(EditRequest, request_fields(fields)), version=version)
+        except WakefulError as error:
+            raise argument_named(error, fields) from None
+
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
         match = {} if version is None else {"If-Match": f'"{version}"'}
         return await self._changed("PATCH", alarm_path(id), body=body_of(asked), headers=match)
 
-    async def pause(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def pause(self, id: str, *, reason: str = "") -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/pause", body={"reason": reason})
 
-    async def resume(self, id: str, *, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def resume(self, id: str) -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/resume")
 
     async def snooze(
@@ -222,28 +213,21 @@ class RemoteWakeful(RemoteLookVerbs):
         wait: timedelta | float | str | None = None,
         *,
         until: datetime | float | str | None = None,
-        connection: Any = None,
     ) -> Changed:
-        _check_none(connection)
         return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
 
-    async def skip(self, id: str, *, at: datetime | float | str | None = None, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def skip(self, id: str, *, at: datetime | float | str | None = None) -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/skip", body={"at": at})
 
-    async def cancel(self, id: str, *, reason: str = "", connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def cancel(self, id: str, *, reason: str = "") -> Changed:
         return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
 
-    async def undo(self, id: str, *, when: str | None = None, connection: Any = None) -> Changed:
-        _check_none(connection)
+    async def undo(self, id: str, *, when: str | None = None) -> Changed:
         return await self._changed("POST", f"{alarm_path(id)}/undo", body={"when": when})
 
     async def _changed(self, method: str, path: str, **more: Any) -> Changed:
         told = await self._ask(method, path, more.pop("query", None), **more)
-        changed = alarm_of(told, Changed)
-        self._remember(self._notes, changed.id, value(told, "notes", list[str]) if "notes" in told else [])
-        return changed
+        return Changed(alarm_of(told), is_said(told, "in_flight"), notes_of(told))
 
     async def cancel_many(
         self,
@@ -261,8 +245,7 @@ class RemoteWakeful(RemoteLookVerbs):
         told = await self._ask("POST", "/v1/alarms/cancel", body=body | more, repeatable=True)
         return Cancelled(alarms=alarms_of(told["alarms"]), dry_run=dry_run, in_flight=value(told, "in_flight", int))
 
-    async def signal(self, name: str, payload: Any = None, *, connection: Any = None) -> Signalled:
-        _check_none(connection)
+    async def signal(self, name: str, payload: Any = None) -> Signalled:
         check_signal_name(name, "name")  # it is a part of the address
         body = None if payload is None else {"payload": json_of(payload)}
         told = await self._ask("POST", f"/v1/signals/{name}", body=body)
@@ -278,20 +261,49 @@ class RemoteWakeful(RemoteLookVerbs):
 
     # Report
 
-    async def report(self, fire_id: str, asked: ReportRequest) -> Fire:
+    async def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
+        return await self._changed_fire(await self._ask_report(fire_id, asked))
+
+    async def completed(
+        self, fire_id: str, result: str = "", *, cost: float | None = None, renew: bool = False
+    ) -> Fire:
+        asked = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
+        told = await self._ask_report(fire_id, asked)
+        fire = fire_read(told)
+        log_repeated(fire, notes_of(told))
+        return fire
+
+    async def delivery_failed(
+        self, fire_id: str, reason: str = "", *, cost: float | None = None, renew: bool = False
+    ) -> Fire:
+        asked = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
+        return fire_read(await self._ask_report(fire_id, asked))
+
+    async def working(self, fire_id: str, note: str = "", *, cost: float | None = None, renew: bool = False) -> Fire:
+        asked = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
+        return fire_read(await self._ask_report(fire_id, asked))
+
+    async def _ask_report(self, fire_id: str, asked: ReportRequest) -> Answered:
         path = f"{fire_path(fire_id)}/report"
-        return fire_read(await self._ask("POST", path, body=asked, repeatable=asked.outcome != "snooze"))
+        return await self._ask("POST", path, body=asked, repeatable=asked.outcome != "snooze")
+
+    async def _changed_fire(self, told: Answered) -> ChangedFire:
+        """With the alarm, which the wire does not repeat."""
+        fire = fire_read(told)
+        alarm = await self.get(fire.alarm_id)
+        again = value(told, "retry_at", datetime) if "retry_at" in told else None
+        return ChangedFire(fire=fire, alarm=alarm, retry_at=again, notes=notes_of(told))
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         seconds = span(wait, "for").total_seconds()
-        return await self.report(fire_id, ReportRequest(outcome="snooze", wait=seconds))
+        return fire_read(await self._ask_report(fire_id, ReportRequest(outcome="snooze", wait=seconds)))
 
     async def retry_at(self, fire: Fire) -> datetime | None:
         told = await self._ask("GET", fire_path(fire.id)) if fire.status == "retrying" else {}
         return value(told, "retry_at", datetime) if "retry_at" in told else None
 
-    async def retry(self, fire_id: str) -> Fire:
-        return fire_read(await self._ask("POST", f"{fire_path(fire_id)}/retry"))
+    async def retry(self, fire_id: str) -> ChangedFire:
+        return await self._changed_fire(await self._ask("POST", f"{fire_path(fire_id)}/retry"))
 
     # Fetch, serve, follow
 
@@ -303,7 +315,7 @@ class RemoteWakeful(RemoteLookVerbs):
         target: str = INBOX,
         conversation_id: str = "",
         done: Mapping[str, str] | None = None,
-    ) -> list[TakenWake]:
+    ) -> Noted[TakenWake]:
         """What waits in the inbox, leased until it is reported. A wait of more than a minute is several requests.
 
         Not repeated where the answer got lost: what it held waits again once its lease is over.
@@ -316,7 +328,7 @@ class RemoteWakeful(RemoteLookVerbs):
             done = None  # said once
             wait -= part
             if (found := value(told, "wakes", list[Answered])) or wait <= 0:
-                return [taken_of(wake, target=target) for wake in found]
+                return Noted([taken_of(wake, target=target) for wake in found], notes=notes_of(told))
 
     def handler(
         self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
@@ -345,6 +357,10 @@ class RemoteWakeful(RemoteLookVerbs):
 
     def events(self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None) -> AsyncIterator[LiveEvent]:
         return followed(self._connection, self._clock, whats, alarm_id, opened)
+
+    def within(self, connection: Any) -> NoReturn:
+        what = "a transaction does not reach as far as a server"
+        raise InvalidRequest(what, field="connection", fix="Use the verbs without it.")
 
     def for_owner(self, owner: str) -> Alarms:
         raise InvalidRequest("a token speaks for one owner", field="owner", fix="Open a clock with that owner's token.")

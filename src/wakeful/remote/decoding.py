@@ -21,13 +21,12 @@ from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import SignalBody, WakeBody
 from wakeful.errors import NotFound
 from wakeful.moments import read_cursor
-from wakeful.service import HistoryEntry, TakenWake
+from wakeful.service import Created, HistoryEntry, Similar, TakenWake
 from wakeful.service.signalling import SignalledAlarm
 from wakeful.service.taken_wake import PlaceInSeries
 from wakeful.store.pages import Cursor, Matches
 
 T = TypeVar("T")
-A = TypeVar("A", bound=Alarm)
 Answered = dict[str, Raw]
 _EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
@@ -42,7 +41,7 @@ def fields_of(raw: Raw) -> Answered:
 
 
 def alarms_of(raw: Raw) -> list[Alarm]:
-    return [alarm_of(fields, Alarm) for fields in msgspec.json.decode(raw, type=list[Answered])]
+    return [alarm_of(fields) for fields in msgspec.json.decode(raw, type=list[Answered])]
 
 
 class _Effect(Struct, frozen=True):
@@ -63,8 +62,22 @@ def signalled_of(told: Answered) -> list[SignalledAlarm]:
     return [SignalledAlarm(alarm=alarms[one.alarm_id], effect=one.effect, at=one.at) for one in effects]
 
 
-def alarm_of(shown: Answered, kind: type[A]) -> A:
-    """An alarm, or what a verb answers with in its place. The payload is kept byte for byte."""
+def notes_of(told: Answered) -> list[str]:
+    return value(told, "notes", list[str]) if "notes" in told else []
+
+
+def created_of(told: Answered) -> Created:
+    return Created(
+        alarm_of(told),
+        deduped=is_said(told, "deduped"),
+        in_flight=is_said(told, "in_flight"),
+        notes=notes_of(told),
+        similar=value(told, "similar", Similar) if "similar" in told else None,
+    )
+
+
+def alarm_of(shown: Answered) -> Alarm:
+    """An alarm. Its payload is kept byte for byte."""
     told = {name: text for name, text in shown.items() if name not in ("payload", "policy")}
     created = told["created_at"]
     # Of one that is not active the wire does not say when it was due: the nearest moment that it has.
@@ -78,7 +91,7 @@ def alarm_of(shown: Answered, kind: type[A]) -> A:
         "policy": _policy(shown.get("policy", _EMPTY))
         | {name: shown[name] for name in ("manual_of",) if name in shown},
     }
-    return msgspec.json.decode(msgspec.json.encode({**filled, **told}), type=kind)
+    return msgspec.json.decode(msgspec.json.encode({**filled, **told}), type=Alarm)
 
 
 def _policy(raw: Raw) -> Answered:

@@ -29,16 +29,17 @@ from wakeful.remote.decoding import (
     further,
     is_said,
     moment_text,
+    notes_of,
     value,
 )
 from wakeful.schedule import Understood
 from wakeful.schedule.days_off import without_days_off
-from wakeful.service import HistoryEntry, Why
+from wakeful.service import Details, HistoryEntry, Noted, Why
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
-from wakeful.service.looking import Cursor
 from wakeful.service.overview import Overview
-from wakeful.service.watching import TargetStatus
+from wakeful.service.read import Cursor
+from wakeful.service.watch import TargetStatus
 from wakeful.store import Matches, Stats
 
 T = TypeVar("T")
@@ -80,7 +81,11 @@ class RemoteLookVerbs(Wakeful):
         return await self._ask("POST", "/v1/preview", body=body, repeatable=True)
 
     async def get(self, id: str) -> Alarm:
-        return alarm_of(await self._ask("GET", alarm_path(id)), Alarm)
+        return alarm_of(await self._ask("GET", alarm_path(id)))
+
+    async def details(self, id: str) -> Details:
+        told = await self._ask("GET", alarm_path(id))
+        return Details(alarm_of(told), notes_of(told))
 
     async def fire_of(self, fire_id: str) -> Fire:
         return fire_read(await self._ask("GET", fire_path(fire_id)))
@@ -183,11 +188,13 @@ class RemoteLookVerbs(Wakeful):
         since: datetime | float | str | None = None,
         limit: int = 50,
         most: int = 0,
-    ) -> Matches[HistoryEntry]:
+    ) -> Noted[HistoryEntry]:
         begin = None if since is None else moment_or_ago(since, "since", now=await self.service.now())
         accepted("status", status, STATUSES)
         query = {"status": status, "target": target, "since": moment_text(begin), "limit": str(limit)}
-        return entries_of(await self._ask("GET", "/v1/history", query), "history")
+        told = await self._ask("GET", "/v1/history", query)
+        found = entries_of(told, "history")
+        return Noted(found, found.further, notes_of(told))
 
     async def failed(self, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
         return entries_of(await self._ask("GET", "/v1/failed", {"limit": str(limit)}), "failed")
@@ -195,13 +202,14 @@ class RemoteLookVerbs(Wakeful):
     async def stats(self) -> Stats:
         return msgspec.json.decode(msgspec.json.encode(await self._ask("GET", "/v1/stats")), type=Stats)
 
-    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Matches[tuple[datetime, Alarm]]:
+    async def agenda(self, *, hours: float = 24, limit: int = 100, most: int = 0) -> Noted[tuple[datetime, Alarm]]:
         told = await self._ask("GET", "/v1/agenda", {"hours": f"{hours:.6f}", "limit": str(limit)})
         coming = [
-            (value(one, "at", datetime), alarm_of(fields_of(one["alarm"]), Alarm))
+            (value(one, "at", datetime), alarm_of(fields_of(one["alarm"])))
             for one in value(told, "agenda", list[Answered])
         ]
-        return Matches(coming, (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None)
+        last = (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None
+        return Noted(coming, last, notes_of(told))
 
     async def why(self, id: str) -> Why:
         told = await self._ask("GET", f"{fire_path(id) if is_fire_id(id) else alarm_path(id)}/why")

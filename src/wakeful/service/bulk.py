@@ -16,9 +16,9 @@ from msgspec import Struct
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.errors import TooMany, WakefulError
+from wakeful.service.alarms import Alarms
 from wakeful.service.history import HistoryEntry
-from wakeful.service.looking import Cursor
-from wakeful.service.verbs import Alarms
+from wakeful.service.read import Cursor
 from wakeful.store import AlarmQuery, FireQuery, Matches
 from wakeful.store.filters import ROWS_A_READ, ROWS_A_SEARCH
 

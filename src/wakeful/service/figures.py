@@ -12,9 +12,9 @@ from typing import Final
 from msgspec import Struct
 
 from wakeful.service import Service
+from wakeful.service.alarms import Alarms
 from wakeful.service.hours import Spread, TargetHours, by_target, last_hours, lateness
 from wakeful.service.timeline import Cell, cells
-from wakeful.service.verbs import Alarms
 from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar

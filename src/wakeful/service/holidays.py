@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -13,9 +13,8 @@ from wakeful.alarm.request import EditRequest, wanted_change
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
 from wakeful.schedule.days_off import USUAL_DAYS, calendar_problem, days_text, with_working_days, without_days_off
-
-if TYPE_CHECKING:
-    from wakeful.service.changes import ChangeVerbs
+from wakeful.service.resolving import get_alarm
+from wakeful.service.session import Session
 
 FIELDS: Final = ("calendar", "on_holiday", "working_days")
 _CONFIGURE: Final = (
@@ -77,16 +76,16 @@ def holiday_changes(
     return {**changes, **{name: getattr(meant, name) for name in FIELDS}}
 
 
-async def wanted_edit(alarms: ChangeVerbs, id: str, asked: EditRequest) -> Wanted:
+async def wanted_edit(session: Session, id: str, asked: EditRequest) -> Wanted:
     """What an edit changes, with the holidays that it says something of; they may depend on what the alarm has."""
-    service = alarms.service
-    own = await service.owner_settings.of(alarms.caller.owner)
+    service = session.service
+    own = await service.owner_settings.of(session.caller.owner)
     when, skips_holidays = as_said(asked.when, own, service.settings)
     said = asked if when == asked.when else replace(asked, when=when)
     wanted = wanted_change(said, service.defaults.policy, own.date_order, service.defaults.bare_day)
     if not skips_holidays and not any(name in wanted.policy for name in FIELDS):
         return wanted
-    before = (await alarms.get(id)).policy
+    before = (await get_alarm(session, id)).policy
     policy = holiday_changes(wanted.policy, before, said=skips_holidays, own=own, settings=service.settings)
     return replace(wanted, policy=policy)
 

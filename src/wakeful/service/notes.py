@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wakeful.alarm import Alarm, coming, in_hand
 from wakeful.alarm.bounds import bounds_in_words
@@ -20,7 +20,7 @@ from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.alarm.signals import signal_notes
 from wakeful.cpu_time import in_thread
-from wakeful.errors import InvalidSchedule, StoreUnavailable
+from wakeful.errors import InvalidSchedule, StoreUnavailable, TooMany
 from wakeful.schedule import Understood, describe, is_rule, parse, zone
 from wakeful.schedule.days_off import with_working_days
 from wakeful.schedule.descriptions import moment as in_words
@@ -29,10 +29,8 @@ from wakeful.schedule.names import listed
 from wakeful.schedule.times_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
 from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
+from wakeful.service.core import Service
 from wakeful.store import FireQuery
-
-if TYPE_CHECKING:
-    from wakeful.service.verbs import Alarms
 
 # Words that can be remarked on: weekdays, dates that elsewhere are read the other way round, hours from 1 to 5.
 _AFTERNOON: Final = (
@@ -57,7 +55,7 @@ _LONGEST_WORDS: Final = 300  # characters of a rhythm in a note
 
 
 async def notes_on(
-    alarms: Alarms, alarm: Alarm, asked: EditRequest | None = None, before: Alarm | None = None
+    service: Service, alarm: Alarm, asked: EditRequest | None = None, before: Alarm | None = None
 ) -> list[str]:
     """The notes on an alarm as it is now.
 
@@ -65,65 +63,65 @@ async def notes_on(
     """
     if alarm.finished:
         return _ended(alarm, asked)
-    own = await _own_settings(alarms, alarm.owner_did)
-    tell = partial(_of_its_time, alarms, alarm, asked, before, own)
+    own = await _own_settings(service, alarm.owner_did)
+    tell = partial(_of_its_time, service, alarm, asked, before, own)
     found = await in_thread(tell) if is_rule(alarm.cron_expr) else tell()  # what a rule costs is up to its writer
     if alarm.status != "active":
         return found
     try:
-        if not await alarms.service.targets.is_served(alarm.target):
+        if not await service.targets.is_served(alarm.target):
             found.append(f"No running worker serves {alarm.target!r} yet: start one with `wakeful serve`.")
-    except StoreUnavailable:  # what was done is done: it is told all the same
+    except (StoreUnavailable, TooMany):  # what was done is done: it is told all the same
         pass
     return found
 
 
 def _of_its_time(
-    alarms: Alarms, alarm: Alarm, asked: EditRequest | None, before: Alarm | None, own: OwnerSettings
+    service: Service, alarm: Alarm, asked: EditRequest | None, before: Alarm | None, own: OwnerSettings
 ) -> list[str]:
     found = [
         *_changed(before, alarm, asked),
-        *_assumed_zone(alarms, alarm, asked, own),
-        *_remarks(alarm, asked, own.date_order or alarms.service.settings.date_order, alarms.service.defaults.bare_day),
+        *_assumed_zone(service, alarm, asked, own),
+        *_remarks(alarm, asked, own.date_order or service.settings.date_order, service.defaults.bare_day),
         *_said_bounds(alarm, asked),
     ]
     if alarm.kind == "cron" and alarm.status == "active":
         found += _holiday_notes(alarm, asked)
-        found += wake_notes(alarm, alarms.service.budget.limits_of(alarm.owner_did))
+        found += wake_notes(alarm, service.budget.limits_of(alarm.owner_did))
         found += filter(None, [end_note(alarm)])
     return [*found, *signal_notes(alarm)]
 
 
-async def due_notes(alarms: Alarms, target: str = "") -> list[str]:
+async def due_notes(service: Service, owner: str, target: str = "") -> list[str]:
     """What is due for an owner and not delivered yet, of one target or of all; nothing where all is well.
 
     Of an inbox also which of its wakes are with a reader.
     """
-    store, now = alarms.service.store, await alarms.service.store.now()
-    due = await store.agenda(owner=alarms.caller.owner, until=now + _MS, limit=DUE_LOOKED_AT, most=_WEIGHT)
+    store, now = service.store, await service.store.now()
+    due = await store.agenda(owner=owner, until=now + _MS, limit=DUE_LOOKED_AT, most=_WEIGHT)
     found: list[str] = []
     for name in sorted({alarm.target for alarm in due if target in ("", alarm.target)}):
         late = [alarm for alarm in due if alarm.target == name]
         what = f"{len(late)} alarms are" if len(late) > 1 else "1 alarm is"
         since = f"{what} due for {name!r}, the first since {late[0].next_fire_at.isoformat()}"
-        if await alarms.service.targets.is_served(name):
+        if await service.targets.is_served(name):
             found.append(f"{since}, and about to be delivered.")
         else:
             found.append(f"{since}, but no running worker delivers there (`wakeful serve`).")
-    return [*found, *(await _with_readers(alarms, target, now) if target in alarms.service.settings.inboxes else ())]
+    return [*found, *(await _with_readers(service, owner, target, now) if target in service.settings.inboxes else ())]
 
 
-async def _with_readers(alarms: Alarms, target: str, now: datetime) -> list[str]:
+async def _with_readers(service: Service, owner: str, target: str, now: datetime) -> list[str]:
     """Which wakes of an inbox were taken and not reported yet, by this reader or another; of the latest fires alone."""
     query = FireQuery(
-        owner=alarms.caller.owner,
+        owner=owner,
         target=target,
         statuses=("delivered",),
         limit=DUE_LOOKED_AT,
         most=_WEIGHT,
         look_at=FIRES_LOOKED_AT,
     )
-    found = await alarms.service.store.fires(query)
+    found = await service.store.fires(query)
     taken = sorted((fire.report_by, fire.id) for fire in found if fire.report_by is not None and in_hand(fire, now))
     if not taken:
         return []
@@ -197,8 +195,8 @@ def _next_holiday(alarm: Alarm) -> list[str]:
     return [f"{alarm.occurrence_at.astimezone(zone(alarm.timezone)).date()} is a holiday ({name}): {after}."]
 
 
-def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None, own: OwnerSettings) -> list[str]:
-    usual = effective(own, of_server(alarms.service.settings))
+def _assumed_zone(service: Service, alarm: Alarm, asked: EditRequest | None, own: OwnerSettings) -> list[str]:
+    usual = effective(own, of_server(service.settings))
     if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual.timezone:
         return []
     if alarm.kind == "cron":
@@ -209,9 +207,9 @@ def _assumed_zone(alarms: Alarms, alarm: Alarm, asked: EditRequest | None, own: 
     return [ASSUMED.format(whose)] if depends else []
 
 
-async def _own_settings(alarms: Alarms, owner: str) -> OwnerSettings:
+async def _own_settings(service: Service, owner: str) -> OwnerSettings:
     try:
-        return await alarms.service.owner_settings.own(owner)
+        return await service.owner_settings.own(owner)
     except StoreUnavailable:  # what was done is done: it is told all the same
         return OwnerSettings()
 

@@ -10,18 +10,14 @@ from msgspec.structs import replace
 from wakeful.alarm.defaults import Defaults
 from wakeful.alarm.owner_settings import (
     OwnerSettings,
-    OwnerSettingsView,
     SettingsRequest,
     changed,
     effective,
     of_server,
-    shown,
 )
-from wakeful.alarm.request import request_of
 from wakeful.clock import Clock
 from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
-from wakeful.service.looking import LookVerbs
 
 if TYPE_CHECKING:
     from wakeful.store import Store
@@ -83,44 +79,3 @@ def defaults_for(usual: Defaults, owner: OwnerSettings) -> Defaults:
     if (owner.timezone, owner.date_order) == (usual.timezone, usual.date_order):
         return usual
     return replace(usual, timezone=owner.timezone, date_order=owner.date_order)
-
-
-class SettingsVerbs(LookVerbs):
-    """The verbs with which one caller says what counts for all of its alarms."""
-
-    async def owner_settings(self) -> OwnerSettingsView:
-        """Return the zone, date order, working days and calendar that count for this owner's alarms.
-
-        >>> (await clock.owner_settings()).timezone
-        'UTC'
-
-        `own` names those that the owner has set; the others are the server's.
-        """
-        return shown(await self.service.owner_settings.own(self.caller.owner), self.service.settings)
-
-    async def set_owner_settings(
-        self,
-        *,
-        timezone: str | None = None,
-        date_order: str | None = None,
-        working_days: str | None = None,
-        calendar: str | None = None,
-    ) -> OwnerSettingsView:
-        """Set `timezone`, `date_order`, `working_days` or `calendar` for all of this owner's alarms to come.
-
-        >>> (await clock.set_owner_settings(working_days="sun-thu")).own
-        ['working_days']
-
-        An alarm that is set already keeps its own. "" takes back what the server has.
-        """
-        given = {"timezone": timezone, "date_order": date_order, "working_days": working_days, "calendar": calendar}
-        return await self.change_settings(request_of(SettingsRequest, given))
-
-    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
-        """Change the owner's settings as a request asks.
-
-        >>> (await clock.change_settings(wakeful.SettingsRequest(working_days=None))).own
-        []
-        """
-        own = await self.service.owner_settings.change(self.caller.owner, asked)
-        return shown(own, self.service.settings)

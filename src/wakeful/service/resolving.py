@@ -1,16 +1,21 @@
-"""Which alarm is meant: by its id, by the beginning of its id where only one begins so, or by its key."""
+"""Which alarm or fire is meant. An alarm is named by its id, its key, or the beginning of its id if only one fits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
-from wakeful.alarm import Alarm
+from msgspec.structs import replace
+
+from wakeful.alarm import Alarm, Fire, parse_fire_id
 from wakeful.errors import Conflict, NotFound
-from wakeful.store import Store
+from wakeful.service.session import Session
+from wakeful.store import FireQuery, Store
 
 SHORTEST: Final = 4  # signs of an id that are enough, where only one alarm has them
+PAGE: Final = 500
 NAMED: Final = 5  # candidates that are shown
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _BEGINNING: Final = re.compile(r"[0-9a-f\-]{4,36}")
@@ -47,3 +52,46 @@ def _range(beginning: str) -> tuple[str, str] | None:
         return None
     low = beginning + "00000000-0000-0000-0000-000000000000"[len(beginning) :]
     return (low, beginning + "ffffffff-ffff-ffff-ffff-ffffffffffff"[len(beginning) :]) if _ID.fullmatch(low) else None
+
+
+async def get_alarm(session: Session, id: str) -> Alarm:
+    """Return an alarm by its id, its key, or the beginning of its id if only one begins so, as in every verb.
+
+    Raises NotFound if there is none, or it belongs to another owner.
+
+    >>> (await clock.get(alarm.id)).wake_message
+    'Check the grant portal'
+    """
+    return await resolve(session.service.store, id, owner=session.caller.owner, reaches=session.caller.reaches)
+
+
+async def fire_key(session: Session, fire_id: str) -> tuple[str, datetime]:
+    """A fire's alarm and occurrence; its alarm may be named as `get` takes it."""
+    alarm_id, occurrence = parse_fire_id(fire_id)
+    return alarm_id if is_id(alarm_id) else (await get_alarm(session, alarm_id)).id, occurrence
+
+
+async def get_fire(session: Session, fire_id: str) -> Fire:
+    """Return one fire of an alarm, by the id that its wake carries.
+
+    >>> (await clock.fire_of(wake.fire.id)).status
+    'delivered'
+    """
+    alarm_id, occurrence = await fire_key(session, fire_id)
+    fire = (await session.service.store.fires_at([(alarm_id, occurrence)])).get((alarm_id, occurrence))
+    if fire is None or session.caller.owner not in ("", fire.owner_did):
+        raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
+    if session.caller.wake is not None:
+        await get_alarm(session, fire.alarm_id)  # found only where it is of the wake's chain
+    return fire
+
+
+async def all_fires(session: Session, query: FireQuery) -> list[Fire]:
+    found: list[Fire] = []
+    page = replace(query, limit=PAGE)
+    while True:
+        fires = await session.service.store.fires(page)
+        found += fires
+        if len(fires) < PAGE:
+            return found
+        page = replace(page, cursor=(fires[-1].scheduled_for, fires[-1].alarm_id))

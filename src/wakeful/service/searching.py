@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, Fire
 from wakeful.alarm.arguments import accepted
+from wakeful.service.alarms import Alarms
 from wakeful.service.history import History, HistoryEntry
 from wakeful.service.manual_fires import without_copies
-from wakeful.service.verbs import Alarms
 from wakeful.store import AlarmQuery, FireQuery, Matches
 
 LOOKED_AT: Final = 20_000  # rows of an owner, by an index, whether they fit or not

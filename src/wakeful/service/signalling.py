@@ -23,8 +23,9 @@ from wakeful.alarm.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_nam
 from wakeful.errors import NotFound
 from wakeful.schedule import zone
 from wakeful.schedule.interval import span_words
-from wakeful.service.cancelling import CancelVerbs
-from wakeful.service.changes import PAGE, PATIENCE
+from wakeful.service.change import PATIENCE, write_change
+from wakeful.service.resolving import PAGE
+from wakeful.service.session import Session
 from wakeful.store import FireQuery
 
 NOTED: Final = 10  # alarms that a signal did not change and that are named
@@ -91,67 +92,65 @@ def _unchanged(one: SignalledAlarm) -> str:
     return _UNCHANGED[one.effect].format(id=alarm.id, at=local, since=span_words(alarm.policy.unless_since or 0))
 
 
-class SignalVerbs(CancelVerbs):
-    """The verb with which one caller says that something happened."""
+async def send_signal(session: Session, name: str, payload: Any = None) -> Signalled:
+    """Say that something happened, to the alarms that wait for it.
 
-    async def signal(self, name: str, payload: Any = None, *, connection: Any = None) -> Signalled:
-        """Say that something happened, to the alarms that wait for it.
+    Those that have it as `or_when` fire at once. Of those that have it as `unless` a one-shot is cancelled, or
+    moved where it has `rearm`, and a series skips the next fire after the signal.
 
-        Those that have it as `or_when` fire at once. Of those that have it as `unless` a one-shot is cancelled, or
-        moved where it has `rearm`, and a series skips the next fire after the signal.
+    >>> policy = {"or_when": "build-done"}
+    >>> waiting = await clock.set("today at 5pm", "Look at the build", target="inbox", policy=policy)
+    >>> [one.id == waiting.id for one in (await clock.signal("build-done", {"ok": True})).fired]
+    [True]
 
-        >>> policy = {"or_when": "build-done"}
-        >>> waiting = await clock.set("today at 5pm", "Look at the build", target="inbox", policy=policy)
-        >>> [one.id == waiting.id for one in (await clock.signal("build-done", {"ok": True})).fired]
-        [True]
+    Only active alarms of the same owner hear it, and it is not kept for those that are set later. `payload`: any
+    JSON up to 16 KiB; a wake that comes for the signal carries it.
+    """
+    check_signal_name(name, "name")
+    given = "null" if payload is None else raw_text(json_of(payload))
+    check_text("payload", given, SIGNAL_PAYLOAD_LIMIT)
+    check_payload(given)
+    return await _signalled(session, Signal(name=name, payload_json=given))
 
-        Only active alarms of the same owner hear it, and it is not kept for those that are set later. `payload`: any
-        JSON up to 16 KiB; a wake that comes for the signal carries it. `connection`: as in `set`.
-        """
-        if connection is not None:
-            return await (await self._within(connection)).signal(name, payload)
-        check_signal_name(name, "name")
-        given = "null" if payload is None else raw_text(json_of(payload))
-        check_text("payload", given, SIGNAL_PAYLOAD_LIMIT)
-        check_payload(given)
-        return await self._signalled(Signal(name=name, payload_json=given))
 
-    async def _signalled(self, signal: Signal) -> Signalled:
-        heard: list[SignalledAlarm] = []
-        in_flight, after = 0, ""
-        while page := await self.service.store.listening(self.caller.owner, signal.name, after=after, limit=PAGE):
-            for id in dict.fromkeys(alarm.id for alarm in page):
-                one, is_in_flight = await self._heard(id, signal)
-                heard += filter(None, [one])
-                in_flight += is_in_flight
-            after = page[-1].id
-        if any(one.alarm.finished for one in heard):
-            self.service.limits.ended(self.caller.owner)
-        counts: Counter[str] = Counter(one.effect for one in heard if one.effect not in _UNCHANGED)
-        self.service.metrics.signalled(**counts)
-        return Signalled(alarms=heard, in_flight=in_flight)
+async def _signalled(session: Session, signal: Signal) -> Signalled:
+    heard: list[SignalledAlarm] = []
+    in_flight, after = 0, ""
+    while page := await session.service.store.listening(session.caller.owner, signal.name, after=after, limit=PAGE):
+        for id in dict.fromkeys(alarm.id for alarm in page):
+            one, is_in_flight = await _heard(session, id, signal)
+            heard += filter(None, [one])
+            in_flight += is_in_flight
+        after = page[-1].id
+    if any(one.alarm.finished for one in heard):
+        session.service.limits.ended(session.caller.owner)
+    counts: Counter[str] = Counter(one.effect for one in heard if one.effect not in _UNCHANGED)
+    session.service.metrics.signalled(**counts)
+    return Signalled(alarms=heard, in_flight=in_flight)
 
-    async def _heard(self, id: str, signal: Signal) -> tuple[SignalledAlarm | None, bool]:
-        """The alarm after a signal, None where it waits for it no longer; and whether an attempt was under way."""
-        found, is_claimed, fired_at = None, False, await self._fired_at(id)
 
-        def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
-            nonlocal found, is_claimed
-            found, is_claimed = effect_of(alarm, fire, signal, now=now), alarm.claimed_at is not None
-            return signalled(alarm, fire, signal, now=now, by=self.caller.name, inbox=inbox, fired_at=fired_at)
+async def _heard(session: Session, id: str, signal: Signal) -> tuple[SignalledAlarm | None, bool]:
+    """The alarm after a signal, None where it waits for it no longer; and whether an attempt was under way."""
+    found, is_claimed, fired_at = None, False, await _fired_at(session, id)
 
-        with suppress(NotFound):  # deleted meanwhile
-            changed = await self._change(id, decide, tries=PATIENCE)
-            if found is None:
-                return None, False
-            one = SignalledAlarm(alarm=changed.alarm, effect=found.effect, at=found.at)
-            # What waits in the inbox is an earlier fire, which only a cancel takes away.
-            is_in_flight = changed.in_flight if found.effect == "cancelled" else is_claimed
-            return one, is_in_flight and found.effect not in _UNCHANGED
-        return None, False
+    def decide(alarm: Alarm, fire: Fire | None, inbox: list[Fire], now: datetime) -> Change | None:
+        nonlocal found, is_claimed
+        found, is_claimed = effect_of(alarm, fire, signal, now=now), alarm.claimed_at is not None
+        return signalled(alarm, fire, signal, now=now, by=session.caller.name, inbox=inbox, fired_at=fired_at)
 
-    async def _fired_at(self, id: str) -> set[datetime]:
-        """The moments of an alarm's fires from now on: there are none, unless a clock was set back."""
-        now = await self.service.store.now()
-        query = FireQuery(alarm_id=id, since=now, until=now + _AHEAD, limit=PAGE)
-        return {fire.scheduled_for for fire in await self.service.store.fires(query)}
+    with suppress(NotFound):  # deleted meanwhile
+        changed = await write_change(session, id, decide, tries=PATIENCE)
+        if found is None:
+            return None, False
+        one = SignalledAlarm(alarm=changed.alarm, effect=found.effect, at=found.at)
+        # What waits in the inbox is an earlier fire, which only a cancel takes away.
+        is_in_flight = changed.in_flight if found.effect == "cancelled" else is_claimed
+        return one, is_in_flight and found.effect not in _UNCHANGED
+    return None, False
+
+
+async def _fired_at(session: Session, id: str) -> set[datetime]:
+    """The moments of an alarm's fires from now on: there are none, unless a clock was set back."""
+    now = await session.service.store.now()
+    query = FireQuery(alarm_id=id, since=now, until=now + _AHEAD, limit=PAGE)
+    return {fire.scheduled_for for fire in await session.service.store.fires(query)}

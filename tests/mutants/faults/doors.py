@@ -70,7 +70,7 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.dashboard.editing", 'values["was"] = _was(_as_it_is(alarm))', 'values["was"] = _as_it_is(alarm)'
     ),
     "a changed payload is not shown before it is saved": Source(
-        "wakeful.service.previewing", '"payload_json")', '"payload")'
+        "wakeful.service.change", '"conversation_id", "payload_json"),', '"conversation_id", "payload"),'
     ),
     "a wait over MCP outlives its connection": Source(
         "wakeful.mcp", "disconnected(request), cancelled.wait()", "cancelled.wait()"
@@ -123,10 +123,10 @@ IN_DOORS: Final[dict[str, Fault]] = {
     ),
     "one owner has all threads": Source("wakeful.http.security.limits", "ReadTurns(1)", "ReadTurns(2)"),
     "a change of a rule is worked out in the event loop": Source(
-        "wakeful.service.changes", "may_be_rule(rule) or is_rule(alarm.cron_expr)", "False"
+        "wakeful.service.change", "may_be_rule(rule) or is_rule(alarm.cron_expr)", "False"
     ),
     "why is worked out in the event loop": Source(
-        "wakeful.service.looking", 'await in_thread(tell) if alarm.kind == "cron" else tell()', "tell()"
+        "wakeful.service.read", 'await in_thread(tell) if alarm.kind == "cron" else tell()', "tell()"
     ),
     "the agenda is worked out in the event loop": Source(
         "wakeful.service.history",

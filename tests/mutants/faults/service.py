@@ -25,14 +25,14 @@ IN_VERBS: Final[dict[str, Fault]] = {
     "a second result is dropped without a word": Source(
         "wakeful.alarm.report", "or not result or result == fire.result", "or True"
     ),
-    "nobody knows who fetched a wake": Source("wakeful.service.fetching", "if not self.caller.token_id:", "if True:"),
+    "nobody knows who fetched a wake": Source("wakeful.service.inbox", "if not session.caller.token_id:", "if True:"),
     "a limit leaves somebody out": Source(
         "wakeful.service.bulk",
         "place(rows[acted.reached - 1]) if acted.reached",
         "place(rows[acted.done - 1]) if acted.done",
     ),
     "many are set over a key that is taken": Source(
-        "wakeful.service.creating", "return bool(one.alarm.idempotency_key) and (", "return False and ("
+        "wakeful.service.building", "return bool(one.alarm.idempotency_key) and (", "return False and ("
     ),
     "owners hear what a target said to others": Source(
         "wakeful.service.why", "if state is not None and not operator:", "if False:"
@@ -41,13 +41,13 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.live", "seq=self._counts.next(event.owner)", "seq=number"
     ),
     "another fire is skipped than the one that was meant": Source(
-        "wakeful.service.changes", "meant = alarm.occurrence_at  # if", "pass  # if"
+        "wakeful.service.change", "meant = alarm.occurrence_at  # if", "pass  # if"
     ),
     "a target is for everyone": Source(
         "wakeful.service.targets", "may_use(name) if name in configured", "True if name in configured"
     ),
     "nobody looks for fires of a clock that was set back": Source(
-        "wakeful.service.signalling", "for fire in await self.service.store.fires(query)", "for fire in ()"
+        "wakeful.service.signalling", "for fire in await session.service.store.fires(query)", "for fire in ()"
     ),
     "a calendar silences alarms unasked": Source(
         "wakeful.service.holidays",
@@ -88,7 +88,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.audit", "window.since, window.changed_at or window.since, alarm.created_at", "alarm.created_at"
     ),
     "the token of a wake names any parent": Source(
-        "wakeful.service.creating", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
+        "wakeful.service.building", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
     ),
     "the token of a wake finds every alarm": Source(
         "wakeful.service.caller",
@@ -96,32 +96,32 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "return True",
     ),
     "the token of a wake lists every alarm": Source(
-        "wakeful.service.looking", "            root_id = self.caller.wake.root_id\n", "            pass\n"
+        "wakeful.service.read", "        root_id = session.caller.wake.root_id\n", "        pass\n"
     ),
     "the token of a wake lists every fire": Source(
-        "wakeful.service.looking", " or self.caller.wake is not None:\n            try:", ":\n            try:"
+        "wakeful.service.read", " or session.caller.wake is not None:\n        try:", ":\n        try:"
     ),
     "the token of a wake shows every fire": Source(
-        "wakeful.service.changes",
-        "            await self.get(fire.alarm_id)  # found only",
-        "            pass  # found only",
+        "wakeful.service.resolving",
+        "        await get_alarm(session, fire.alarm_id)  # found only",
+        "        pass  # found only",
     ),
     "the token of a wake cancels what fits": Source(
-        "wakeful.service.cancelling", '        filters["root_id"] = verbs.caller.wake.root_id\n', "        pass\n"
+        "wakeful.service.cancel", '        filters["root_id"] = session.caller.wake.root_id\n', "        pass\n"
     ),
     "the token of a wake cancels what waits in the inbox": Source(
-        "wakeful.service.cancelling", " and verbs.caller.reaches(alarm):", ":"
+        "wakeful.service.cancel", " and session.caller.reaches(alarm):", ":"
     ),
     "the token of a wake tells of similar alarms": Source(
-        "wakeful.service.verbs",
-        "return like if like is not None and self.caller.reaches(like) else None",
-        "return like",
+        "wakeful.service.create",
+        "Similar.of(found) if found is not None and session.caller.reaches(found) else None",
+        "Similar.of(found) if found is not None else None",
     ),
     "the token of a wake takes any key": Source(
-        "wakeful.service.verbs", "        check_holder(self.caller, known, on_conflict)\n", ""
+        "wakeful.service.create", "    check_holder(session.caller, known, on_conflict)\n", ""
     ),
     "many take any key with the token of a wake": Source(
-        "wakeful.service.creating", "        check_holder(caller, known, on_conflict)\n", ""
+        "wakeful.service.building", "        check_holder(caller, known, on_conflict)\n", ""
     ),
     "the token of a wake replaces its owner's alarm": Source(
         "wakeful.service.caller", "(self.wake is None or bool(alarm.parent_fire))", "True"
@@ -135,16 +135,14 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "if False and not reports_under(",
     ),
     "a series that a wake sets never ends": Source(
-        "wakeful.service.creating",
+        "wakeful.service.building",
         "        if self._caller.wake is not None:\n            alarm = with_end",
         "        if False:\n            alarm = with_end",
     ),
     "a manual fire is an alarm of its own": Source(
-        "wakeful.service.looking", "return page if is_chain else without_copies(page)", "return page"
+        "wakeful.service.read", "return page if is_chain else without_copies(page)", "return page"
     ),
-    "a manual fire is not among its alarm's": Source(
-        "wakeful.service.looking", "if id else page", "if False else page"
-    ),
+    "a manual fire is not among its alarm's": Source("wakeful.service.read", "if id else page", "if False else page"),
     "a page of fires repeats manual ones": Source(
         "wakeful.service.manual_fires", "if page.further is not None:", "if False:"
     ),
@@ -158,32 +156,32 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "True"
     ),
     "an alarm is set behind a cancelled chain": Source(
-        "wakeful.service.verbs",
-        "        except Unauthorized:\n            for one in made:",
-        "        except Unauthorized:\n            for one in ():",
+        "wakeful.service.create",
+        "    except Unauthorized:\n        for one in made:",
+        "    except Unauthorized:\n        for one in ():",
     ),
     "a wake stays with a reader who has gone": Source(
-        "wakeful.service.fetching", "for one in await leasing}", "for one in ()}"
+        "wakeful.service.inbox", "for one in await leasing}", "for one in ()}"
     ),
     "a wake stays with a reader who has gone where its alarm was claimed meanwhile": Source(
-        "wakeful.service.fetching", "alarms = [alarm for id in moved if", "alarms = [alarm for id in () if"
+        "wakeful.service.inbox", "alarms = [alarm for id in moved if", "alarms = [alarm for id in () if"
     ),
     "the key of an ended alarm is answered without a word": Source(
-        "wakeful.service.verbs", "        if created.deduped and created.alarm.finished and", "        if False and"
+        "wakeful.service.create", "    if created.deduped and created.alarm.finished and", "    if False and"
     ),
     "the rate is counted after the work": Source(
-        "wakeful.service.creating",
+        "wakeful.service.building",
         "        await self._reserve(asked)\n        try:\n            for one",
         "        try:\n            for one",
     ),
     "each of a batch is worked out before it is counted": Source(
-        "wakeful.service.creating",
+        "wakeful.service.building",
         "        await self._reserve([asked])\n        try:\n            return await self._draw(asked, id)\n",
         "        try:\n            drawn = await self._draw(asked, id)\n            await self._reserve([asked])\n"
         "            return drawn\n",
     ),
     "a target is looked up after the time is read": Source(
-        "wakeful.service.creating",
+        "wakeful.service.building",
         '        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))\n',
         "        create(wanted, self._origin, id='x', now=now)\n"
         '        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))\n',

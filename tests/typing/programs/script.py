@@ -21,7 +21,7 @@ def main(file: str) -> list[str]:
         why: wakeful.Why = clock.why(daily.id)
         history: list[wakeful.HistoryEntry] = clock.history(status="pending")
         lines = [f"{alarm.label or alarm.wake_message}: {alarm.next_fire_at:%H:%M}" for alarm in found]
-        minutes: int = changed.payload["minutes"]
+        minutes: int = changed.alarm.payload["minutes"]
         clock.cancel(once.id)
         return [*lines, f"{stats.pending} pending, {len(history)} told, {minutes} minutes", why.summary]
 

@@ -20,7 +20,7 @@ from wakeful.http.endpoint import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why
-from wakeful.service.creating import numbered
+from wakeful.service.building import numbered
 from wakeful.store.filters import AlarmFilter
 from wakeful.views import AlarmView
 
@@ -35,18 +35,15 @@ async def create(context: Context, call: OperationRequest) -> Response:
     given = _keyed(await body(call.request, CreateRequest), call)
     if context.settings.chronos_envelope and given.on_conflict is None:
         given = replace(given, on_conflict="return")  # to Chronos's clients a taken key is never a conflict
-    alarms = context.of(call)
-    added = await alarms.create(given)
-    alarm = added.alarm
-    notes = await alarms.notes(alarm, given) or UNSET
-    if added.deduped:
-        in_flight = added.in_flight if given.on_conflict == "replace" else UNSET
+    made = await context.of(call).create(given)
+    notes = made.notes or UNSET
+    if made.deduped:
+        in_flight = made.in_flight if given.on_conflict == "replace" else UNSET
         more = {"deduped": True, "in_flight": in_flight, "notes": notes}
-        return tagged(shape.DedupedAnswer.of(alarm, **more, now=await context.now()))
-    like = await alarms.similar(given, alarm)
-    similar = UNSET if like is None else shape.Like.of(like)
-    shown = shape.CreatedAnswer.of(alarm, similar=similar, notes=notes, now=await context.now())
-    return tagged(shown, 201, _place(call, alarm))
+        return tagged(shape.DedupedAnswer.of(made.alarm, **more, now=await context.now()))
+    similar = UNSET if made.similar is None else made.similar
+    shown = shape.CreatedAnswer.of(made.alarm, similar=similar, notes=notes, now=await context.now())
+    return tagged(shown, 201, _place(call, made.alarm))
 
 
 def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
@@ -90,14 +87,14 @@ async def _all_or_none(alarms: Alarms, given: Sequence[Raw]) -> list[shape.Batch
         if isinstance(one, WakefulError):
             raise numbered(one, at, of=len(given))
         asked.append(one)
-    return await _told(alarms, asked, await alarms.create_many(asked))
+    return await _told(await alarms.create_many(asked))
 
 
 async def _all_of_many(alarms: Alarms, given: Sequence[Raw]) -> list[shape.BatchItem]:
     """Each on its own: what cannot be read, or is refused, is told in its place."""
     asked = await _read(given)
     made = iter(await alarms.create_each([one for one in asked if isinstance(one, CreateRequest)]))
-    return await _told(alarms, asked, [next(made) if isinstance(one, CreateRequest) else one for one in asked])
+    return await _told([next(made) if isinstance(one, CreateRequest) else one for one in asked])
 
 
 async def _read(given: Sequence[Raw]) -> list[CreateRequest | WakefulError]:
@@ -113,17 +110,14 @@ async def _read(given: Sequence[Raw]) -> list[CreateRequest | WakefulError]:
     return asked
 
 
-async def _told(
-    alarms: Alarms, asked: Sequence[CreateRequest | WakefulError], made: Sequence[Created | WakefulError]
-) -> list[shape.BatchItem]:
+async def _told(made: Sequence[Created | WakefulError]) -> list[shape.BatchItem]:
     told: list[shape.BatchItem] = []
     share = LoopShare()
-    for given, one in zip(asked, made, strict=True):
-        if isinstance(one, Created) and isinstance(given, CreateRequest):
-            notes = await alarms.notes(one.alarm, given) or UNSET
-            item = shape.BatchItem(status=200 if one.deduped else 201, alarm=AlarmView.of(one.alarm), notes=notes)
+    for one in made:
+        if isinstance(one, Created):
+            status, notes = 200 if one.deduped else 201, one.notes or UNSET
+            item = shape.BatchItem(status=status, alarm=AlarmView.of(one.alarm), notes=notes)
         else:
-            assert isinstance(one, WakefulError)
             refusal = problem(one)
             item = shape.BatchItem(status=refusal.status, problem=refusal)
         told.append(item)
@@ -174,18 +168,14 @@ async def signal(context: Context, call: OperationRequest) -> Response:
 
 
 async def get(context: Context, call: OperationRequest) -> Response:
-    alarms = context.of(call)
-    alarm = await alarms.get(call.id)
-    notes = await alarms.notes(alarm) or UNSET
-    return tagged(shape.NotedAnswer.of(alarm, notes=notes, now=await context.now()))
+    found = await context.of(call).details(call.id)
+    return tagged(shape.NotedAnswer.of(found.alarm, notes=found.notes or UNSET, now=await context.now()))
 
 
 async def edit(context: Context, call: OperationRequest) -> Response:
     version = _match(call.request.headers.get("if-match"))
     given = await body(call.request, EditRequest)
-    alarms = context.of(call)
-    before = await alarms.get(call.id) if given.when else None  # for the notes, if its kind or its day changes
-    return await context.changed(alarms, await alarms.edit(call.id, given, version=version), given, before)
+    return await context.changed(await context.of(call).edit(call.id, given, version=version))
 
 
 def _match(header: str | None) -> int | None:
@@ -202,42 +192,37 @@ def _match(header: str | None) -> int | None:
 
 
 async def cancel(context: Context, call: OperationRequest) -> Response:
-    alarms = context.of(call)
-    return await context.changed(alarms, await alarms.cancel(call.id, reason=call["reason"]))
+    return await context.changed(await context.of(call).cancel(call.id, reason=call["reason"]))
 
 
 async def pause(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.PauseBody, optional=True)
-    alarms = context.of(call)
-    return await context.changed(alarms, await alarms.pause(call.id, reason=given.reason))
+    return await context.changed(await context.of(call).pause(call.id, reason=given.reason))
 
 
 async def resume(context: Context, call: OperationRequest) -> Response:
-    alarms = context.of(call)
-    return await context.changed(alarms, await alarms.resume(call.id))
+    return await context.changed(await context.of(call).resume(call.id))
 
 
 async def snooze(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.SnoozeBody)
-    alarms = context.of(call)
-    return await context.changed(alarms, await alarms.snooze(call.id, given.wait, until=given.until))
+    return await context.changed(await context.of(call).snooze(call.id, given.wait, until=given.until))
 
 
 async def skip(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.SkipBody, optional=True)
-    alarms = context.of(call)
-    return await context.changed(alarms, await alarms.skip(call.id, at=given.at))
+    return await context.changed(await context.of(call).skip(call.id, at=given.at))
 
 
 async def undo(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.UndoBody, optional=True)
-    alarms = context.of(call)
-    return await context.changed(alarms, await alarms.undo(call.id, when=given.when))
+    return await context.changed(await context.of(call).undo(call.id, when=given.when))
 
 
 async def fire(context: Context, call: OperationRequest) -> Response:
     made = await context.of(call).fire(call.id)
-    return tagged(shape.AlarmAnswer.of(made, now=await context.now()), 201, _place(call, made))
+    shown = shape.NotedAnswer.of(made.alarm, notes=made.notes or UNSET, now=await context.now())
+    return tagged(shown, 201, _place(call, made.alarm))
 
 
 async def why(context: Context, call: OperationRequest) -> Response:
@@ -419,7 +404,7 @@ OPERATIONS: Final = (
         run=fire,
         says="Fire a one-shot copy now; the alarm itself is not changed",
         scope="write",
-        answers={201: shape.AlarmAnswer},
+        answers={201: shape.NotedAnswer},
     ),
     Operation(
         method="GET",

@@ -13,9 +13,7 @@ from starlette.responses import Response
 from wakeful import views
 from wakeful.alarm import FIRE_STATUSES, INBOX, Fire, Wake, parse_fire_id, report_token, reports_under
 from wakeful.alarm.model import UNSUCCESSFUL
-from wakeful.alarm.report import note_on_repeat
 from wakeful.alarm.request import ReportRequest
-from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http import operations
@@ -23,7 +21,7 @@ from wakeful.http.endpoint import Context, disconnected, further, unless_gone
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
-from wakeful.service import Caller, TakenWake, Why
+from wakeful.service import Alarms, Caller, TakenWake, Why
 from wakeful.store import Matches
 from wakeful.store.filters import FireFilter
 from wakeful.views import FireView
@@ -72,12 +70,11 @@ async def why(context: Context, call: OperationRequest) -> Response:
 
 
 async def report(context: Context, call: OperationRequest) -> Response:
-    alarms = context.service.of(await _reporter(context, call))
+    alarms = Alarms(context.service, await _reporter(context, call))
     asked = await body(call.request, ReportRequest)
-    fire = await alarms.report(call.fire_id, asked)
-    again, note = await alarms.retry_at(fire), note_on_repeat(fire, report_of(asked))
-    notes = [note] if note else UNSET
-    return answer(shape.ReportedAnswer.of(fire, retry_at=again or UNSET, notes=notes, now=await context.now()))
+    done = await alarms.report(call.fire_id, asked)
+    again, notes = done.retry_at or UNSET, done.notes or UNSET
+    return answer(shape.ReportedAnswer.of(done.fire, retry_at=again, notes=notes, now=await context.now()))
 
 
 async def _reporter(context: Context, call: OperationRequest) -> Caller:
@@ -112,7 +109,7 @@ def _is_made_with(key: bytes, fire_id: str, token: str) -> bool:
 
 async def retry(context: Context, call: OperationRequest) -> Response:
     opened = await context.of(call).retry(call.fire_id)
-    return answer(shape.FireAnswer.of(opened, now=await context.now()))
+    return answer(shape.FireAnswer.of(opened.fire, now=await context.now()))
 
 
 async def retry_many(context: Context, call: OperationRequest) -> Response:
@@ -168,8 +165,7 @@ async def take(context: Context, call: OperationRequest) -> Response:
     base = context.settings.public_url or str(call.request.base_url)
     url = base.rstrip("/") + "/v1/fires/{fire_id}/report"
     wakes = [_wake(taken, url, secret) for taken in handed]
-    notes = UNSET if wakes else await context.of(call).due_notes(call["target"] or INBOX) or UNSET
-    return answer(shape.InboxAnswer(wakes=wakes, notes=notes, now=await context.now()))
+    return answer(shape.InboxAnswer(wakes=wakes, notes=handed.notes or UNSET, now=await context.now()))
 
 
 def _wake(taken: TakenWake, url: str, secret: bytes) -> shape.InboxWake:

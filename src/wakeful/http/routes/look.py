@@ -19,7 +19,7 @@ from wakeful.schedule import Understood, zone
 from wakeful.service.history import STATUSES
 from wakeful.service.live import WHATS
 from wakeful.service.taken_wake import missed
-from wakeful.service.watching import MOST_EVENTS
+from wakeful.service.watch import MOST_EVENTS
 from wakeful.store import Matches
 from wakeful.views import AlarmView
 
@@ -30,8 +30,10 @@ _LIMIT: Final = "The most to return; fewer if they are long."
 async def history(context: Context, call: OperationRequest) -> Response:
     asked = {name: call[name] for name in ("status", "target", "since", "limit")}
     found = await context.of(call).history(**asked, most=operations.PAGE_SIZE)
-    passed = missed(found)
-    return answer(shape.HistoryAnswer(history=found, missed=passed, more=_more(found), now=await context.now()))
+    passed, notes = missed(found), found.notes or UNSET
+    return answer(
+        shape.HistoryAnswer(history=found, missed=passed, more=_more(found), notes=notes, now=await context.now())
+    )
 
 
 async def failed(context: Context, call: OperationRequest) -> Response:
@@ -42,7 +44,7 @@ async def failed(context: Context, call: OperationRequest) -> Response:
 async def agenda(context: Context, call: OperationRequest) -> Response:
     found = await context.of(call).agenda(hours=call["hours"], limit=call["limit"], most=operations.PAGE_SIZE)
     coming = [shape.Coming(at=at, alarm=AlarmView.of(alarm)) for at, alarm in found]
-    notes = await context.of(call).due_notes() or UNSET
+    notes = found.notes or UNSET
     return answer(shape.AgendaAnswer(agenda=coming, more=_more(found), notes=notes, now=await context.now()))
 
 

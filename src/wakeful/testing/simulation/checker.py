@@ -178,7 +178,7 @@ class Checker:
     def _quietened(self, alarm: KnownAlarm, operation: Operation, answer: Any) -> None:
         """A cancel or pause was acknowledged; it counts where nothing else was asked meanwhile."""
         ended = "cancelled" if operation.what == "cancel" else "paused"
-        if answer.status == ended and not alarm.asking and alarm.changed < operation.began:
+        if answer.alarm.status == ended and not alarm.asking and alarm.changed < operation.began:
             alarm.quiet_since, alarm.quiet_by = self._passed(), operation.what
             # An attempt that the change before has told of may still start, and only that one.
             alarm.may_start = 1 if self._passed() - alarm.in_flight_at < LEASE.total_seconds() else 0

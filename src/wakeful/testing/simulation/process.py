@@ -272,7 +272,7 @@ class Process(Group):
                 self._world.checker.breaks("F1", said)
 
     def verbs(self, owner: str) -> Alarms:
-        return self.service.of(Caller(owner=owner, via="http", limited=False))
+        return Alarms(self.service, Caller(owner=owner, via="http", limited=False))
 
     def end(self) -> None:
         super().end()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -28,14 +28,11 @@ from wakeful.errors import Conflict, InvalidRequest, WakefulError
 from wakeful.moments import whole_ms
 from wakeful.schedule import may_be_rule
 from wakeful.service.caller import Caller
+from wakeful.service.core import Service
 from wakeful.service.holidays import as_said, with_holidays
 from wakeful.service.limits import chained, check, check_said_backoff
 from wakeful.service.owner_settings import defaults_for
 from wakeful.store import Store
-
-if TYPE_CHECKING:
-    from wakeful.service import Service
-
 
 _ON_CONFLICT: Final = (None, *get_args(OnConflict))
 KEYS_AT_ONCE: Final = 100  # looked up at once: what has them may be large

@@ -1,0 +1,100 @@
+"""What all verbs of one process share: the store, the time, the limits, the targets; and the verbs of the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from wakeful.alarm import Defaults, Users
+from wakeful.alarm.budget import Budget
+from wakeful.clock import Clock
+from wakeful.config import Settings
+from wakeful.ids import Ids
+from wakeful.metrics import Metrics
+from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
+from wakeful.service.connection_limit import ConnectionLimit
+from wakeful.service.inbox_signal import InboxSignal
+from wakeful.service.limits import Limits
+from wakeful.service.owner_settings import OwnerSettingsCache
+from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
+from wakeful.service.targets import TargetRegistry
+from wakeful.service.tasks import Tasks
+from wakeful.store import Store
+from wakeful.store.zones import adopt_newer_rules
+from wakeful.targets import Target
+
+OFFSET_GOOD_FOR: Final = 30.0  # seconds
+OFFSET_DRIFT: Final = 0.1  # by which two monotonic clocks may differ in that time
+
+
+class Service:
+    is_remote = False  # whether the database is somebody else's, and only a server speaks to it
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        settings: Settings,
+        targets: Callable[[], Collection[str]] = lambda: (),
+        users: Callable[[str], Users] = lambda _: Users(),
+        metrics: Metrics | None = None,
+        delivering: Callable[[], Mapping[str, Target]] = dict,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.metrics = metrics or Metrics()
+        self._delivering = delivering  # the targets that this process itself delivers to
+        self.targets = TargetRegistry(store, targets, users, settings)
+        self.limits = Limits(store, settings)
+        self.budget = Budget(settings.budget)
+        self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
+        self.owner_settings = OwnerSettingsCache(store, settings, clock)
+        self.calendars = Calendars(settings.calendars)
+        self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
+        self.inbox_signal = InboxSignal()  # rung when a wake goes to an owner's inbox
+        self.tasks = Tasks(store, settings, guards=self.limits, now=self.now)
+        self.ids = Ids()
+        self._offset = timedelta(0)  # the store's clock less ours
+        self._measured = (datetime.min.replace(tzinfo=UTC), 0.0)  # when, by our clock and by the one that nobody sets
+
+    async def now(self) -> datetime:
+        """This moment by the store's clock, which is asked again only every so often: a create costs one round trip.
+
+        As often it is looked which rules of time zones and which holidays count: whoever asks is about to plan.
+        """
+        here, passed = self.clock.now(), self.clock.monotonic()
+        was_here, was_passed = self._measured
+        since = passed - was_passed  # in seconds, as what is compared here: every create asks
+        # Our own clock may have been set since: then what was measured against it says nothing.
+        if since >= OFFSET_GOOD_FOR or abs((here - was_here).total_seconds() - since) > OFFSET_DRIFT:
+            self._offset, self._measured = await self.store.now() - here, (here, passed)
+            await adopt_newer_rules(self.store.maintenance)
+            refresh_calendars()
+        return here + self._offset
+
+    async def test_target(self, name: str, *, via: str) -> Tested:
+        """Send one test wake through a target of this process. No alarm is set and nothing is kept."""
+        target = target_named(name, self._delivering())
+        return await send_test(target, wake_for_test(self.settings, name, now=await self.now(), via=via))
+
+    # Keep house
+
+    async def has_tokens(self) -> bool:
+        """Return whether there is a valid token."""
+        now = await self.store.now()
+        return any(token.is_live(now) for token in await self.store.access.tokens())
+
+    async def count_old(self, older_than: timedelta, *, owner: str = "") -> dict[str, int]:
+        """How many rows of each kind `purge` would delete."""
+        return await self.store.maintenance.count_old(await self.store.now() - older_than, owner=owner)
+
+    async def purge(self, older_than: timedelta, *, owner: str = "") -> int:
+        """Delete what was finished longer ago than this, of one owner or of all; how many rows went."""
+        before = await self.store.now() - older_than
+        count = 0
+        while gone := await self.store.maintenance.purge(before, owner=owner):
+            count += gone
+        return count
