@@ -249,7 +249,7 @@ class Dispatcher:
         if probe := self._flights.next_probe():
             moments.append(probe)
         if self._lead and self._flights.hungry and self._clock.monotonic() < self._times.knows_next_until:
-            # A full target is looked at again as soon as its deliveries come back; of the others nothing was due just
+            # A full target is looked at again as soon as its deliveries finish; of the others nothing was due just
             # now, and whatever comes within EARLY of a look is claimed by it. So they are not asked about each time.
             moments.append(now + self._lead)
         elif open_targets := self._flights.open_targets(now):

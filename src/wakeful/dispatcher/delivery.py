@@ -117,7 +117,7 @@ class Deliveries:
     def cancel(self) -> None:
         """Cancel what is being delivered: it is released."""
         for flight in self._flights:
-            flight.given_back = True
+            flight.to_release = True
             if flight.task is not None:
                 flight.task.cancel()
 
@@ -136,7 +136,7 @@ class Deliveries:
         While its delivery is under way it is not sent again: the flight goes on with the new claim. Where it is over,
         the store is writing what followed; its answer tells whether that was before this claim, which then begins.
         """
-        if held.back:
+        if held.finished:
             held.again = again
         else:
             held.adopt(again)
@@ -248,7 +248,7 @@ class Deliveries:
 
     def _interrupted(self, flight: Flight) -> None:
         """Handle a cancelled delivery: the process is stopping and releases the alarm, or the target did it."""
-        if flight.given_back:
+        if flight.to_release:
             self._release(flight)
         else:
             ended = self._now()
@@ -267,7 +267,7 @@ class Deliveries:
         """Have the change written, and claim the next: both then go into one transaction where they can."""
         flight.change, flight.task = change, None
         self.settler.add(flight)
-        self._flights.come_back(flight)
+        self._flights.finish(flight)
         self._claim_more(flight)
 
     def _landed(self, flight: Flight) -> None:

@@ -147,7 +147,7 @@ async def _is_counted(context: Context, flight: Flight) -> bool:
     if not context.suspects.may_be_blamed(others):
         return True  # tried, but not alone
     now = context.now()
-    cleared = [acquitted(one.alarm, now=now) for one in others if is_alone(one.alarm) and not one.back]
+    cleared = [acquitted(one.alarm, now=now) for one in others if is_alone(one.alarm) and not one.finished]
     answers = await context.store.settle([put_on_trial(flight.alarm), *cleared])
     return answers[0].what == "applied"
 

@@ -114,7 +114,7 @@ class WakeLog:
     def __init__(self) -> None:
         self._began: datetime | None = None
         self._written = 0
-        self._held = 0
+        self._left_out = 0
 
     def delivered(self, flight: Flight, outcome: str, attempt: Try) -> None:
         if not log.isEnabledFor(logging.INFO):
@@ -123,7 +123,7 @@ class WakeLog:
             self.sum_up()
             self._began = attempt.ended
         if self._written >= FIRST:
-            self._held += 1
+            self._left_out += 1
             return
         self._written += 1
         alarm_id, _, moment = flight.alarm.fire_id.partition("@")
@@ -136,14 +136,14 @@ class WakeLog:
         )
 
     def sum_up(self, now: datetime | None = None) -> None:
-        """Say how many were held back: when the span is over or, without `now`, at once."""
-        if self._held == 0 and now is not None:
+        """Log how many were left out: when the span is over or, without `now`, at once."""
+        if self._left_out == 0 and now is not None:
             return
         if now is not None and self._began is not None and now - self._began < _SPAN:
             return
-        if self._held:
-            log.info("… and %s more wakes", f"{self._held:,}")
-        self._began, self._written, self._held = None, 0, 0
+        if self._left_out:
+            log.info("… and %s more wakes", f"{self._left_out:,}")
+        self._began, self._written, self._left_out = None, 0, 0
 
 
 def _went(outcome: str, target: str) -> str:

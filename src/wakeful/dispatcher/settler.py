@@ -109,7 +109,7 @@ class Settler:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_in_a_stream(self) -> bool:
-        """Whether more is likely to come back at once: a write of a few costs nearly as much as one of many."""
+        """Whether more are likely to finish at once: a write of a few costs nearly as much as one of many."""
         return not self._writing and len(self._waiting) < WORTH_IT and stopwatch() - self._wrote < 4 * LINGER
 
     def _has_room(self) -> bool:
@@ -232,7 +232,7 @@ class Settler:
         try:
             again = await self._second_thought(flight, answer)
         except StoreUnavailable:
-            again = flight.change  # the same change comes back with the same answer, once the store is there
+            again = flight.change  # the same change gets the same answer, once the store is there
         except Exception as error:  # a bug of ours must not end the settler: the lease ends, the poison rule counts
             observability.broke("it cannot be decided again", flight.alarm, error)
             again = None

@@ -1,6 +1,6 @@
 """A table: the wake as a row that another program reads, exactly one for each fire.
 
-In wakeful's own database the row is handed back as the outcome, and the store writes it inside the settlement's own
+In wakeful's own database the row is returned as the outcome, and the store writes it inside the settlement's own
 transaction. In another database it is inserted here; the unique key makes a repetition harmless.
 """
 
@@ -104,7 +104,7 @@ class TableTarget:
         await self._with_writer(database, lambda writer: writer.check())
 
     async def try_out(self, database: str, wake: Wake) -> None:
-        """Refuse a table that could take no row at all: one is written in a transaction, and taken back."""
+        """Refuse a table that could take no row at all: one is written in a transaction that is rolled back."""
 
         async def tried(writer: TableWriter) -> None:
             await writer.check()

@@ -30,7 +30,7 @@ LONGEST_REST: Final = 0.01  # seconds; whatever held the loop up, it may not hav
 
 
 class Reply(Struct):
-    """What came back, as far as it came. Status 0: nothing did."""
+    """The response, as far as it came. Status 0: there was none."""
 
     status: int = 0
     headers: Mapping[str, str] = {}  # by their names in lower case; the first, where there are several
