@@ -217,12 +217,10 @@ class Checks:
         return await (self._queried(check) if check.sql else self._fetched(check))
 
     async def _fetched(self, check: CheckSettings) -> str:
-        from wakeful.targets.sending.check import (
-            looked,  # only where one is looked at: its libraries take long to import
-        )
+        from wakeful.targets.sending.check import read  # only where one is read: its libraries take long to import
 
         allowed = check.allow_private
-        return await looked(
+        return await read(
             check.url,
             check.changed,
             headers=check.headers,

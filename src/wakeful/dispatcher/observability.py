@@ -55,7 +55,7 @@ _SHORT: Final = 13  # characters of an alarm's id: the millisecond it was made a
 
 
 class DispatcherHealth(Struct, frozen=True):
-    """The health of a dispatcher. `age`: seconds since it last looked for work and reached the store."""
+    """The health of a dispatcher. `age`: seconds since its loop last got through and reached the store."""
 
     state: str  # idle (never run), running, stopping, ended
     age: float = 0.0

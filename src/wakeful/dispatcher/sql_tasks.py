@@ -24,7 +24,7 @@ log = logging.getLogger("wakeful.dispatcher")
 
 AT_ONCE: Final = 200
 ALL: Final = sys.maxsize  # rounds
-LOOK_EVERY: Final = 10.0  # seconds: whether the table is still watched
+CHECK_EVERY: Final = 10.0  # seconds: whether the table is still watched
 
 
 class SqlTasks:
@@ -32,7 +32,7 @@ class SqlTasks:
         self._store = store
         self._metrics = metrics
         self._ids = Ids()
-        self._looked: float | None = None
+        self._checked_at: float | None = None
         self.tick = settings.tick
         self._broken: set[str] = set()  # tasks that were told of so
         self._lately: dict[str, datetime] = {}  # tasks whose alarm was claimed and overtaken, and when
@@ -54,7 +54,7 @@ class SqlTasks:
 
     async def plan(self, now: datetime, *, rounds: int = ALL) -> int:
         """Plan what was changed, all of it or so many rounds; how many tasks."""
-        await self._look()
+        await self._check_table()
         count = after = 0
         # On behind those that could not be planned just now: however many they are, they are in nobody's way.
         while rounds > 0 and (news := await self._store.tasks.news(limit=AT_ONCE, after=after)):
@@ -130,13 +130,13 @@ class SqlTasks:
         self._broken.add(news.task_id)
 
     def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
-        """Once for each: it is looked at every tick."""
+        """Once for each, although it is read every tick."""
         for id in stuck - self._stuck:
             log.warning("a due task waits: its row cannot be planned right now", extra={"alarm_id": id})
         self._stuck = (self._stuck - asked) | stuck
 
-    async def _look(self) -> None:
-        if self._looked is not None and stopwatch() - self._looked < LOOK_EVERY:
+    async def _check_table(self) -> None:
+        if self._checked_at is not None and stopwatch() - self._checked_at < CHECK_EVERY:
             return
         if await self._store.tasks.mend():
             log.warning("the table of tasks was recreated: all of its rows are read again")
@@ -144,7 +144,7 @@ class SqlTasks:
             if id not in self._broken:
                 log.warning("task %s does not run: %s", observability.shown(id), note)
             self._broken.add(id)
-        self._looked = stopwatch()
+        self._checked_at = stopwatch()
 
     async def _known(self, news: TaskNews) -> TaskNews:
         """With the alarm the task has, and the fire that one is working on."""

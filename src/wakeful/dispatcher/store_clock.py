@@ -29,7 +29,7 @@ class ClockJumpDetector:
         self._metrics = metrics
         self._before: dict[str, float] = {}
 
-    def look(self, now: datetime, *, asked: float, answered: float, own: datetime | None = None) -> None:
+    def observe(self, now: datetime, *, asked: float, answered: float, own: datetime | None = None) -> None:
         if answered - asked > SLOW:
             return
         theirs = self._moved("store", now.timestamp() - answered)
@@ -87,7 +87,7 @@ class StoreClock:
         self._offset = believable(self._offset, theirs, asked, answered)
         self._offset_us = self._offset // _US
         self._of_ours = believable(self._of_ours, theirs, ours_then, ours)
-        self._jumps.look(theirs, asked=asked.timestamp(), answered=answered.timestamp(), own=ours)
+        self._jumps.observe(theirs, asked=asked.timestamp(), answered=answered.timestamp(), own=ours)
 
 
 def believable(offset: timedelta, theirs: datetime, asked: datetime, answered: datetime) -> timedelta:

@@ -227,7 +227,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Resolver(AbstractResolver):
-    """Names are looked up in this target's own threads: a name server that hangs holds up nobody else."""
+    """Names are resolved in this target's own threads: a name server that hangs holds up nobody else."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
