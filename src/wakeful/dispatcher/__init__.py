@@ -103,12 +103,12 @@ class Dispatcher:
         )
 
     async def announce(self) -> None:
-        """Say which targets are served here, before anybody is answered who would be told that no one serves them."""
+        """Record which targets are served here, before a request could be refused because nobody serves them."""
         with suppress(StoreUnavailable):  # the first beat will say it
             await self._upkeep.beat(await self._store.now())
 
     async def run(self) -> None:
-        """Dispatch until cancelled or told to stop; then finish or release the deliveries in flight."""
+        """Dispatch until cancelled or stopped; then finish or release the deliveries in flight."""
         self._deliveries.event_loop = asyncio.get_running_loop()
         self._state, started = "running", self._clock.monotonic()
         self._times = LoopTimes(ran=started, wake_at=started, completed=stopwatch())
@@ -281,7 +281,7 @@ class Dispatcher:
             return []
         suspects = self._suspects.wanted()
         taken = self._clock.monotonic()
-        self._store_clock.ask()
+        self._store_clock.requests()
         turns = self._turns.wanted(slots, probes=self._flights.on_probe())
         claimed = await self._store.claim(
             slots, lease=self._settings.lease, suspects=suspects, turns=turns, early=early

@@ -134,7 +134,7 @@ class Deliveries:
         """An alarm whose lease has expired, or whose retry is due, while this process still has a flight of it.
 
         While its delivery is under way it is not sent again: the flight goes on with the new claim. Where it is over,
-        the store is writing what followed; its answer tells whether that was before this claim, which then begins.
+        the store is writing what followed; its answer shows whether that was before this claim, which then begins.
         """
         if held.finished:
             held.again = again
@@ -166,7 +166,7 @@ class Deliveries:
         One of an owner's alarms at a time: however many there are, other owners have the other thread.
         """
         async with self._working_out.setdefault(alarm.owner_did, asyncio.Lock()):
-            with suppress(Exception):  # what is wrong with it is told where the alarm is planned
+            with suppress(Exception):  # what is wrong with it is reported where the alarm is planned
                 for moment in (alarm.occurrence_at - MS, alarm.occurrence_at):  # a fire asks on either side of it
                     await in_thread(partial(following, alarm, moment))
 

@@ -137,11 +137,11 @@ class Flights:
         left = 0 if self._crowded else self._total - self._delivering
         if sum(room.values()) <= left:
             return room
-        asked = {name: most if name in self.hungry else min(most, RESERVED) for name, most in room.items()}
+        wanted = {name: most if name in self.hungry else min(most, RESERVED) for name, most in room.items()}
         shared: dict[str, int] = {}
         # The smallest first: what it leaves of its share goes to the others.
-        for waiting, name in zip(range(len(asked), 0, -1), sorted(asked, key=asked.__getitem__), strict=True):
-            share = min(asked[name], -(-left // waiting))
+        for waiting, name in zip(range(len(wanted), 0, -1), sorted(wanted, key=wanted.__getitem__), strict=True):
+            share = min(wanted[name], -(-left // waiting))
             left -= share
             own = min(room[name], max(0, RESERVED - self._by_target[name]))
             if most := max(own, share):

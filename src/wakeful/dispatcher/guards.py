@@ -203,7 +203,7 @@ class Checks:
         try:
             look = look_at(name, _digest(await self._value(name)), known)
         except (CheckFailed, WakefulError) as error:
-            # Of the database the operator's log tells more than the owner of an alarm may know.
+            # Of the database the operator's log has more than the owner of an alarm may know.
             why = str(error) if isinstance(error, CheckFailed) else "it cannot be looked at"
             log.warning("the check %s failed: %s", name, error, extra=observability.fields(alarm))
             look = CheckLook(name=name, found="failed", error=why)
@@ -242,7 +242,7 @@ class Checks:
 
 
 def _digest(value: str) -> str:
-    """Enough to tell whether it is the same, and no more than that is kept."""
+    """What is kept of a value: enough to compare it, and no more."""
     return hashlib.sha256(value.encode()).hexdigest()
 
 

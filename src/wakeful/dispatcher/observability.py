@@ -208,15 +208,15 @@ def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
 
 
 def shown(error: str) -> str:
-    """What of an error may stand in a log: its head, since what comes after a colon was said by somebody else.
+    """What of an error may stand in a log: its head, since what comes after a colon is somebody else's text.
 
     A database that refuses a row names tables and columns after its colons: its first line is shown, without the
     values that it quotes.
     """
     if not error.startswith(_DATABASE_SAYS):
         return error.partition(":")[0][:_SHOWN] or "no reason given"
-    said, *quoted = _QUOTED.split(error.partition("\n")[0], maxsplit=1)
-    return (_VALUE.sub('value "…"', said) + (": …" if quoted else ""))[:_SHOWN_OF_DATABASE]
+    message, *quoted = _QUOTED.split(error.partition("\n")[0], maxsplit=1)
+    return (_VALUE.sub('value "…"', message) + (": …" if quoted else ""))[:_SHOWN_OF_DATABASE]
 
 
 _DATABASE_SAYS: Final = (f"{NOT_WRITTEN}:", f"{NOT_INSERTED}:")

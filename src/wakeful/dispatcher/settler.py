@@ -54,7 +54,7 @@ class Settler:
         self._clock = clock
         self._landed = landed
         self._metrics = metrics
-        self._teller = DeliveryMetrics(metrics)
+        self._delivery_metrics = DeliveryMetrics(metrics)
         self._waiting: deque[Flight] = deque()
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
@@ -143,7 +143,7 @@ class Settler:
     async def _tried(self, batch: Sequence[Flight]) -> Exception | None:
         """Have these settled, and see to the answers; or the error there was instead."""
         changes = [_seen(flight, flight.change) for flight in batch if flight.change is not None]
-        asked = stopwatch()
+        started = stopwatch()
         try:
             answers = await self._store.settle(changes)
         except Exception as error:  # also a bug of ours, met by one of them: it must not end the settler
@@ -151,8 +151,8 @@ class Settler:
             log.warning("cannot settle %d fires yet, trying again: %s", len(batch), error)
             return error
         self._moved = self._wrote = stopwatch()
-        self._metrics.settled(self._moved - asked)
-        self._teller.settled(
+        self._metrics.settled(self._moved - started)
+        self._delivery_metrics.settled(
             [flight for flight, answer in zip(batch, answers, strict=True) if answer.what == "applied"]
         )
         for flight, answer in zip(batch, answers, strict=True):
@@ -172,7 +172,7 @@ class Settler:
         Not by any other write: where settlements fail for everybody, nobody in particular is to blame.
         """
         if isinstance(error, StoreBusy):
-            return True  # somebody holds a row, and parting them tells which
+            return True  # somebody holds a row, and parting them shows which
         try:
             alarm = await self._store.get(batch[0].alarm.id)
             if alarm is not None:

@@ -51,7 +51,7 @@ class Upkeep:
         self._caught_up = False
         self.resting = False  # until the next duty
         self.heard = 0.0  # when the store last took our beat, by the stopwatch
-        self._told: dict[str, datetime | None] = {}  # breakers as last written down
+        self._recorded: dict[str, datetime | None] = {}  # breakers as last recorded
 
     async def run(self, now: Callable[[], datetime]) -> None:
         """Run each duty when it is due. If the store cannot be reached a duty is postponed; the upkeep never ends."""
@@ -128,11 +128,11 @@ class Upkeep:
     async def _exchange_target_states(self, now: datetime) -> None:
         await self.read_paused_targets()
         for name, breaker in list(self._flights.breakers.items()):
-            if self._told.get(name) != breaker.opened_at:
-                await self._tell(name, breaker.opened_at, breaker.last_error, now)
-                self._told[name] = breaker.opened_at
+            if self._recorded.get(name) != breaker.opened_at:
+                await self._record_breaker(name, breaker.opened_at, breaker.last_error, now)
+                self._recorded[name] = breaker.opened_at
 
-    async def _tell(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
+    async def _record_breaker(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
         known = (await self._store.target_states()).get(name) or TargetState(target=name, updated_at=now)
         what = "breaker opened" if opened_at else "breaker closed"
         log.warning(

@@ -59,8 +59,8 @@ class ZonePlanning:
         self._machine = ""  # the machine's edition, as this process reads its zones
         self._upgrade = ""  # another one that was seen there since
         self._former = ""  # the edition before, as it was remembered
-        self._told = ""  # the edition that was told to be newer than the machine's
-        self._unread = ""  # why the machine's data could not be read, as it was told
+        self._warned = ""  # the edition that was logged as newer than the machine's
+        self._unread = ""  # why the machine's data could not be read, as it was logged
 
     async def step(self, *, anew: bool = False) -> bool:
         """Read whether rules have changed, or plan some alarms again; return whether alarms may be claimed."""
@@ -77,9 +77,9 @@ class ZonePlanning:
             await self._read_editions()
             self._unread = ""
         except OSError as error:  # no descriptor is left, or files are being replaced: it goes by what it knows
-            if self._unread != (said := str(error)):
-                self._unread = said
-                log.warning("the time zone data cannot be read, trying again: %s", said)
+            if self._unread != (reason := str(error)):
+                self._unread = reason
+                log.warning("the time zone data cannot be read, trying again: %s", reason)
 
     async def _read_editions(self) -> None:
         refresh_calendars()  # they are a law of their own, and come to count as they are found
@@ -107,7 +107,7 @@ class ZonePlanning:
 
     async def _follow(self, current: Edition, former: Edition | None) -> None:
         """Go by the edition in force, and plan alarms again where that is not done."""
-        self._tell_of_older_data(current.version)
+        self._warn_of_older_data(current.version)
         if current.version != (rules_in_force()[0] or self._machine):
             use_rules(current.version, (await self._rules(current.version)).data)
         now = await self._store.now()
@@ -125,9 +125,9 @@ class ZonePlanning:
         ):
             await self._begin(current, former, now)
 
-    def _tell_of_older_data(self, version: str) -> None:
-        if version > self._machine and version != self._told:
-            self._told = version
+    def _warn_of_older_data(self, version: str) -> None:
+        if version > self._machine and version != self._warned:
+            self._warned = version
             log.warning(
                 "the time zone data of this machine (%s) is older than that of the database (%s), which is used;"
                 " update the machine's",

@@ -47,7 +47,7 @@ async def read(
         return str(reply.status)
     if not reply.ok:
         failure = sender.failure(reply, now=clock.now())
-        # What it said stays out: whoever has the alarm was told the name of the check, and nothing of what is there.
+        # Its text stays out: the owner of an alarm knows the name of a check, and nothing of what is there.
         raise CheckFailed(f"HTTP {reply.status}" if reply.status else failure.error)
     return _etag(reply) if changed == "etag" else _at(changed, reply)
 
