@@ -164,14 +164,14 @@ async def test_a_lease_that_ran_out_is_counted(world: World) -> None:
 async def test_a_clock_that_jumps_is_counted_and_a_slow_claim_is_not(clock: ManualClock) -> None:
     metrics = Metrics()
     jumps = ClockJumpDetector(metrics)
-    jumps.look(clock.now(), asked=10.0, answered=10.1)
+    jumps.observe(clock.now(), sent=10.0, received=10.1)
     await clock.advance(5)
-    jumps.look(clock.now(), asked=15.0, answered=15.1)
+    jumps.observe(clock.now(), sent=15.0, received=15.1)
     assert read(metrics, "wakeful_clock_jumps_total") == 0
     clock.set_back(3600)
-    jumps.look(clock.now(), asked=15.1, answered=25.0)
+    jumps.observe(clock.now(), sent=15.1, received=25.0)
     assert read(metrics, "wakeful_clock_jumps_total") == 0
-    jumps.look(clock.now(), asked=25.0, answered=25.1)
+    jumps.observe(clock.now(), sent=25.0, received=25.1)
     assert read(metrics, "wakeful_clock_jumps_total") == 1
 
 

@@ -205,10 +205,10 @@ def build_targets(settings: Settings, clock: Clock | None = None) -> dict[str, S
     from wakeful.targets.inbox import Inbox
 
     if settings.checks:
-        from wakeful.targets.sending.check import check_looks
+        from wakeful.targets.sending.check import verify_checks
 
         with _located(settings):
-            check_looks(settings.checks)
+            verify_checks(settings.checks)
     served = {INBOX: ServedTarget(Inbox(), settings.total_concurrency, breaks=False)}
     for name, given in _configured(settings).items():
         with _located(settings):

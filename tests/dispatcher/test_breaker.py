@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_back_makes_nobody_wait_longer() -> None:
 class Sent:
     def __init__(self, alarm: Alarm) -> None:
         self.alarm = alarm
-        self.back = False
+        self.finished = False
 
 
 ILL = Failed("HTTP 500", unhealthy=True, answered=True)
@@ -113,7 +113,7 @@ def test_one_probe_is_out_at_a_time_however_it_ends() -> None:
     probe = Sent(one_of("eve"))
     assert holds.wait(probe, now=now) is None
     assert holds.wait(Sent(one_of("eve")), now=now + 60 * SECOND) == FIRST_PAUSE
-    probe.back = True  # handed back, or lost: nobody said how it went
+    probe.finished = True  # released, or lost: nobody said how it went
     assert holds.wait(Sent(one_of("eve")), now=now + 60 * SECOND) is None
 
 

@@ -249,7 +249,7 @@ async def test_data_that_is_upgraded_under_a_running_process_counts(world: World
 async def test_planning_again_goes_on_where_a_process_died(
     world: World, before: Path, after: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zone_planning, "LOOKED_AT", 2)
+    monkeypatch.setattr(zone_planning, "SCAN_LIMIT", 2)
     with process_on(before):
         alarms = [await world.set(cron="0 9 1 7 *", timezone=BERLIN) for _ in range(5)]
         await world.another().run_due()
@@ -292,7 +292,7 @@ async def test_what_another_process_planned_by_the_old_rules_meanwhile_is_planne
 async def test_a_change_that_was_not_finished_is_finished_before_the_next(
     world: World, before: Path, after: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zone_planning, "LOOKED_AT", 1)
+    monkeypatch.setattr(zone_planning, "SCAN_LIMIT", 1)
     _, yearly, once = await set_up(world, before)
     with process_on(after):
         await world.another()._zones.step()

@@ -87,7 +87,7 @@ async def test_a_table_of_the_first_version_works_and_grows_while_it_is_connecte
     await gateway.pass_time(5)
     assert await gateway.sql("select sender, content from messages") == [("scheduler", "do old")]
     await program(TASKS_V2)
-    gateway.sql_tasks._looked = None  # ten seconds later
+    gateway.sql_tasks._checked_at = None  # ten seconds later
     await program.schedule("new", None, program.go(5), mode="isolated")
     await gateway.pass_time(5)
     assert (await gateway.sql("select sender from messages order by timestamp"))[1] == ("scheduler-isolated:new",)
@@ -264,7 +264,7 @@ async def test_the_table_may_be_rebuilt_while_it_is_connected(gateway: Gateway, 
     await rebuild(gateway, program)
     await program("update scheduled_tasks set prompt = 'changed unwatched' where id = 'a'")
     await program(DELETE, "b")
-    gateway.sql_tasks._looked = None  # ten seconds later
+    gateway.sql_tasks._checked_at = None  # ten seconds later
     await gateway.pass_time(HOUR)
     assert await gateway.messages() == ["changed unwatched"]
     assert {alarm.label: alarm.id for alarm in await gateway.alarms(statuses=("active",))} == {"a": alarms["a"]}

@@ -263,7 +263,7 @@ async def test_the_table_may_be_altered_and_made_anew(gateway: Gateway) -> None:
     ):
         await gateway.sql(statement)
     await gateway.sql("update scheduled_tasks set prompt = 'unseen'")  # nobody watches the new table yet
-    gateway.sql_tasks._looked = None  # ten seconds later
+    gateway.sql_tasks._checked_at = None  # ten seconds later
     await gateway.pass_time(3600)
     assert await gateway.messages() == ["unseen"]
     assert (await gateway.task("t1"))[1] == gateway.clock.now() + timedelta(hours=1)

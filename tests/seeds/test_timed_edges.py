@@ -72,7 +72,7 @@ async def test_a_column_that_is_added_later_counts_for_what_was_planned_before(g
     await gateway.sql("alter table scheduled_tasks add column context_mode text default 'group'")
     await gateway.add("t1", next_run=gateway.at(100), context_mode="isolated")
     await gateway.pass_time()  # planned by a process that does not know the column yet
-    gateway.sql_tasks._looked = None  # ten seconds later
+    gateway.sql_tasks._checked_at = None  # ten seconds later
     await gateway.pass_time(100)
     assert sorted(await gateway.sql("select sender from messages")) == [("scheduler",), ("scheduler-isolated:t1",)]
 

@@ -103,12 +103,12 @@ class Dispatcher:
         )
 
     async def announce(self) -> None:
-        """Say which targets are served here, before anybody is answered who would be told that no one serves them."""
+        """Record which targets are served here, before a request could be refused because nobody serves them."""
         with suppress(StoreUnavailable):  # the first beat will say it
             await self._upkeep.beat(await self._store.now())
 
     async def run(self) -> None:
-        """Dispatch until cancelled or told to stop; then finish or release the deliveries in flight."""
+        """Dispatch until cancelled or stopped; then finish or release the deliveries in flight."""
         self._deliveries.event_loop = asyncio.get_running_loop()
         self._state, started = "running", self._clock.monotonic()
         self._times = LoopTimes(ran=started, wake_at=started, completed=stopwatch())
@@ -179,7 +179,7 @@ class Dispatcher:
         settler = asyncio.create_task(self._deliveries.settler.run())
         done = 0
         try:
-            self._suspects.look_at_once()
+            self._suspects.want_at_once()
             while not await self._zones.step(anew=True):
                 pass
             await self._upkeep.catch_up(anew=True)
@@ -240,17 +240,17 @@ class Dispatcher:
             return 0.0  # there may be more where that came from, and room for it
         # Nothing could be taken though something is due (another worker is at it just now): do not spin.
         least = 0.0 if claimed else SHORTEST_PAUSE
-        return max(least, self._store_clock.until(await self._next_look()))
+        return max(least, self._store_clock.until(await self._next_pass()))
 
-    async def _next_look(self) -> datetime:
-        """When to look again, unless somebody says that there is something before."""
+    async def _next_pass(self) -> datetime:
+        """When the next pass begins, unless a hint arrives before."""
         now = self._now()
         moments = [now + self._settings.tick]
         if probe := self._flights.next_probe():
             moments.append(probe)
         if self._lead and self._flights.hungry and self._clock.monotonic() < self._times.knows_next_until:
-            # A full target is looked at again as soon as its deliveries come back; of the others nothing was due just
-            # now, and whatever comes within EARLY of a look is claimed by it. So they are not asked about each time.
+            # A full target is claimed from again as soon as its deliveries finish. Of the others nothing was due just
+            # now, and a claim also takes what is due within EARLY: so the store is not asked in each pass.
             moments.append(now + self._lead)
         elif open_targets := self._flights.open_targets(now):
             due = await self._store.next_due(open_targets)
@@ -281,7 +281,7 @@ class Dispatcher:
             return []
         suspects = self._suspects.wanted()
         taken = self._clock.monotonic()
-        self._store_clock.ask()
+        self._store_clock.requests()
         turns = self._turns.wanted(slots, probes=self._flights.on_probe())
         claimed = await self._store.claim(
             slots, lease=self._settings.lease, suspects=suspects, turns=turns, early=early
@@ -290,7 +290,7 @@ class Dispatcher:
         self._store_clock.heard(claimed.now)
         self._metrics.claimed([alarm.unsettled for alarm in claimed.alarms], ahead=claimed.ahead)
         if suspects:
-            self._suspects.looked(claimed.alarms)
+            self._suspects.claimed(claimed.alarms)
         fires = await self._known_fires(claimed)
         waits = await overtaken(self._features, claimed.alarms, claimed.now)
         for alarm in claimed.alarms:

@@ -82,14 +82,14 @@ class Sent(Protocol):
     @property
     def alarm(self) -> Alarm: ...
     @property
-    def back(self) -> bool: ...
+    def finished(self) -> bool: ...
 
 
 class _Hold:
     def __init__(self) -> None:
         self.breaker = Breaker()
         self.failed_at: datetime
-        self.put_back = 0  # since the next probe was decided on, or sent
+        self.deferred = 0  # wakes since the next probe was decided on, or sent
         self.probe: Sent | None = None
 
     def wait(self, sent: Sent, now: datetime) -> timedelta | None:
@@ -97,12 +97,12 @@ class _Hold:
         if probe_at is None:
             return None
         is_time = self.breaker.may_probe(now)
-        if is_time and (self.probe is None or self.probe.back):
-            self.probe, self.put_back = sent, 0
+        if is_time and (self.probe is None or self.probe.finished):
+            self.probe, self.deferred = sent, 0
             return None
         wait = FIRST_PAUSE if is_time else probe_at - now
-        wait += APART * (self.put_back // TOGETHER)
-        self.put_back += 1
+        wait += APART * (self.deferred // TOGETHER)
+        self.deferred += 1
         return wait
 
 
@@ -140,7 +140,7 @@ class Holds:
         hold.breaker.failed(outcome.error, now=now, wait=wait)
         hold.failed_at = now
         if hold.breaker.probe_at != planned:
-            hold.put_back = 0
+            hold.deferred = 0
         self._forget(now)
 
     def owners(self, now: datetime) -> Counter[str]:

@@ -11,7 +11,7 @@ from wakeful.clock import Clock
 from wakeful.dispatcher.flights import Flight
 from wakeful.store import Claimed, Turn
 
-BETWEEN: Final = 3  # claims between two in turn where the last one met nobody else: looking costs PostgreSQL 2 ms
+BETWEEN: Final = 3  # claims between two in turn where the last one met nobody else: a read costs PostgreSQL 2 ms
 # Seconds that a worker outlives the start of a delivery before it tries other suspects. A group is soon followed by the
 # next one: nobody is blamed for either. Blame falls on whoever was tried alone, so that one is given more time.
 GROUP_PROVED_AFTER: Final = 1.0
@@ -29,7 +29,7 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._stood: dict[str, str] = {}  # per target: the owner who was looked at last
+        self._stood: dict[str, str] = {}  # per target: the owner who was read last
         self._behind: set[str] = set()  # targets that may have more due than was claimed
         self._passed: Counter[str] = Counter()  # per target: the claims in due order since the last one in turn
         self._lonely: set[str] = set()  # targets with one owner, as far as the last claim in turn has seen
@@ -81,13 +81,13 @@ class Suspects:
 
     def __init__(self, clock: Clock, *, every: float) -> None:
         self._clock = clock
-        self._every = every  # seconds: they come about when a lease ends, so there is no hurry to look for the first
-        self._look_from = 0.0
+        self._every = every  # seconds: they come about when a lease ends, so the first ones are in no hurry
+        self._wanted_from = 0.0
         self._on_trial: list[Flight] = []
 
     def wanted(self) -> bool:
         """Whether a claim may bring suspects: this process has survived those that it tried last."""
-        return self.survived() and self._clock.monotonic() >= self._look_from
+        return self.survived() and self._clock.monotonic() >= self._wanted_from
 
     def survived(self) -> bool:
         """Whether each is settled, or this process has outlived the start of its delivery by a while.
@@ -109,18 +109,18 @@ class Suspects:
         """Whether a death would be that of a suspect which is begun now: `others` are in flight and did no harm."""
         return all(self._outlived(flight, PROVED_AFTER) for flight in others)
 
-    def looked(self, claimed: Sequence[Alarm]) -> None:
-        """A claim that was to bring some has brought these."""
+    def claimed(self, claimed: Sequence[Alarm]) -> None:
+        """A claim that was to bring suspects has brought these."""
         if not any(alarm.is_suspect for alarm in claimed):
-            self._look_from = self._clock.monotonic() + self._every
+            self._wanted_from = self._clock.monotonic() + self._every
 
-    def look_at_once(self) -> None:
+    def want_at_once(self) -> None:
         """For a round that is to leave nothing behind."""
-        self._look_from = 0.0
+        self._wanted_from = 0.0
 
     def leave_alone(self) -> None:
         """This process stood still; others may have too, with the whole machine: they come first to what they hold."""
-        self._look_from = self._clock.monotonic() + 2 * self._every
+        self._wanted_from = self._clock.monotonic() + 2 * self._every
 
     def tries(self, flight: Flight) -> None:
         self._on_trial.append(flight)

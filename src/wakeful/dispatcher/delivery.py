@@ -117,7 +117,7 @@ class Deliveries:
     def cancel(self) -> None:
         """Cancel what is being delivered: it is released."""
         for flight in self._flights:
-            flight.given_back = True
+            flight.to_release = True
             if flight.task is not None:
                 flight.task.cancel()
 
@@ -134,9 +134,9 @@ class Deliveries:
         """An alarm whose lease has expired, or whose retry is due, while this process still has a flight of it.
 
         While its delivery is under way it is not sent again: the flight goes on with the new claim. Where it is over,
-        the store is writing what followed; its answer tells whether that was before this claim, which then begins.
+        the store is writing what followed; its answer shows whether that was before this claim, which then begins.
         """
-        if held.back:
+        if held.finished:
             held.again = again
         else:
             held.adopt(again)
@@ -166,7 +166,7 @@ class Deliveries:
         One of an owner's alarms at a time: however many there are, other owners have the other thread.
         """
         async with self._working_out.setdefault(alarm.owner_did, asyncio.Lock()):
-            with suppress(Exception):  # what is wrong with it is told where the alarm is planned
+            with suppress(Exception):  # what is wrong with it is reported where the alarm is planned
                 for moment in (alarm.occurrence_at - MS, alarm.occurrence_at):  # a fire asks on either side of it
                     await in_thread(partial(following, alarm, moment))
 
@@ -248,7 +248,7 @@ class Deliveries:
 
     def _interrupted(self, flight: Flight) -> None:
         """Handle a cancelled delivery: the process is stopping and releases the alarm, or the target did it."""
-        if flight.given_back:
+        if flight.to_release:
             self._release(flight)
         else:
             ended = self._now()
@@ -267,7 +267,7 @@ class Deliveries:
         """Have the change written, and claim the next: both then go into one transaction where they can."""
         flight.change, flight.task = change, None
         self.settler.add(flight)
-        self._flights.come_back(flight)
+        self._flights.finish(flight)
         self._claim_more(flight)
 
     def _landed(self, flight: Flight) -> None:

@@ -53,10 +53,10 @@ class Flight(Struct, eq=False):
     look: CheckLook | None = None  # what its alarm's check found
     notes: int = 0  # times its outcome was put on record for an alarm no longer ours
     set_aside: int = 0  # times that something simpler was to be written, since the store did not take the change
-    given_back: bool = False
-    back: bool = False
+    to_release: bool = False  # it is cancelled because this process stops
+    finished: bool = False  # its delivery is over, however it went
     landed: bool = False
-    lost: bool = False  # somebody else has the alarm, or its owner changed it: what comes back is only noted
+    lost: bool = False  # somebody else has the alarm, or its owner changed it: its outcome is only noted
     on_trial_since: float | None = None  # a suspect whose delivery has begun, by the monotonic clock
 
     again: Flight | None = None  # the alarm as it was claimed again while the end of this flight was being written
@@ -112,16 +112,16 @@ class Flights:
         self._unsettled[flight.alarm.target] += 1
         self._delivering += 1
 
-    def come_back(self, flight: Flight) -> None:
+    def finish(self, flight: Flight) -> None:
         """The delivery is over, however it went: its place is free."""
-        if not flight.back:
-            flight.back = True
+        if not flight.finished:
+            flight.finished = True
             self._by_target[flight.alarm.target] -= 1
             self._delivering -= 1
 
     def land(self, flight: Flight) -> None:
         """It is settled, and no longer ours."""
-        self.come_back(flight)
+        self.finish(flight)
         flight.landed = True
         key = flight.key
         if self._flying.get(key) is flight:
@@ -142,11 +142,11 @@ class Flights:
         left = 0 if self._crowded else self._total - self._delivering
         if sum(room.values()) <= left:
             return room
-        asked = {name: most if name in self.hungry else min(most, RESERVED) for name, most in room.items()}
+        wanted = {name: most if name in self.hungry else min(most, RESERVED) for name, most in room.items()}
         shared: dict[str, int] = {}
         # The smallest first: what it leaves of its share goes to the others.
-        for waiting, name in zip(range(len(asked), 0, -1), sorted(asked, key=asked.__getitem__), strict=True):
-            share = min(asked[name], -(-left // waiting))
+        for waiting, name in zip(range(len(wanted), 0, -1), sorted(wanted, key=wanted.__getitem__), strict=True):
+            share = min(wanted[name], -(-left // waiting))
             left -= share
             own = min(room[name], max(0, RESERVED - self._by_target[name]))
             if most := max(own, share):
@@ -207,7 +207,7 @@ class Flights:
     def making_room(self) -> bool:
         """Whether a target with more due has room for a few only, and for more in a moment.
 
-        Deliveries are coming back, or what came back is being written. One large claim costs less than many small ones.
+        Deliveries are being finished, or finished ones written. One large claim costs less than many small ones.
         """
         return any(self._is_making_room(name) for name in self.hungry if name in self.served)
 

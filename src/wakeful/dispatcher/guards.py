@@ -147,7 +147,7 @@ async def _is_counted(context: Context, flight: Flight) -> bool:
     if not context.suspects.may_be_blamed(others):
         return True  # tried, but not alone
     now = context.now()
-    cleared = [acquitted(one.alarm, now=now) for one in others if is_alone(one.alarm) and not one.back]
+    cleared = [acquitted(one.alarm, now=now) for one in others if is_alone(one.alarm) and not one.finished]
     answers = await context.store.settle([put_on_trial(flight.alarm), *cleared])
     return answers[0].what == "applied"
 
@@ -205,7 +205,7 @@ class Checks:
         try:
             look = look_at(name, _digest(await self._value(name)), known)
         except (CheckFailed, WakefulError) as error:
-            # Of the database the operator's log tells more than the owner of an alarm may know.
+            # Of the database the operator's log has more than the owner of an alarm may know.
             why = str(error) if isinstance(error, CheckFailed) else "it cannot be looked at"
             log.warning("the check %s failed: %s", name, error, extra=observability.fields(alarm))
             look = CheckLook(name=name, found="failed", error=why)
@@ -219,12 +219,10 @@ class Checks:
         return await (self._queried(check) if check.sql else self._fetched(check))
 
     async def _fetched(self, check: CheckSettings) -> str:
-        from wakeful.targets.sending.check import (
-            looked,  # only where one is looked at: its libraries take long to import
-        )
+        from wakeful.targets.sending.check import read  # only where one is read: its libraries take long to import
 
         allowed = check.allow_private
-        return await looked(
+        return await read(
             check.url,
             check.changed,
             headers=check.headers,
@@ -246,7 +244,7 @@ class Checks:
 
 
 def _digest(value: str) -> str:
-    """Enough to tell whether it is the same, and no more than that is kept."""
+    """What is kept of a value: enough to compare it, and no more."""
     return hashlib.sha256(value.encode()).hexdigest()
 
 

@@ -55,7 +55,7 @@ _SHORT: Final = 13  # characters of an alarm's id: the millisecond it was made a
 
 
 class DispatcherHealth(Struct, frozen=True):
-    """The health of a dispatcher. `age`: seconds since it last looked for work and reached the store."""
+    """The health of a dispatcher. `age`: seconds since its loop last got through and reached the store."""
 
     state: str  # idle (never run), running, stopping, ended
     age: float = 0.0
@@ -114,7 +114,7 @@ class WakeLog:
     def __init__(self) -> None:
         self._began: datetime | None = None
         self._written = 0
-        self._held = 0
+        self._left_out = 0
 
     def delivered(self, flight: Flight, outcome: str, attempt: Try) -> None:
         if not log.isEnabledFor(logging.INFO):
@@ -123,7 +123,7 @@ class WakeLog:
             self.sum_up()
             self._began = attempt.ended
         if self._written >= FIRST:
-            self._held += 1
+            self._left_out += 1
             return
         self._written += 1
         alarm_id, _, moment = flight.alarm.fire_id.partition("@")
@@ -136,14 +136,14 @@ class WakeLog:
         )
 
     def sum_up(self, now: datetime | None = None) -> None:
-        """Say how many were held back: when the span is over or, without `now`, at once."""
-        if self._held == 0 and now is not None:
+        """Log how many were left out: when the span is over or, without `now`, at once."""
+        if self._left_out == 0 and now is not None:
             return
         if now is not None and self._began is not None and now - self._began < _SPAN:
             return
-        if self._held:
-            log.info("… and %s more wakes", f"{self._held:,}")
-        self._began, self._written, self._held = None, 0, 0
+        if self._left_out:
+            log.info("… and %s more wakes", f"{self._left_out:,}")
+        self._began, self._written, self._left_out = None, 0, 0
 
 
 def _went(outcome: str, target: str) -> str:
@@ -208,15 +208,15 @@ def fields(alarm: Alarm, **more: Any) -> dict[str, Any]:
 
 
 def shown(error: str) -> str:
-    """What of an error may stand in a log: its head, since what comes after a colon was said by somebody else.
+    """What of an error may stand in a log: its head, since what comes after a colon is somebody else's text.
 
     A database that refuses a row names tables and columns after its colons: its first line is shown, without the
     values that it quotes.
     """
     if not error.startswith(_DATABASE_SAYS):
         return error.partition(":")[0][:_SHOWN] or "no reason given"
-    said, *quoted = _QUOTED.split(error.partition("\n")[0], maxsplit=1)
-    return (_VALUE.sub('value "…"', said) + (": …" if quoted else ""))[:_SHOWN_OF_DATABASE]
+    message, *quoted = _QUOTED.split(error.partition("\n")[0], maxsplit=1)
+    return (_VALUE.sub('value "…"', message) + (": …" if quoted else ""))[:_SHOWN_OF_DATABASE]
 
 
 _DATABASE_SAYS: Final = (f"{NOT_WRITTEN}:", f"{NOT_INSERTED}:")

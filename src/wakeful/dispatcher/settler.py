@@ -58,7 +58,7 @@ class Settler:
         self._clock = clock
         self._landed = landed
         self._metrics = metrics
-        self._teller = DeliveryMetrics(metrics)
+        self._delivery_metrics = DeliveryMetrics(metrics)
         self._waiting: deque[Flight] = deque()
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
@@ -113,7 +113,7 @@ class Settler:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_in_a_stream(self) -> bool:
-        """Whether more is likely to come back at once: a write of a few costs nearly as much as one of many."""
+        """Whether more are likely to finish at once: a write of a few costs nearly as much as one of many."""
         return not self._writing and len(self._waiting) < WORTH_IT and stopwatch() - self._wrote < 4 * LINGER
 
     def _has_room(self) -> bool:
@@ -147,7 +147,7 @@ class Settler:
     async def _tried(self, batch: Sequence[Flight]) -> Exception | None:
         """Have these settled, and see to the answers; or the error there was instead."""
         changes = [_seen(flight, flight.change) for flight in batch if flight.change is not None]
-        asked = stopwatch()
+        started = stopwatch()
         try:
             answers = await self._store.settle(changes)
         except Exception as error:  # also a bug of ours, met by one of them: it must not end the settler
@@ -155,8 +155,8 @@ class Settler:
             log.warning("cannot settle %d fires yet, trying again: %s", len(batch), error)
             return error
         self._moved = self._wrote = stopwatch()
-        self._metrics.settled(self._moved - asked)
-        self._teller.settled(
+        self._metrics.settled(self._moved - started)
+        self._delivery_metrics.settled(
             [flight for flight, answer in zip(batch, answers, strict=True) if answer.what == "applied"]
         )
         for flight, answer in zip(batch, answers, strict=True):
@@ -176,7 +176,7 @@ class Settler:
         Not by any other write: where settlements fail for everybody, nobody in particular is to blame.
         """
         if isinstance(error, StoreBusy):
-            return True  # somebody holds a row, and parting them tells which
+            return True  # somebody holds a row, and parting them shows which
         try:
             alarm = await self._store.get(batch[0].alarm.id)
             if alarm is not None:
@@ -236,7 +236,7 @@ class Settler:
         try:
             again = await self._second_thought(flight, answer)
         except StoreUnavailable:
-            again = flight.change  # the same change comes back with the same answer, once the store is there
+            again = flight.change  # the same change gets the same answer, once the store is there
         except Exception as error:  # a bug of ours must not end the settler: the lease ends, the poison rule counts
             observability.broke("it cannot be decided again", flight.alarm, error)
             again = None

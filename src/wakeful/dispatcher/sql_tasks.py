@@ -24,7 +24,7 @@ log = logging.getLogger("wakeful.dispatcher")
 
 AT_ONCE: Final = 200
 ALL: Final = sys.maxsize  # rounds
-LOOK_EVERY: Final = 10.0  # seconds: whether the table is still watched
+CHECK_EVERY: Final = 10.0  # seconds: whether the table is still watched
 
 
 class SqlTasks:
@@ -32,11 +32,11 @@ class SqlTasks:
         self._store = store
         self._metrics = metrics
         self._ids = Ids()
-        self._looked: float | None = None
+        self._checked_at: float | None = None
         self.tick = settings.tick
-        self._broken: set[str] = set()  # tasks that were told of so
+        self._broken: set[str] = set()  # tasks that were logged as such
         self._lately: dict[str, datetime] = {}  # tasks whose alarm was claimed and overtaken, and when
-        self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were told of
+        self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were logged
         self._planner = Planner.of(settings)
 
     async def catch_up(self, now: datetime, *, whole: bool) -> None:
@@ -54,7 +54,7 @@ class SqlTasks:
 
     async def plan(self, now: datetime, *, rounds: int = ALL) -> int:
         """Plan what was changed, all of it or so many rounds; how many tasks."""
-        await self._look()
+        await self._check_table()
         count = after = 0
         # On behind those that could not be planned just now: however many they are, they are in nobody's way.
         while rounds > 0 and (news := await self._store.tasks.news(limit=AT_ONCE, after=after)):
@@ -80,7 +80,7 @@ class SqlTasks:
             # They are leased already: better released than sent unread.
             log.warning("cannot read the rows of %d tasks yet, trying again: %s", len(ids), error)
             return dict.fromkeys(ids, self.tick)
-        self._tell_stuck(set(still), set(ids))
+        self._warn_of_stuck(set(still), set(ids))
         return {id: self.tick if id in still else timedelta(0) for id in moved}
 
     def _due_again(self, news: Sequence[TaskNews], now: datetime) -> list[TaskNews]:
@@ -92,13 +92,13 @@ class SqlTasks:
 
     async def _planned(self, news: Sequence[TaskNews], now: datetime) -> int:
         """Plan and write these; how many were still as they were read."""
-        plans = [self._thought_of(await self._known(one), now) for one in news]
+        plans = [self._plan_of(await self._known(one), now) for one in news]
         written, refused = await self._written(plans)
         if refused:
             again, hopeless = await self._written([refused_task(plan.news, why, now=now) for plan, why in refused])
             written += again
             for plan, why in hopeless:
-                self._tell_broken(plan.news, why)
+                self._log_broken(plan.news, why)
         return written
 
     async def _written(self, plans: Sequence[TaskPlan]) -> tuple[int, list[tuple[TaskPlan, str]]]:
@@ -106,7 +106,7 @@ class SqlTasks:
         answers = await self._store.tasks.plan(plans) if plans else []
         for plan, answer in zip(plans, answers, strict=True):
             if answer.what == "written":
-                self._tell(plan)
+                self._log(plan)
         # The first of many need not wait until the last is planned.
         if any(plan.new is not None and plan.new.status == "active" for plan in plans):
             self._store.hints.set()
@@ -117,26 +117,26 @@ class SqlTasks:
         ]
         return sum(answer.what == "written" for answer in answers), refused
 
-    def _thought_of(self, news: TaskNews, now: datetime) -> TaskPlan:
+    def _plan_of(self, news: TaskNews, now: datetime) -> TaskPlan:
         try:
             return self._planner.plan(news, id=self._ids.new(now), now=now)
         except Exception as error:  # one row that breaks us must not keep the others from being planned
-            self._tell_broken(news, type(error).__name__)
+            self._log_broken(news, type(error).__name__)
             return refused_task(news, f"it cannot be planned: {type(error).__name__}", now=now)
 
-    def _tell_broken(self, news: TaskNews, why: str) -> None:
+    def _log_broken(self, news: TaskNews, why: str) -> None:
         if news.task_id not in self._broken:
             log.error("task %s cannot be planned: %s", news.task_id, observability.shown(why))
         self._broken.add(news.task_id)
 
-    def _tell_stuck(self, stuck: set[str], asked: set[str]) -> None:
-        """Once for each: it is looked at every tick."""
+    def _warn_of_stuck(self, stuck: set[str], among: set[str]) -> None:
+        """Once for each, although it is read every tick."""
         for id in stuck - self._stuck:
             log.warning("a due task waits: its row cannot be planned right now", extra={"alarm_id": id})
-        self._stuck = (self._stuck - asked) | stuck
+        self._stuck = (self._stuck - among) | stuck
 
-    async def _look(self) -> None:
-        if self._looked is not None and stopwatch() - self._looked < LOOK_EVERY:
+    async def _check_table(self) -> None:
+        if self._checked_at is not None and stopwatch() - self._checked_at < CHECK_EVERY:
             return
         if await self._store.tasks.mend():
             log.warning("the table of tasks was recreated: all of its rows are read again")
@@ -144,7 +144,7 @@ class SqlTasks:
             if id not in self._broken:
                 log.warning("task %s does not run: %s", observability.shown(id), note)
             self._broken.add(id)
-        self._looked = stopwatch()
+        self._checked_at = stopwatch()
 
     async def _known(self, news: TaskNews) -> TaskNews:
         """With the alarm the task has, and the fire that one is working on."""
@@ -154,7 +154,7 @@ class SqlTasks:
         key = (alarm.id, alarm.occurrence_at)
         return replace(news, alarm=alarm, fire=(await self._store.fires_at([key])).get(key))
 
-    def _tell(self, plan: TaskPlan) -> None:
+    def _log(self, plan: TaskPlan) -> None:
         if plan.note and not plan.news.note.startswith(plan.note):  # once, however often the row is touched
             log.warning("task %s does not run: %s", plan.news.task_id, plan.note)
         if plan.new is not None:

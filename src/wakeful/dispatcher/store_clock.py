@@ -29,11 +29,11 @@ class ClockJumpDetector:
         self._metrics = metrics
         self._before: dict[str, float] = {}
 
-    def look(self, now: datetime, *, asked: float, answered: float, own: datetime | None = None) -> None:
-        if answered - asked > SLOW:
+    def observe(self, now: datetime, *, sent: float, received: float, own: datetime | None = None) -> None:
+        if received - sent > SLOW:
             return
-        theirs = self._moved("store", now.timestamp() - answered)
-        ours = 0.0 if own is None else self._moved("own", own.timestamp() - answered)
+        theirs = self._moved("store", now.timestamp() - received)
+        ours = 0.0 if own is None else self._moved("own", own.timestamp() - received)
         if abs(theirs) > JUMP:
             self._metrics.clock_jumped()
             log.warning("the store's clock moved by %+.1f s", theirs)
@@ -57,7 +57,7 @@ class StoreClock:
         self._of_ours = timedelta(0)  # the store's clock less ours
         self._last = -1, EPOCH  # a millisecond, and as a moment: most are asked for many times
         self._jumps = ClockJumpDetector(metrics)
-        self.ask()
+        self.requests()
 
     def _passed(self) -> datetime:
         """The monotonic clock as a moment. Only differences have a meaning."""
@@ -78,26 +78,26 @@ class StoreClock:
         """As `until`, or longer where our own clock says so: it may be the store's, and have been set back just now."""
         return max(self.until(moment), (moment - self._clock.now() - self._of_ours).total_seconds())
 
-    def ask(self) -> None:
-        """The store is about to be asked for the time, among other things."""
-        self._asked = self._passed(), self._clock.now()
+    def requests(self) -> None:
+        """Note the time just before a request that the store answers with its own."""
+        self._requested = self._passed(), self._clock.now()
 
     def heard(self, theirs: datetime) -> None:
-        (asked, ours_then), answered, ours = self._asked, self._passed(), self._clock.now()
-        self._offset = believable(self._offset, theirs, asked, answered)
+        (sent, ours_then), received, ours = self._requested, self._passed(), self._clock.now()
+        self._offset = believable(self._offset, theirs, sent, received)
         self._offset_us = self._offset // _US
         self._of_ours = believable(self._of_ours, theirs, ours_then, ours)
-        self._jumps.look(theirs, asked=asked.timestamp(), answered=answered.timestamp(), own=ours)
+        self._jumps.observe(theirs, sent=sent.timestamp(), received=received.timestamp(), own=ours)
 
 
-def believable(offset: timedelta, theirs: datetime, asked: datetime, answered: datetime) -> timedelta:
-    """How far the store's clock is ahead of another, given that it said `theirs`, cut to the millisecond, in between.
+def believable(offset: timedelta, theirs: datetime, sent: datetime, received: datetime) -> timedelta:
+    """How far the store's clock is ahead of another, given that it was `theirs`, cut to the millisecond, in between.
 
     What was believed before stands until it cannot be true: a slow answer alone teaches nothing. Then it is the least
     that can be: of what is between, more would be early by as long as the question was on its way. Where nothing can
     be, the other clock was set back in between: then less is believed, never more.
     """
-    least, most = theirs - answered, theirs + _MS - asked
+    least, most = theirs - received, theirs + _MS - sent
     if least > most:
         return min(offset, most)
     return offset if least <= offset <= most else least

@@ -51,12 +51,12 @@ class Upkeep:
         self._caught_up = False
         self.resting = False  # until the next duty
         self.heard = 0.0  # when the store last took our beat, by the stopwatch
-        self._told: dict[str, datetime | None] = {}  # breakers as last written down
+        self._recorded: dict[str, datetime | None] = {}  # breakers as last recorded
 
     async def run(self, now: Callable[[], datetime]) -> None:
         """Run each duty when it is due. If the store cannot be reached a duty is postponed; the upkeep never ends."""
         duties: list[tuple[timedelta, Callable[[datetime], Coroutine[Any, Any, object]]]] = [
-            (self._settings.tick, self._look_and_tell),
+            (self._settings.tick, self._exchange_target_states),
             (self._settings.tick, self.sweep),
             *((self._settings.tick, feature.upkeep) for feature in self._features),
             (self._settings.lease / 3, self.renew),
@@ -115,24 +115,24 @@ class Upkeep:
         if self._caught_up and not anew:
             return
         now = await self._store.now()
-        await self.look_around()
+        await self.read_paused_targets()
         for feature in self._features:
             await feature.catch_up(now, whole=anew)
         self._caught_up = True
 
-    async def look_around(self) -> None:
+    async def read_paused_targets(self) -> None:
         """Read which targets an operator has paused."""
         states = await self._store.maintenance.target_states()
         self._flights.paused = frozenset(name for name, state in states.items() if state.paused_at is not None)
 
-    async def _look_and_tell(self, now: datetime) -> None:
-        await self.look_around()
+    async def _exchange_target_states(self, now: datetime) -> None:
+        await self.read_paused_targets()
         for name, breaker in list(self._flights.breakers.items()):
-            if self._told.get(name) != breaker.opened_at:
-                await self._tell(name, breaker.opened_at, breaker.last_error, now)
-                self._told[name] = breaker.opened_at
+            if self._recorded.get(name) != breaker.opened_at:
+                await self._record_breaker(name, breaker.opened_at, breaker.last_error, now)
+                self._recorded[name] = breaker.opened_at
 
-    async def _tell(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
+    async def _record_breaker(self, name: str, opened_at: datetime | None, error: str, now: datetime) -> None:
         known = (await self._store.maintenance.target_states()).get(name) or TargetState(target=name, updated_at=now)
         what = "breaker opened" if opened_at else "breaker closed"
         log.warning(

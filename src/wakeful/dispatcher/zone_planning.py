@@ -30,8 +30,8 @@ from wakeful.store.zones import keep_edition, with_first_planned
 
 log = logging.getLogger("wakeful.dispatcher")
 
-LOOKED_AT: Final = 1000  # alarms, in one batch
-# Until every process has seen the new edition (`Service.now` looks every 30 s): others may still plan by the old rules.
+SCAN_LIMIT: Final = 1000  # alarms, in one batch
+# Until every process has read the new edition (`Service.now` does every 30 s): others may still plan by the old rules.
 SPREADS_WITHIN: Final = timedelta(seconds=45)
 # Clocks of two editions differ by a day at most: after that no moment reads like one before the change.
 FORMER_MATTER: Final = timedelta(days=2)
@@ -55,35 +55,35 @@ class ZonePlanning:
         self._metrics = metrics
         self._every = tick.total_seconds()
         self._spreads_within = max(SPREADS_WITHIN, 5 * tick)
-        self._look_from = 0.0
+        self._read_from = 0.0
         self._round: _Round | None = None
         self._passed = ""  # the edition that this process has gone through all alarms for
         self._machine = ""  # the machine's edition, as this process reads its zones
         self._upgrade = ""  # another one that was seen there since
         self._former = ""  # the edition before, as it was remembered
-        self._told = ""  # the edition that was told to be newer than the machine's
-        self._unread = ""  # why the machine's data could not be read, as it was told
+        self._warned = ""  # the edition that was logged as newer than the machine's
+        self._unread = ""  # why the machine's data could not be read, as it was logged
 
     async def step(self, *, anew: bool = False) -> bool:
-        """Look whether rules have changed, or plan some alarms again; return whether alarms may be claimed."""
-        if self._round is None and (anew or self._clock.monotonic() >= self._look_from):
-            self._look_from = self._clock.monotonic() + self._every
-            await self._try_to_look()
+        """Read whether rules have changed, or plan some alarms again; return whether alarms may be claimed."""
+        if self._round is None and (anew or self._clock.monotonic() >= self._read_from):
+            self._read_from = self._clock.monotonic() + self._every
+            await self._try_to_read()
         if self._round is None:
             return True
         await self._batch(self._round)
         return False  # also after the last one: there may be a newer edition to go on with
 
-    async def _try_to_look(self) -> None:
+    async def _try_to_read(self) -> None:
         try:
-            await self._look()
+            await self._read_editions()
             self._unread = ""
         except OSError as error:  # no descriptor is left, or files are being replaced: it goes by what it knows
-            if self._unread != (said := str(error)):
-                self._unread = said
-                log.warning("the time zone data cannot be read, trying again: %s", said)
+            if self._unread != (reason := str(error)):
+                self._unread = reason
+                log.warning("the time zone data cannot be read, trying again: %s", reason)
 
-    async def _look(self) -> None:
+    async def _read_editions(self) -> None:
         refresh_calendars()  # they are a law of their own, and come to count as they are found
         here = max(self._machine_edition(), rules_in_force()[0])
         zones = self._store.maintenance
@@ -93,7 +93,7 @@ class ZonePlanning:
         await self._follow(kept[0], kept[1] if len(kept) > 1 else None)
 
     def _machine_edition(self) -> str:
-        """The machine's, once it has been the same for two looks: while files are replaced it may say anything."""
+        """The machine's, once it has been the same in two reads: while files are replaced it may say anything."""
         found = edition()
         if not self._machine:
             self._machine = first_edition(found)
@@ -109,7 +109,7 @@ class ZonePlanning:
 
     async def _follow(self, current: Edition, former: Edition | None) -> None:
         """Go by the edition in force, and plan alarms again where that is not done."""
-        self._tell_of_older_data(current.version)
+        self._warn_of_older_data(current.version)
         if current.version != (rules_in_force()[0] or self._machine):
             use_rules(current.version, (await self._rules(current.version)).data)
         now = await self._store.now()
@@ -127,9 +127,9 @@ class ZonePlanning:
         ):
             await self._begin(current, former, now)
 
-    def _tell_of_older_data(self, version: str) -> None:
-        if version > self._machine and version != self._told:
-            self._told = version
+    def _warn_of_older_data(self, version: str) -> None:
+        if version > self._machine and version != self._warned:
+            self._warned = version
             log.warning(
                 "the time zone data of this machine (%s) is older than that of the database (%s), which is used;"
                 " update the machine's",
@@ -160,7 +160,7 @@ class ZonePlanning:
         found: list[Alarm] = []
         further = ""
         if round.names:
-            found, further = await self._store.alarms_in_zones(round.names, after=round.after, scan_limit=LOOKED_AT)
+            found, further = await self._store.alarms_in_zones(round.names, after=round.after, scan_limit=SCAN_LIMIT)
         now = await self._store.now()
 
         def decided() -> list[Change]:
@@ -188,4 +188,4 @@ class ZonePlanning:
             await self._store.maintenance.note_planned(version)
         if round.moved or self._passed != version:
             log.info("%d alarms were planned again by the time zone data %s", round.moved, version)
-        self._passed, self._round, self._look_from = version, None, 0.0
+        self._passed, self._round, self._read_from = version, None, 0.0

@@ -57,7 +57,7 @@ class Handler:
             raise InvalidConfig(f"{threads} is less than 1", field="threads")
         self._function = function
         self._call = cast(Callable[[Wake], Awaitable[Any]], function) if _is_async(function) else self._in_a_thread
-        self._nothing_said: Outcome = _TAKEN if reports else _DONE
+        self._without_result: Outcome = _TAKEN if reports else _DONE
         self._deadlines = Deadlines(timeout)
         self._late = f"no answer within {timeout:g} s"
         self._most = None if _is_async(function) else 2 * threads
@@ -97,7 +97,7 @@ class Handler:
             return Failed(described(error, ERROR_LIMIT))
         finally:
             self._deadlines.end(running)
-        return self._nothing_said if result is None else Completed(storable(_text(result), RESULT_LIMIT))
+        return self._without_result if result is None else Completed(storable(_text(result), RESULT_LIMIT))
 
     def _log_failure(self, wake: Wake) -> None:
         """Log the exception that is being handled. The ids are in the text too: a plain formatter shows no fields."""

@@ -17,7 +17,7 @@ class Inbox:
     """Has no settings. Every wakeful has one, named `inbox`, where alarms without a target go; others have names."""
 
     def __init__(self) -> None:
-        self.arriving: Callable[[str], None] = _nobody_waits  # told the owner, a moment before the wake is on record
+        self.arriving: Callable[[str], None] = _nobody_waits  # called with the owner, just before the wake is recorded
 
     async def deliver(self, wake: Wake) -> Outcome:
         self.arriving(wake.owner_did)

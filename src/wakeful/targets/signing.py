@@ -54,15 +54,15 @@ def verify(
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets or not all(secrets):
         raise InvalidConfig("it is empty, so anyone could sign with it", field="secret")
-    given = {name.lower(): value for name, value in headers.items()}
-    message_id, sent = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
+    received = {name.lower(): value for name, value in headers.items()}
+    message_id, sent = received.get("webhook-id", ""), received.get("webhook-timestamp", "")
     if not message_id or not (sent.isascii() and sent.isdigit() and len(sent) <= 12):
         raise BadSignature("webhook-id or webhook-timestamp is missing or malformed")
     if abs(now.timestamp() - int(sent)) > tolerance:
         raise BadSignature("webhook-timestamp is too far from now")
     expected = sign([key(text) for text in secrets], message_id, int(sent), body).split(" ")
-    offered = given.get("webhook-signature", "").split(" ")
-    # Every pair is compared, so that the time taken tells nothing.
+    offered = received.get("webhook-signature", "").split(" ")
+    # Every pair is compared, so that the time taken reveals nothing.
     matches = [hmac.compare_digest(ours.encode(), theirs.encode()) for ours in expected for theirs in offered[:10]]
     if not any(matches):
         raise BadSignature("no signature matches")

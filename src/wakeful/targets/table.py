@@ -1,6 +1,6 @@
 """A table: the wake as a row that another program reads, exactly one for each fire.
 
-In wakeful's own database the row is handed back as the outcome, and the store writes it inside the settlement's own
+In wakeful's own database the row is returned as the outcome, and the store writes it inside the settlement's own
 transaction. In another database it is inserted here; the unique key makes a repetition harmless.
 """
 
@@ -104,7 +104,7 @@ class TableTarget:
         await self._with_writer(database, lambda writer: writer.check())
 
     async def try_out(self, database: str, wake: Wake) -> None:
-        """Refuse a table that could take no row at all: one is written in a transaction, and taken back."""
+        """Refuse a table that could take no row at all: one is written in a transaction that is rolled back."""
 
         async def tried(writer: TableWriter) -> None:
             await writer.check()
@@ -140,17 +140,17 @@ class TableTarget:
         """Settings with which the same table can take a row."""
         name = self._table.rpartition(".")[2]
         columns = {column: field for column, field in self._named.items() if column != unfit.unfit}
-        given = {"kind": "table", "table": self._table, **({"database": self._database} if self._database else {})}
+        base = {"kind": "table", "table": self._table, **({"database": self._database} if self._database else {})}
         line = f"as the first line of wakeful.toml: targets.{name} = "
         if unfit.key:
             add = f"alter table {self._table} add column {KEY} text"
             index = f"create unique index {name}_{KEY} on {self._table} ({KEY})"
             columns.pop(self._key, None)
-            settings = _toml(given | {"key": KEY, "columns": {KEY: "fire_id", **columns}})
+            settings = _toml(base | {"key": KEY, "columns": {KEY: "fire_id", **columns}})
             return f"Give it a column for the wake's id: `{add}; {index}`. Then name that column, {line}{settings}"
         if self._key != "id":
-            given["key"] = self._key
-        settings = _toml(given | {"columns": {**columns, **unfit.needed}})
+            base["key"] = self._key
+        settings = _toml(base | {"columns": {**columns, **unfit.needed}})
         if unfit.needed:
             what = f"Give {', '.join(unfit.needed)} a default, or name what is written there,"
         else:

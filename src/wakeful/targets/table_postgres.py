@@ -66,7 +66,7 @@ class PostgresWriter:
                 async with (await self._opened()).acquire() as connection:
                     await self._prepare(connection)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
-            raise InvalidConfig(_said(error), field="database") from None
+            raise InvalidConfig(_explained(error), field="database") from None
 
     async def try_out(self, row: Row) -> None:
         async with asyncio.timeout(self._timeout), (await self._opened()).acquire() as connection:
@@ -78,11 +78,11 @@ class PostgresWriter:
                 await self._execute(connection, row)
             except asyncpg.NotNullViolationError as error:
                 needed = await self._needed(row)
-                raise no_value(self._table, needed) if needed else Unfit(_said(error)) from None
+                raise no_value(self._table, needed) if needed else Unfit(_explained(error)) from None
             except (asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError):
                 pass
             except asyncpg.PostgresError as error:
-                raise Unfit(f"{self._table}: {_said(error)}") from None
+                raise Unfit(f"{self._table}: {_explained(error)}") from None
             finally:
                 await trial.rollback()
 
@@ -104,9 +104,9 @@ class PostgresWriter:
         except asyncpg.PostgresError as error:
             self._types = {}  # it may have been altered: ask again
             ours = (error.sqlstate or "").startswith(_OUR_FAULT)
-            return not_inserted(_said(error), unhealthy=not ours)
+            return not_inserted(_explained(error), unhealthy=not ours)
         except (asyncpg.InterfaceError, OSError, ValueError) as error:
-            return not_inserted(_said(error), unhealthy=True)
+            return not_inserted(_explained(error), unhealthy=True)
         return inserted(self._table, int(done.rpartition(" ")[2]))
 
     async def close(self) -> None:
@@ -148,7 +148,7 @@ class PostgresWriter:
         return await connection.execute(f"{into} on conflict ({quoted(self._key)}) do nothing", *texts)
 
 
-def _said(error: Exception) -> str:
+def _explained(error: Exception) -> str:
     """The first line only: the next ones can show the row."""
     first = (str(error).splitlines() or [""])[0]
     return one_line(f"{type(error).__name__}: {first}", ERROR_LIMIT)

@@ -32,7 +32,7 @@ def described(error: BaseException, limit: int) -> str:
     """An exception in one line: its name and what it says, if it can say it."""
     name = type(error).__name__
     try:
-        said = str(error)
+        text = str(error)
     except Exception:
         return name
-    return one_line(f"{name}: {said}", limit) if said else name
+    return one_line(f"{name}: {text}", limit) if text else name

@@ -30,7 +30,7 @@ class Webhook:
     url               where to: http or https, no user name, no fragment
     secret            signs each wake (Standard Webhooks): `whsec_<base64>` or plain text; "" leaves it unsigned
     previous_secret   signs too, while receivers change from the old secret to the new one
-    timeout           seconds for the whole exchange, from looking up the name to the end of the reply
+    timeout           seconds for the whole exchange, from resolving the name to the end of the reply
     reports           the receiver will say later how it went: a report is awaited after a 2xx
     allow_private     False: public addresses only; true: private ones and loopback too; or a list of networks
     headers           more headers to send

@@ -134,7 +134,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         )
     ),
     "a claim ends with the settlement before it": Source(
-        "wakeful.dispatcher.delivery", "        if held.back:", "        if False:"
+        "wakeful.dispatcher.delivery", "        if held.finished:", "        if False:"
     ),
     "a handler's exception is not logged": Source(
         "wakeful.targets.handler", "            self._log_failure(wake)\n            return", "            return"

@@ -116,7 +116,7 @@ class Sender:
         except TimeoutError:
             return f"no connection within {self._timeout:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return self._shown(_said(error), ())
+            return self._shown(_explained(error), ())
         return ""
 
     async def close(self) -> None:
@@ -148,7 +148,7 @@ class Sender:
     async def _post(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> None:
         """Send it. Wait while there is no file descriptor for a socket: the target is not to blame."""
         while await self._sent(reply, headers, body, skip_body_when_ok) in _NO_DESCRIPTOR:
-            reply.trouble = "no file descriptor became free"  # said only if it stays so until the deadline
+            reply.trouble = "no file descriptor became free"  # reported only if it stays so until the deadline
             await SystemClock().sleep(_UNTIL_ONE_IS_FREE)
             reply.trouble = ""
 
@@ -164,14 +164,14 @@ class Sender:
             finally:
                 connection.release()
         except (BadAnswer, aiohttp.ClientError, OSError, ValueError) as error:
-            reply.trouble = _said(error)
+            reply.trouble = _explained(error)
             reply.refused = isinstance(error, aiohttp.InvalidURL)  # that will not mend by itself
             return error.errno if isinstance(error, OSError) else None
         return None
 
     def _opened(self) -> _Way:
-        given = {name: value for name, value in self._headers.items() if name.lower() != "traceparent"}
-        headers = {"accept-encoding": "identity", "user-agent": user_agent(), **given}
+        own = {name: value for name, value in self._headers.items() if name.lower() != "traceparent"}
+        headers = {"accept-encoding": "identity", "user-agent": user_agent(), **own}
         connector = _Connector(
             limit=0,  # how many at once is the dispatcher's business
             socket_factory=self._socket,
@@ -229,7 +229,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Resolver(AbstractResolver):
-    """Names are looked up in this target's own threads: a name server that hangs holds up nobody else."""
+    """Names are resolved in this target's own threads: a name server that hangs holds up nobody else."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
@@ -269,13 +269,13 @@ def user_agent() -> str:
 
 
 def _hidden_in(url: str) -> list[str]:
-    """The parts of a URL that can be credentials: what is asked with, and long pieces of the path."""
+    """The parts of a URL that can be credentials: the query, and long pieces of the path."""
     parts = urlsplit(url)
     values = [value for _, value in parse_qsl(parts.query)]
     return [parts.query, *values, *(piece for piece in parts.path.split("/") if len(piece) >= 16)]
 
 
-def _said(error: Exception) -> str:
+def _explained(error: Exception) -> str:
     """An error in our words: those of aiohttp hold the URL."""
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorError():

@@ -1,4 +1,4 @@
-"""Looks at a URL and tells what one part of its answer is: its status, its ETag, or a value in its JSON.
+"""Reads one part of the answer of a URL: its status, its ETag, or a value in its JSON.
 
 Under the rules of webhooks: the address is checked where it is connected to, no redirects, one deadline, a bound on
 what is read.
@@ -22,7 +22,7 @@ from wakeful.targets.webhook import hidden
 _NOTHING: Final = object()
 
 
-def check_looks(checks: Mapping[str, CheckSettings]) -> None:
+def verify_checks(checks: Mapping[str, CheckSettings]) -> None:
     """InvalidConfig for an address, a header or a network that is not one."""
     for name, check in checks.items():
         if check.url:
@@ -32,10 +32,10 @@ def check_looks(checks: Mapping[str, CheckSettings]) -> None:
             networks(check.allow_private, field=f"checks.{name}.allow_private")
 
 
-async def looked(
+async def read(
     url: str, changed: str, *, headers: Mapping[str, str], timeout: float, allow_private: Allowed, clock: Clock
 ) -> str:
-    """The part of the answer that counts, or CheckFailed. Any status is one, where that is what is looked at."""
+    """The part of the answer that counts, or CheckFailed. Any status is one, where the status is what counts."""
     sender = Sender(
         url, timeout=timeout, allow_private=allow_private, headers=headers, secrets=hidden(headers), method="GET"
     )
@@ -47,7 +47,7 @@ async def looked(
         return str(reply.status)
     if not reply.ok:
         failure = sender.failure(reply, now=clock.now())
-        # What it said stays out: whoever has the alarm was told the name of the check, and nothing of what is there.
+        # Its text stays out: the owner of an alarm knows the name of a check, and nothing of what is there.
         raise CheckFailed(f"HTTP {reply.status}" if reply.status else failure.error)
     return _etag(reply) if changed == "etag" else _at(changed, reply)
 

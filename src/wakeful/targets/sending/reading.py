@@ -30,7 +30,7 @@ LONGEST_REST: Final = 0.01  # seconds; whatever held the loop up, it may not hav
 
 
 class Reply(Struct):
-    """What came back, as far as it came. Status 0: nothing did."""
+    """The response, as far as it came. Status 0: there was none."""
 
     status: int = 0
     headers: Mapping[str, str] = {}  # by their names in lower case; the first, where there are several
@@ -66,7 +66,7 @@ class Answering(asyncio.Protocol):
         self._loop = loop
         self._turns = _turns(loop)
         self._parser = httptools.HttpResponseParser(self)
-        # What clients in general forgive: a receiver that makes such mistakes was never told.
+        # As lenient as common HTTP clients are: receivers that make such mistakes work with those.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
@@ -196,8 +196,8 @@ class Answering(asyncio.Protocol):
     def _break_off(self) -> None:
         """What came stays; where not even the head did, there is no answer."""
         self._reply.cut = True
-        said = f"the head of its answer has more than {ANSWER_BYTES} bytes or {ANSWER_LINES} lines"
-        self._over(None if self._reply.status else BadAnswer(said))
+        problem = f"the head of its answer has more than {ANSWER_BYTES} bytes or {ANSWER_LINES} lines"
+        self._over(None if self._reply.status else BadAnswer(problem))
 
     def _ended(self, exc: Exception | None) -> None:
         """The connection is gone. That ends an answer that did not say how long it is."""
