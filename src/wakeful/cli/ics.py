@@ -103,7 +103,7 @@ def _document(one: ImportedEvent) -> dict[str, Any]:
     event = one.found
     shown: dict[str, Any] = {"line": event.line, "state": one.state, "uid": event.uid, "summary": event.summary}
     alarms = [
-        {name: value for name, value in msgspec.structs.asdict(alarm.asked).items() if name in _SHOWN and value}
+        {name: value for name, value in msgspec.structs.asdict(alarm.request).items() if name in _SHOWN and value}
         | {"next": alarm.next}
         for alarm in event.coming
     ]

@@ -77,7 +77,9 @@ async def _take_over(clock: Alarms, event: FoundEvent, waiting: Sequence[Alarm])
     same = {one.key for one in event.alarms if one.key in known and _revision(known[one.key]) == one.revision}
     wanted = {one.key for one in changed} | same
     gone = [alarm for alarm in waiting if alarm.idempotency_key not in wanted]
-    answers = await clock.create_many([replace(one.asked, on_conflict="replace") for one in changed]) if changed else []
+    answers = (
+        await clock.create_many([replace(one.request, on_conflict="replace") for one in changed]) if changed else []
+    )
     for alarm in gone:
         await clock.cancel(alarm.id)
     ids = (*(answer.alarm.id for answer in answers), *(known[key].id for key in same))

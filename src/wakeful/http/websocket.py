@@ -152,12 +152,12 @@ class RpcDispatcher:
                 room -= len(bytes(answers[-1]))
         return views.encode(answers) if answers else None
 
-    async def _one(self, said: Any, room: int = ANSWER_LIMIT) -> dict[str, Any] | None:
+    async def _one(self, request: Any, room: int = ANSWER_LIMIT) -> dict[str, Any] | None:
         """Return the answer to one request, with at most this many bytes in its result."""
         try:
-            call = _call(said)
+            call = _call(request)
         except Fault as fault:
-            id = said.get("id") if isinstance(said, dict) else None
+            id = request.get("id") if isinstance(request, dict) else None
             return _refusal(id if _is_id(id) else None, fault)
         try:
             _check_room(room)
@@ -206,19 +206,19 @@ def _read(message: str | bytes) -> Any:
     return said
 
 
-def _call(said: Any) -> Call:
-    if not isinstance(said, dict) or said.get("jsonrpc") != "2.0" or not isinstance(said.get("method"), str):
+def _call(request: Any) -> Call:
+    if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
         raise Fault(INVALID_REQUEST, 'a request is {"jsonrpc": "2.0", "method": "…", "params": {…}, "id": …}')
-    id = said.get("id", UNSET)
+    id = request.get("id", UNSET)
     if id is not UNSET and not _is_id(id):
         raise Fault(INVALID_REQUEST, "an id must be a string, a number or null")
-    params = said.get("params", {})
+    params = request.get("params", {})
     if not isinstance(params, dict):
         raise Fault(
             INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS,
             "params must be an object, with parameters by name",
         )
-    return Call(said["method"], params, id)
+    return Call(request["method"], params, id)
 
 
 def _is_id(id: Any) -> bool:
