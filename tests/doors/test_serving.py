@@ -99,7 +99,7 @@ async def test_a_stop_waits_for_no_tick(tmp_path: Path, monkeypatch: pytest.Monk
         visit.running.cancel()
         await asyncio.wait((visit.running,), timeout=60)
         assert visit.running.done()
-    assert sum(looks) < http_server.LAST_LOOK  # an idle connection is closed at once: the next look sees it gone
+    assert sum(looks) < http_server.LAST_CHECK  # an idle connection is closed at once: the next look sees it gone
 
 
 async def test_a_server_has_said_whom_it_serves_before_it_answers(tmp_path: Path) -> None:

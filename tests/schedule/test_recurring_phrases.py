@@ -361,3 +361,21 @@ def test_fires_are_in_order_within_the_bounds_and_at_the_times_that_were_said(ph
         assert all(fire.month != 8 for fire in local)
     if " 24 and 25 december" in phrase:
         assert all((fire.month, fire.day) not in ((12, 24), (12, 25)) for fire in local)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_calendar", "cron_expr", "skips_holidays"),
+    [
+        ("every working day at 9am", True, "0 9 * * 0-4", True),
+        ("every working day at 9am", False, "0 9 * * 0-4", False),
+        ("every working day at 9am except public holidays", False, "0 9 * * 0-4", True),
+        ("every day at 9am except public holidays", False, "0 9 * * *", True),
+        ("every day at 9am", True, "0 9 * * *", False),
+    ],
+)
+def test_working_days_are_those_that_are_given_and_leave_holidays_out_where_there_is_a_calendar(
+    text: str, has_calendar: bool, cron_expr: str, skips_holidays: bool
+) -> None:
+    found = parse(text, now=NOW, working_days="sun-thu", has_calendar=has_calendar)
+    assert (found.cron_expr, found.skips_holidays) == (cron_expr, skips_holidays)
+    assert found.description.endswith(", except public holidays") == skips_holidays

@@ -10,7 +10,7 @@ import pytest
 from wakeful.errors import InvalidSchedule
 from wakeful.schedule import parse
 from wakeful.schedule.times_of_day import at_time_of_day, time_of_day
-from wakeful.schedule.zones import zone_meant
+from wakeful.schedule.zones import zone_of_name
 
 MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
 REPAIRED: list[tuple[str, dict[str, Any]]] = [
@@ -61,7 +61,7 @@ def test_a_suggestion_that_drops_a_part_is_not_made(said: str) -> None:
     ],
 )
 def test_a_zone_by_another_name_is_suggested(said: str, meant: str) -> None:
-    assert zone_meant(said) == meant
+    assert zone_of_name(said) == meant
     with pytest.raises(InvalidSchedule) as refusal:
         parse("9am", timezone=said, now=MONDAY)
     assert refusal.value.repair == ({"timezone": meant} if meant else {})

@@ -198,7 +198,7 @@ def blamed(house: House) -> None:
 def late(house: House) -> None:
     for half in range(40):
         house.passed = 1.0 + half / 2
-        house.checker.look(serving=lambda _: True, settling=60.0)
+        house.checker.check(serving=lambda _: True, settling=60.0)
 
 
 def late_after_a_clock_step(house: House) -> None:
@@ -206,7 +206,7 @@ def late_after_a_clock_step(house: House) -> None:
     house.checker.clock_was_set(of_store=False)
     for half in range(6):
         house.passed = 50.0 + half / 2
-        house.checker.look(serving=lambda _: True, settling=60.0)
+        house.checker.check(serving=lambda _: True, settling=60.0)
 
 
 def leased_to_nobody(house: House) -> None:
@@ -264,7 +264,7 @@ def test_a_wake_that_goes_well_breaks_nothing() -> None:
     house.settle("completed", version=1)
     house.ask("completed")
     house.passed = 60.0
-    house.checker.look(serving=lambda _: True, settling=60.0)
+    house.checker.check(serving=lambda _: True, settling=60.0)
     house.checker.at_the_end()
     assert not house.broken
 

@@ -17,7 +17,7 @@ from wakeful.alarm import Wake
 from wakeful.clock import stopwatch, thread_time
 from wakeful.dispatcher.claiming import Suspects
 from wakeful.errors import InvalidSchedule
-from wakeful.testing.simulation import PromiseBroken, Script, generated, play, replay, shrunk, simulate, told
+from wakeful.testing.simulation import PromiseBroken, Script, generated, play, replay, run_text, shrunk, simulate
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, Stuck, closing, simulated_loop
 from wakeful.testing.simulation.runner import simulate_seeds
 from wakeful.testing.simulation.script import Change, Create, Freeze, Kill, Report, Step, StoreTrouble, Wait
@@ -92,13 +92,13 @@ def digest() -> str:
 
 def test_every_promise_holds_for_a_fixed_set_of_seeds() -> None:
     for run in simulate_seeds(iter(SEEDS)):
-        assert run.broken is None, told(run)
+        assert run.broken is None, run_text(run)
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_it_found_before_stays_mended(name: str) -> None:
     run = play(Script(seed=0, steps=FOUND[name], out_of_turn=False, delays=False))
-    assert run.broken is None, told(run)
+    assert run.broken is None, run_text(run)
 
 
 def test_the_same_seed_goes_the_same_way_also_in_another_process() -> None:
@@ -132,7 +132,7 @@ def test_what_breaks_a_promise_is_shrunk_to_what_it_takes(monkeypatch: pytest.Mo
     assert small.broken.promise == run.broken.promise
     assert len(small.script.steps) <= len(needed)
     assert not small.script.delays
-    said = told(small)
+    said = run_text(small)
     assert "Kill         process=0" in said
     values: list[type] = [Script, *Step.__subclasses__()]
     known = {one.__name__: one for one in values}
@@ -143,7 +143,7 @@ def test_the_promises_hold_while_there_is_nothing_to_find() -> None:
     """With a fault planted (tests/mutants) this is what finds it; without one it ends after a few seeds."""
     began, planted = thread_time(), os.environ.get("WAKEFUL_TEST_MUTANT")
     for run in simulate_seeds(count() if planted else iter(range(3))):
-        assert run.broken is None, told(run)
+        assert run.broken is None, run_text(run)
         if thread_time() - began > LOOKS_FOR:
             return
 

@@ -38,7 +38,7 @@ def read(*components: str, usual: CalendarDefaults = USUAL) -> list[FoundEvent]:
 def times(found: FoundEvent) -> list[Any]:
     """When its alarms fire, as they are asked for."""
     assert found.reason == ""
-    asked = [one.asked for one in found.alarms]
+    asked = [one.request for one in found.alarms]
     return [(one.when or one.fire_at or one.cron_expr, one.timezone) for one in asked]
 
 
@@ -57,7 +57,7 @@ def times(found: FoundEvent) -> list[Any]:
 def test_an_event_without_an_alarm_fires_at_its_start(start: str, time: tuple[str, str] | None) -> None:
     [found] = read(event(start))
     assert times(found) == [time or ("2027-07-01T09:00:00", "America/New_York")]
-    assert found.alarms[0].asked.wake_message.startswith("Meeting ")
+    assert found.alarms[0].request.wake_message.startswith("Meeting ")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_alarm_of_an_event_fires_when_it_says(trigger: str, expected: list[st
 def test_an_event_may_have_several_alarms_and_two_of_one_moment_are_one() -> None:
     alarms = [valarm("TRIGGER:-PT15M"), valarm("TRIGGER:-PT15M"), valarm("TRIGGER:-P1D"), valarm("TRIGGER:PT0S")]
     [found] = read(event(f"DTSTART{BERLIN}:20270701T090000", *alarms, "LOCATION:High Street 4"))
-    assert [one.asked.wake_message for one in found.alarms] == [
+    assert [one.request.wake_message for one in found.alarms] == [
         "Meeting starts in 15 minutes\nWhere: High Street 4",
         "Meeting starts in 1 day\nWhere: High Street 4",
         "Meeting starts now\nWhere: High Street 4",
@@ -221,7 +221,7 @@ def test_a_rule_with_very_many_dates_is_kept_without_those_that_have_passed() ->
     skipped = ",".join(f"{day:%Y%m%dT%H%M%SZ}" for day in days)
     [found] = read(event("DTSTART:20250101T090000Z", "RRULE:FREQ=DAILY", f"EXDATE:{skipped}"))
     [one] = found.coming
-    assert len(one.asked.cron_expr or "") < 2000
+    assert len(one.request.cron_expr or "") < 2000
     assert one.next == datetime(2026, 12, 27, 9, tzinfo=UTC)
     [later] = read(
         event("DTSTART:20250101T090000Z", "RRULE:FREQ=DAILY", f"EXDATE:{skipped}"),
@@ -236,7 +236,7 @@ def test_a_rule_with_very_many_dates_is_kept_without_those_that_have_passed() ->
 def test_the_payload_says_what_the_event_is() -> None:
     lines = ("DESCRIPTION:Bring\\, please:\\nthe report", "URL:https://example.org/x", valarm("TRIGGER:-PT15M"))
     [found] = read(event(f"DTSTART{BERLIN}:20270701T090000", f"DTEND{BERLIN}:20270701T100000", *lines))
-    told = msgspec.json.decode(found.alarms[0].asked.payload)  # type: ignore[arg-type]
+    told = msgspec.json.decode(found.alarms[0].request.payload)  # type: ignore[arg-type]
     assert told == {
         "event": {
             "uid": "u1",

@@ -106,7 +106,7 @@ def _document(one: ImportedEvent) -> dict[str, Any]:
     event = one.found
     shown: dict[str, Any] = {"line": event.line, "state": one.state, "uid": event.uid, "summary": event.summary}
     alarms = [
-        {name: value for name, value in msgspec.structs.asdict(alarm.asked).items() if name in _SHOWN and value}
+        {name: value for name, value in msgspec.structs.asdict(alarm.request).items() if name in _SHOWN and value}
         | {"next": alarm.next}
         for alarm in event.coming
     ]
@@ -180,7 +180,9 @@ async def _take_over(clock: Alarms, event: FoundEvent, waiting: Sequence[Alarm])
     same = {one.key for one in event.alarms if one.key in known and _revision(known[one.key]) == one.revision}
     wanted = {one.key for one in changed} | same
     gone = [alarm for alarm in waiting if alarm.idempotency_key not in wanted]
-    answers = await clock.create_many([replace(one.asked, on_conflict="replace") for one in changed]) if changed else []
+    answers = (
+        await clock.create_many([replace(one.request, on_conflict="replace") for one in changed]) if changed else []
+    )
     for alarm in gone:
         await clock.cancel(alarm.id)
     ids = (*(answer.alarm.id for answer in answers), *(known[key].id for key in same))

@@ -1,4 +1,4 @@
-"""The shapes of what the HTTP door takes and answers: bodies are read into these types, and answers are made of them.
+"""The requests and responses of the HTTP interface as types: bodies are read into them, and answers are made of them.
 
 The OpenAPI document shows the same types, so nothing can be declared that is not sent.
 """

@@ -131,10 +131,10 @@ class Proof:
         message = _message(self._server, did, nonce)
         return Challenge(did=did, server=self._server, nonce=nonce, message=message, expires_in=_seconds(NONCE_LASTS))
 
-    async def verify(self, said: VerifyBody, address: str = "") -> Verified:
+    async def verify(self, request: VerifyBody, address: str = "") -> Verified:
         """Check a signature and return a token. `address`: where the request came from."""
-        stem, fingerprint = _parts(said.did)
-        key, signature = _bytes(said.public_key, "public_key", 32), _bytes(said.signature, "signature", 64)
+        stem, fingerprint = _parts(request.did)
+        key, signature = _bytes(request.public_key, "public_key", 32), _bytes(request.signature, "signature", 64)
         if key.hex()[:16] != fingerprint:
             raise Unauthorized(
                 "this key does not belong to this DID",
@@ -148,8 +148,8 @@ class Proof:
                 fix="Make a key with an Ed25519 library.",
             )
         now = self._clock.now()
-        server, used = await self._check_nonce(said.did, said.nonce, now)
-        if not self._verify(key, signature, _message(server, said.did, said.nonce).encode()):
+        server, used = await self._check_nonce(request.did, request.nonce, now)
+        if not self._verify(key, signature, _message(server, request.did, request.nonce).encode()):
             raise Unauthorized(
                 "this is not a signature of the challenge's message by this key",
                 field="signature",

@@ -91,11 +91,11 @@ class _Sealed:
 
     def _data(self) -> Any:
         """Return what Chronos answers on this route; other parts pass through byte for byte."""
-        told: dict[str, Raw] = msgspec.json.decode(self._body, type=dict[str, Raw])
+        body: dict[str, Raw] = msgspec.json.decode(self._body, type=dict[str, Raw])
         if self._path == "/v1/alarms" and self._method == "POST":
-            return {name: told[name] for name in ("id", "next_fire_at", "status", "deduped") if name in told}
+            return {name: body[name] for name in ("id", "next_fire_at", "status", "deduped") if name in body}
         if self._path == "/v1/alarms":
-            return told | {"count": len(msgspec.json.decode(told["alarms"], type=list[Raw]))}
-        if "owner" in told and "token" in told:
-            return told | {"owner_user_id": user_of(msgspec.json.decode(told["owner"]))}
-        return told
+            return body | {"count": len(msgspec.json.decode(body["alarms"], type=list[Raw]))}
+        if "owner" in body and "token" in body:
+            return body | {"owner_user_id": user_of(msgspec.json.decode(body["owner"]))}
+        return body

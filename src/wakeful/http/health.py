@@ -64,17 +64,17 @@ async def health(watch: ProcessHealth, _: OperationRequest) -> Response:
 
 
 async def metrics(watch: ProcessHealth, call: OperationRequest) -> Response:
-    told, store = watch.metrics, watch.store
+    metrics, store = watch.metrics, watch.store
     pulse = watch.heartbeat()
     if pulse is not None:
-        told.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
+        metrics.dispatching(pulse.in_flight, pulse.breakers, pulse.held)
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            told.backlog(await store.maintenance.backlog(lease=watch.lease), watch.targets, now=await store.now())
+            metrics.backlog(await store.maintenance.backlog(lease=watch.lease), watch.targets, now=await store.now())
     except (StoreUnavailable, TimeoutError):
-        told.store_failed()
-        told.backlog_unknown()
-    text, kind = told.exposition(call.request.headers.get("accept", ""))
+        metrics.store_failed()
+        metrics.backlog_unknown()
+    text, kind = metrics.exposition(call.request.headers.get("accept", ""))
     return Response(text, headers={"content-type": kind})
 
 
@@ -130,16 +130,16 @@ def judged(pulse: DispatcherHealth | None) -> dict[str, Any]:
             field="dispatcher",
         )
     if pulse.stalled > LONGEST_STALL:
-        said = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries are waiting"
-        raise Refusal(503, "not_ready", said, field="dispatcher")
+        message = f"nothing has been settled for {pulse.stalled:.0f} s, and {pulse.in_flight} deliveries are waiting"
+        raise Refusal(503, "not_ready", message, field="dispatcher")
     return {"dispatcher": pulse.state, "heartbeat_age_seconds": round(pulse.age, 1), "in_flight": pulse.in_flight}
 
 
 def check_loop(pulse: DispatcherHealth | None) -> None:
     """Refuse where the loop of this process's dispatcher has stopped running: only a restart helps."""
     if pulse is not None and pulse.stuck:
-        said = f"the dispatcher of this process has not run for {pulse.stuck:.0f} s"
-        raise Refusal(503, "not_ready", said, field="dispatcher", fix="Restart this process.")
+        message = f"the dispatcher of this process has not run for {pulse.stuck:.0f} s"
+        raise Refusal(503, "not_ready", message, field="dispatcher", fix="Restart this process.")
 
 
 async def _asked(store: Store) -> datetime:

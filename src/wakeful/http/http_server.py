@@ -79,7 +79,7 @@ class Acceptor:
 log = logging.getLogger("wakeful.server")
 
 TICK: Final = 1.0  # seconds: what the Date header counts
-FIRST_LOOK, LAST_LOOK = 0.001, 0.1  # seconds between two looks whether all that was accepted is answered
+FIRST_CHECK, LAST_CHECK = 0.001, 0.1  # seconds between two checks whether all that was accepted is answered
 
 
 class HttpServer(uvicorn.Server):
@@ -115,23 +115,23 @@ class HttpServer(uvicorn.Server):
         for acceptor in self._acceptors:
             acceptor.close()
             await acceptor.all_connected()
-        asked = self._ask_to_end(set())
-        if not await within(self.config.timeout_graceful_shutdown or 0, self._all_ended(asked)):
+        ending = self._ask_to_end(set())
+        if not await within(self.config.timeout_graceful_shutdown or 0, self._all_ended(ending)):
             log.error("%d requests were not answered in time and are cancelled", len(self.server_state.tasks))
             for task in self.server_state.tasks:
                 task.cancel()
         await self.lifespan.shutdown()
 
-    def _ask_to_end(self, asked: set[Any]) -> set[Any]:
+    def _ask_to_end(self, ending: set[Any]) -> set[Any]:
         """Each connection once: one that is idle is closed, any other when its request is answered."""
         connections = set(self.server_state.connections)
-        for connection in connections - asked:
+        for connection in connections - ending:
             connection.shutdown()
-        return asked | connections
+        return ending | connections
 
-    async def _all_ended(self, asked: set[Any]) -> None:
-        wait = FIRST_LOOK
+    async def _all_ended(self, ending: set[Any]) -> None:
+        wait = FIRST_CHECK
         while self.server_state.connections or self.server_state.tasks:
             await SystemClock().sleep(wait)  # the network's time, also where a test moves the clock
-            wait = min(wait * 2, LAST_LOOK)
-            asked = self._ask_to_end(asked)  # also who became a WebSocket meanwhile
+            wait = min(wait * 2, LAST_CHECK)
+            ending = self._ask_to_end(ending)  # also who became a WebSocket meanwhile

@@ -24,8 +24,8 @@ from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
 
 log = logging.getLogger("wakeful.live")
 
-LOOK_EVERY: Final = 0.25  # seconds between two looks at whether the server stops
-TOKENS_EVERY: Final = 4  # looks between two at the tokens
+CHECK_EVERY: Final = 0.25  # seconds between two checks whether the server stops
+TOKENS_EVERY: Final = 4  # checks between two of the tokens
 
 End = Literal["refused", "stopped"]
 
@@ -56,11 +56,11 @@ class OpenConnections:
                 self._looking = None
 
     async def _look(self) -> None:
-        looks = 0
+        checks = 0
         while not self._signal.stopped:
-            await self._clock.sleep(LOOK_EVERY)
-            looks += 1
-            if looks % TOKENS_EVERY == 0:
+            await self._clock.sleep(CHECK_EVERY)
+            checks += 1
+            if checks % TOKENS_EVERY == 0:
                 await self._look_at_tokens()
         for ends in self._staying.values():
             _end(ends, "stopped")
@@ -178,11 +178,11 @@ class Stream:
             why = {"reason": "what came after that event is not remembered here: read again what you show"}
             await send(_body(f"id: {self._live.last_id}\nevent: reset\ndata: ".encode() + views.encode(why) + b"\n\n"))
         while True:
-            said = [b": still here\n\n"]
+            chunks = [b": still here\n\n"]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT):
-                    said = await subscription.take(frame)
-            await send(_body(b"".join(said)))
+                    chunks = await subscription.take(frame)
+            await send(_body(b"".join(chunks)))
 
 
 def frame(id: str, event: LiveEvent) -> bytes:

@@ -138,31 +138,31 @@ class RpcDispatcher:
     async def answer(self, message: str | bytes) -> bytes | None:
         """Return what to send back, if anything."""
         try:
-            said = _read(message)
+            requests = _read(message)
         except Fault as fault:
             return views.encode(_refusal(None, fault))
-        if not isinstance(said, list):
-            answer = await self._one(said)
+        if not isinstance(requests, list):
+            answer = await self._one(requests)
             return None if answer is None else views.encode(answer)
         answers: list[msgspec.Raw] = []
-        room = ANSWER_LIMIT
-        for each in said:
-            if (answer := await self._one(each, room)) is not None:
+        max_bytes = ANSWER_LIMIT
+        for each in requests:
+            if (answer := await self._one(each, max_bytes)) is not None:
                 answers.append(msgspec.Raw(views.encode(answer)))
-                room -= len(bytes(answers[-1]))
+                max_bytes -= len(bytes(answers[-1]))
         return views.encode(answers) if answers else None
 
-    async def _one(self, said: Any, room: int = ANSWER_LIMIT) -> dict[str, Any] | None:
+    async def _one(self, request: Any, max_bytes: int = ANSWER_LIMIT) -> dict[str, Any] | None:
         """Return the answer to one request, with at most this many bytes in its result."""
         try:
-            call = _call(said)
+            call = _call(request)
         except Fault as fault:
-            id = said.get("id") if isinstance(said, dict) else None
+            id = request.get("id") if isinstance(request, dict) else None
             return _refusal(id if _is_id(id) else None, fault)
         try:
-            _check_room(room)
+            _check_size(max_bytes)
             result = msgspec.Raw(views.encode(await self._result(call)))
-            _check_room(room - len(bytes(result)))
+            _check_size(max_bytes - len(bytes(result)))
         except Fault as fault:
             return None if call.id is UNSET else _refusal(call.id, fault)
         return None if call.id is UNSET else {"jsonrpc": "2.0", "result": result, "id": call.id}
@@ -182,7 +182,7 @@ class RpcDispatcher:
             raise Fault(INTERNAL_ERROR, "an internal error; the server's log has the details") from None
 
 
-def _check_room(left: int) -> None:
+def _check_size(left: int) -> None:
     if left < 0:
         error = _too_long()
         raise Fault(REFUSED, str(error), views.problem(error))
@@ -198,27 +198,27 @@ def _too_long() -> TooMany:
 
 def _read(message: str | bytes) -> Any:
     try:
-        said = msgspec.json.decode(message)
+        decoded = msgspec.json.decode(message)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Fault(PARSE_ERROR, f"it is not JSON ({error})") from None
-    if isinstance(said, list) and not 1 <= len(said) <= BATCH_LIMIT:
-        raise Fault(INVALID_REQUEST, f"a batch has 1 to {BATCH_LIMIT} requests, not {len(said)}")
-    return said
+    if isinstance(decoded, list) and not 1 <= len(decoded) <= BATCH_LIMIT:
+        raise Fault(INVALID_REQUEST, f"a batch has 1 to {BATCH_LIMIT} requests, not {len(decoded)}")
+    return decoded
 
 
-def _call(said: Any) -> Call:
-    if not isinstance(said, dict) or said.get("jsonrpc") != "2.0" or not isinstance(said.get("method"), str):
+def _call(request: Any) -> Call:
+    if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
         raise Fault(INVALID_REQUEST, 'a request is {"jsonrpc": "2.0", "method": "…", "params": {…}, "id": …}')
-    id = said.get("id", UNSET)
+    id = request.get("id", UNSET)
     if id is not UNSET and not _is_id(id):
         raise Fault(INVALID_REQUEST, "an id must be a string, a number or null")
-    params = said.get("params", {})
+    params = request.get("params", {})
     if not isinstance(params, dict):
         raise Fault(
             INVALID_REQUEST if not isinstance(params, list) else INVALID_PARAMS,
             "params must be an object, with parameters by name",
         )
-    return Call(said["method"], params, id)
+    return Call(request["method"], params, id)
 
 
 def _is_id(id: Any) -> bool:
@@ -232,9 +232,9 @@ def _refusal(id: Any, fault: Fault) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "error": error, "id": id}
 
 
-def params_of(given: dict[str, Any], kind: type[T]) -> T:
+def params_of(arguments: dict[str, Any], kind: type[T]) -> T:
     """Decode the parameters into a type, or raise an error that names the field."""
-    return decode(views.encode(given), kind)
+    return decode(views.encode(arguments), kind)
 
 
 class AlarmMethods:
@@ -253,18 +253,18 @@ class AlarmMethods:
             "get": self.get,
         }
 
-    async def list(self, given: dict[str, Any]) -> Any:
+    async def list(self, arguments: dict[str, Any]) -> Any:
         """Pending alarms, soonest first."""
-        params = params_of(given, ListParams)
+        params = params_of(arguments, ListParams)
         found = await self._alarms.active(limit=params.limit, most=ANSWER_LIMIT)
         return [_pending(alarm) for alarm in _whole(found, params.limit)]
 
-    async def count(self, given: dict[str, Any]) -> Any:
-        params_of(given, Nothing)
+    async def count(self, arguments: dict[str, Any]) -> Any:
+        params_of(arguments, Nothing)
         return (await self._alarms.stats()).pending
 
-    async def history(self, given: dict[str, Any]) -> Any:
-        params = params_of(given, HistoryParams)
+    async def history(self, arguments: dict[str, Any]) -> Any:
+        params = params_of(arguments, HistoryParams)
         if params.process and params.target not in ("", params.process):
             raise InvalidRequest("it means the same as target", field="process", fix="Give only one of the two.")
         found = await self._alarms.history(
@@ -276,17 +276,17 @@ class AlarmMethods:
         )
         return _whole(found, params.limit)
 
-    async def stats(self, given: dict[str, Any]) -> Any:
-        params_of(given, Nothing)
+    async def stats(self, arguments: dict[str, Any]) -> Any:
+        params_of(arguments, Nothing)
         return await self._alarms.stats()
 
-    async def failed(self, given: dict[str, Any]) -> Any:
-        params = params_of(given, FailedParams)
+    async def failed(self, arguments: dict[str, Any]) -> Any:
+        params = params_of(arguments, FailedParams)
         return _whole(await self._alarms.failed(limit=params.limit, most=ANSWER_LIMIT), params.limit)
 
-    async def get(self, given: dict[str, Any]) -> Any:
+    async def get(self, arguments: dict[str, Any]) -> Any:
         """Return one alarm and its latest fires; their `result` is the outcome."""
-        params = params_of(given, GetParams)
+        params = params_of(arguments, GetParams)
         found = await self._alarms.details(params.id)
         fires = await self._alarms.fires(found.alarm.id, limit=FIRES_SHOWN)
         shown = [FireView.of(fire) for fire in fires]
@@ -386,9 +386,9 @@ class Session:
     def _counted(self, method: Method) -> Method:
         """Wrap a method so that each call counts as a request, even within a batch."""
 
-        async def counted(given: dict[str, Any]) -> Any:
+        async def counted(arguments: dict[str, Any]) -> Any:
             self._auth.admit(self._principal)
-            return await method(given)
+            return await method(arguments)
 
         return counted
 
@@ -399,11 +399,11 @@ class Session:
                 message = await self._websocket.receive()
                 if message["type"] == "websocket.disconnect":
                     break
-                said = message.get("text") or message.get("bytes") or b""
-                if len(said) > MESSAGE_LIMIT or (isinstance(said, str) and len(said.encode()) > MESSAGE_LIMIT):
+                text = message.get("text") or message.get("bytes") or b""
+                if len(text) > MESSAGE_LIMIT or (isinstance(text, str) and len(text.encode()) > MESSAGE_LIMIT):
                     self._end(TOO_LONG, f"a message has at most {MESSAGE_LIMIT} bytes")
                     return
-                answer = await charged(self._dispatcher.answer(said))
+                answer = await charged(self._dispatcher.answer(text))
                 if answer is not None:
                     await self._websocket.send_text(answer.decode())
                 self._start_telling()
@@ -412,8 +412,8 @@ class Session:
         if not end.cancelled() and end.result() == "refused":
             self._end(UNAUTHORIZED, "the token is no longer good")
 
-    async def _subscribe(self, given: dict[str, Any]) -> Any:
-        params = params_of(given, SubscribeParams)
+    async def _subscribe(self, arguments: dict[str, Any]) -> Any:
+        params = params_of(arguments, SubscribeParams)
         params.check()
         owner = self._principal.owner
         if params.alarm_id:
@@ -427,8 +427,8 @@ class Session:
             "last": self._live.last_id,
         }
 
-    async def _unsubscribe(self, given: dict[str, Any]) -> Any:
-        params_of(given, Nothing)
+    async def _unsubscribe(self, arguments: dict[str, Any]) -> Any:
+        params_of(arguments, Nothing)
         was = self._telling is not None or self._asked is not None
         await self._stop_telling()
         return was
@@ -462,8 +462,8 @@ class Session:
     async def _send(self, subscription: Subscription) -> None:
         with contextlib.suppress(WebSocketDisconnect):  # the serving side hears of it too
             while True:
-                for said in await subscription.take(notification, MESSAGES_AT_ONCE):
-                    await self._websocket.send_text(said.decode())
+                for text in await subscription.take(notification, MESSAGES_AT_ONCE):
+                    await self._websocket.send_text(text.decode())
 
     def _end(self, code: int, reason: str) -> None:
         if not self._over.done():

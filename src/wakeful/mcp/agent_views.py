@@ -43,26 +43,26 @@ class TextBudget:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def text(self, text: str, room: int, what: str = "", how: str = "") -> str:
-        kept = cut(text, room)
+    def text(self, text: str, max_bytes: int, what: str = "", how: str = "") -> str:
+        kept = cut(text, max_bytes)
         if what and kept != text:
             self.notes.append(f"{what} is cut: {len(kept) - 1} of {len(text)} characters. {how}".rstrip())
         return kept
 
-    def payload(self, payload: str, room: int, what: str, how: str) -> Any:
+    def payload(self, payload: str, max_bytes: int, what: str, how: str) -> Any:
         if payload == "{}":
             return None
-        if len(payload.encode()) > room:
+        if len(payload.encode()) > max_bytes:
             self.notes.append(f"{what} is left out: {len(payload)} characters. {how}")
             return None
         return msgspec.json.decode(payload)
 
 
-def cut(text: str, room: int) -> str:
+def cut(text: str, max_bytes: int) -> str:
     """The text, or as much of it as fits into so many bytes of JSON, and an ellipsis."""
     kept = text
-    while (size := len(msgspec.json.encode(kept))) > room:
-        kept = kept[: min(len(kept) * (room - 4) // size, len(kept) - 1)]
+    while (size := len(msgspec.json.encode(kept))) > max_bytes:
+        kept = kept[: min(len(kept) * (max_bytes - 4) // size, len(kept) - 1)]
     return kept if kept == text else kept + "…"
 
 
@@ -71,13 +71,13 @@ def part_call(id: str, part: str, offset: int = 0) -> str:
     return f"Read it: alarm_get {msgspec.json.encode({'id': id, 'part': part} | more).decode()}"
 
 
-def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) -> AgentAlarm:
+def alarm_view(alarm: Alarm, budget: TextBudget, *, message: int, payload: int) -> AgentAlarm:
     """An alarm with as much of its message and payload as there is room for; no room leaves the payload out."""
     active = alarm.status == "active"
     how = part_call(alarm.id, "wake_message")
     plain: dict[str, Any] = {name: getattr(alarm, name) for name in _AS_THEY_ARE}
     texts: dict[str, Any] = {
-        name: room.text(getattr(alarm, name), NAME, name if name in EDITABLE else "") for name in _TEXTS
+        name: budget.text(getattr(alarm, name), NAME, name if name in EDITABLE else "") for name in _TEXTS
     }
     return AgentAlarm(
         **plain,
@@ -85,10 +85,10 @@ def alarm_view(alarm: Alarm, room: TextBudget, *, message: int, payload: int) ->
         when=words(alarm),
         next_fire_at=utc(alarm.next_fire_at) if active else "",
         next_fire_local=local(alarm.next_fire_at, alarm.timezone) if active else "",
-        key=room.text(alarm.idempotency_key, NAME, "key"),
+        key=budget.text(alarm.idempotency_key, NAME, "key"),
         policy=policy_shown(alarm),
-        wake_message=room.text(alarm.wake_message, message, "wake_message", how),
-        payload=room.payload(alarm.payload_json, payload, "payload", part_call(alarm.id, "payload"))
+        wake_message=budget.text(alarm.wake_message, message, "wake_message", how),
+        payload=budget.payload(alarm.payload_json, payload, "payload", part_call(alarm.id, "payload"))
         if payload
         else None,
         last_error=cut(alarm.last_error, ERROR),
@@ -115,7 +115,7 @@ def signal_effect(one: SignalledAlarm) -> AgentSignalEffect:
     return AgentSignalEffect(alarm_id=one.alarm.id, effect=one.effect, at=at)
 
 
-def fire_view(fire: Fire, room: TextBudget, *, result: int = 200, manual: bool = False) -> AgentFire:
+def fire_view(fire: Fire, budget: TextBudget, *, result: int = 200, manual: bool = False) -> AgentFire:
     return AgentFire(
         fire_id=fire.id,
         status=fire.status,
@@ -126,12 +126,12 @@ def fire_view(fire: Fire, room: TextBudget, *, result: int = 200, manual: bool =
         delivered_at=_utc(fire.delivered_at),
         completed_at=_utc(fire.completed_at),
         report_by=_utc(fire.report_by),
-        result=room.text(fire.result, result, "result", part_call(fire.id, "result")),
+        result=budget.text(fire.result, result, "result", part_call(fire.id, "result")),
         last_error=cut(fire.last_error, result),
     )
 
 
-def wake_view(taken: TakenWake, room: TextBudget, *, each: int) -> WakeView:
+def wake_view(taken: TakenWake, budget: TextBudget, *, each: int) -> WakeView:
     alarm, fire = taken
     how: Callable[[str], str] = lambda part: part_call(alarm.id, part)  # noqa: E731  # used twice, just here
     return WakeView(
@@ -150,19 +150,19 @@ def wake_view(taken: TakenWake, room: TextBudget, *, each: int) -> WakeView:
         parent_fire=alarm.parent_fire,
         ends_at=_utc(taken.ends_at),
         renewable=taken.renewable,
-        message=room.text(alarm.wake_message, each // 3, "message", how("wake_message")),
-        payload=room.payload(alarm.payload_json, each // 4, "payload", how("payload")),
-        **_signal(taken, room, each=each),
+        message=budget.text(alarm.wake_message, each // 3, "message", how("wake_message")),
+        payload=budget.payload(alarm.payload_json, each // 4, "payload", how("payload")),
+        **_signal(taken, budget, each=each),
         label=cut(alarm.label, 80),
         key=cut(alarm.idempotency_key, 80),
-        conversation_id=room.text(alarm.conversation_id, NAME, "conversation_id"),
+        conversation_id=budget.text(alarm.conversation_id, NAME, "conversation_id"),
     )
 
 
-def _signal(taken: TakenWake, room: TextBudget, *, each: int) -> dict[str, Any]:
+def _signal(taken: TakenWake, budget: TextBudget, *, each: int) -> dict[str, Any]:
     if (signal := taken.signal) is None:
         return {}
-    payload = room.payload(signal.payload_json, each // 6, "signal_payload", "the signal's sender has it all")
+    payload = budget.payload(signal.payload_json, each // 6, "signal_payload", "the signal's sender has it all")
     return {"signal": signal.name, "signal_payload": payload}
 
 

@@ -133,9 +133,9 @@ def _every(n: int, unit: str) -> str:
 def _rhythms() -> dict[str, str]:
     """Expressions that are a plain "every so often"."""
     known = {}
-    for unit, size, most in (("second", 1, 60), ("minute", 60, 60), ("hour", 3600, 24)):
-        for n in range(1, most):
-            if most % n == 0:
+    for unit, size, limit in (("second", 1, 60), ("minute", 60, 60), ("hour", 3600, 24)):
+        for n in range(1, limit):
+            if limit % n == 0:
                 fields = rhythm(n * size).split()
                 known[" ".join(fields if len(fields) == 6 else ["0", *fields])] = _every(n, unit)
     return known

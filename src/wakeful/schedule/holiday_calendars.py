@@ -156,20 +156,20 @@ def _events(path: Path, size: int) -> list[_Event]:
         raise _Unreadable(f"it is not a calendar that can be read ({error})") from None
 
 
-def _event(given: Any) -> _Event:
-    begin = given["DTSTART"].dt
-    end = given["DTEND"].dt if "DTEND" in given else None
+def _event(event: Any) -> _Event:
+    begin = event["DTSTART"].dt
+    end = event["DTEND"].dt if "DTEND" in event else None
     first = begin.date() if isinstance(begin, datetime) else begin
     last = first
     if end is not None:  # an end is not part of it
         last = (end - _TICK).date() if isinstance(end, datetime) else end - _DAY
-    rule = f"RRULE:{given['RRULE'].to_ical().decode()}" if "RRULE" in given else ""
+    rule = f"RRULE:{event['RRULE'].to_ical().decode()}" if "RRULE" in event else ""
     days = min(LONGEST, max(1, (last - first).days + 1))
-    return _Event(str(given.get("SUMMARY", "holiday")), first, days, rule, frozenset(_left_out(given.get("EXDATE"))))
+    return _Event(str(event.get("SUMMARY", "holiday")), first, days, rule, frozenset(_left_out(event.get("EXDATE"))))
 
 
-def _left_out(given: Any) -> Iterator[date]:
-    for several in given if isinstance(given, list) else [given] if given is not None else []:
+def _left_out(dates: Any) -> Iterator[date]:
+    for several in dates if isinstance(dates, list) else [dates] if dates is not None else []:
         for one in several.dts:
             yield one.dt.date() if isinstance(one.dt, datetime) else one.dt
 
@@ -182,7 +182,7 @@ class Calendars:
     """The calendars of the settings: put to use in this process."""
 
     def __init__(self, settings: Mapping[str, CalendarSource]) -> None:
-        self._known: dict[str, DaysOff] = {name: _calendar(given) for name, given in settings.items()}
+        self._known: dict[str, DaysOff] = {name: _calendar(source) for name, source in settings.items()}
         use_calendars(self._known)
 
     async def read(self) -> None:
@@ -203,5 +203,5 @@ def refresh_calendars() -> None:
             known.refresh()
 
 
-def _calendar(given: CalendarSource) -> DaysOff:
-    return FileDays(given.ics) if given.ics else CountryDays(given.country, given.subdivision)
+def _calendar(source: CalendarSource) -> DaysOff:
+    return FileDays(source.ics) if source.ics else CountryDays(source.country, source.subdivision)

@@ -201,7 +201,7 @@ _WEEK = timedelta(days=7)
 _COUNTED_WEEKDAYS = 5  # "2nd friday" counts the fridays of a month, "13th friday" cannot
 
 
-def days_meant(parts: OnceParts, today: date) -> tuple[date, ...]:
+def resolved_days(parts: OnceParts, today: date) -> tuple[date, ...]:
     """The dates it can be, soonest first; what was decided on the way is remarked."""
     if parts.date and parts.dayword:
         raise PhraseRefused("two dates are given")
@@ -243,10 +243,10 @@ def which_week(parts: OnceParts, taken: date) -> tuple[str, ...]:
     if other is None or taken != day.dates[0]:
         return ()
     name = WEEKDAY_NAMES[parts.weekday[1]]
-    meant = _day_and_month(other)
+    date_words = _day_and_month(other)
     return (
         f'"{parts.words("weekday")}" is {name} {_day_and_month(taken)}: '
-        f'for {name} {meant} say "{name.lower()} {meant.lower()}".',
+        f'for {name} {date_words} say "{name.lower()} {date_words.lower()}".',
     )
 
 
@@ -413,7 +413,7 @@ def understand(
     if name != "UTC" and used != short.upper():
         raise PhraseRefused(
             f"clocks of {name} are on {used} then, not {short.upper()}; name the zone itself",
-            *(re.sub(rf"\(?\b{short}\b\)?", meant, text) for meant in (name, (used or "").lower())),
+            *(re.sub(rf"\(?\b{short}\b\)?", replacement, text) for replacement in (name, (used or "").lower())),
         )
     return once
 
@@ -481,7 +481,7 @@ def _put_together(parts: OnceParts, timezone: str, now: datetime, default: time,
         and not is_weekday_in_weeks(parts)
     ):
         return _offset_only(parts, timezone, now)
-    days = days_meant(parts, today)
+    days = resolved_days(parts, today)
     if parts.clock and _is_on_24_hours(parts):
         parts.clock = parts.clock._replace(exact=True)
     at = settle(parts.clock, part) if parts.clock else PARTS[part] if part else default
@@ -544,7 +544,7 @@ def _check_clock(parts: OnceParts, part: str | None) -> None:
         if parts.abbreviation and not part:
             raise PhraseRefused("a time zone needs a time of day")
     elif clock.bare and part is None and not (clock.minute and parts.has_day):
-        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clocks_meant(parts, clock))
+        raise PhraseRefused(f'"{clock.hour}" alone is not a time of day', *_clock_readings(parts, clock))
     elif clock.hours_only and not (parts.has_day or parts.abbreviation):  # a length has no time zone
         raise PhraseRefused(
             f'"{parts.words("clock")}" alone can be a time or a duration',
@@ -559,7 +559,7 @@ def _check_clock(parts: OnceParts, part: str | None) -> None:
         )
 
 
-def _clocks_meant(parts: OnceParts, clock: WallTime) -> list[str]:
+def _clock_readings(parts: OnceParts, clock: WallTime) -> list[str]:
     minutes = f":{clock.minute:02}" if clock.minute else ""
     if 1 <= clock.hour <= 12 and not minutes and parts.weekday and not (parts.date or parts.dayword or parts.offset):
         half = "am" if 5 < clock.hour < 12 else "pm"

@@ -24,7 +24,7 @@ from wakeful.schedule.words import (
     RefusedRhythm,
     normal,
 )
-from wakeful.schedule.zones import aware, zone, zone_said
+from wakeful.schedule.zones import aware, split_place, zone
 
 _CRON_START = re.compile(r"@[a-z]|(?:CRON_)?TZ=|[0-9*?][0-9*?,/\-]*\s+[0-9*?][0-9*?,/\-]*(?:\s|$)")
 _CRON_FIELD = re.compile(r"(?:[0-9,/#\-]|[A-Za-z]{3}(?![A-Za-z])|(?:[LWlw]|[Ll][Ww])(?![A-Za-z]))+")
@@ -88,10 +88,10 @@ class Understood:
         if self.fire_at is not None:
             return
         days = calendar_named(self.calendar) if self.calendar and not self.left_out else None
-        told, local = dict(self.left_out), zone(self.timezone)
+        left_out, local = dict(self.left_out), zone(self.timezone)
         fired = passed = 0
         for fire in self._within_bounds(moment):
-            holiday = told.get(fire, "") if days is None else days.holiday(fire.astimezone(local).date())
+            holiday = left_out.get(fire, "") if days is None else days.holiday(fire.astimezone(local).date())
             fired, passed = (fired, passed + 1) if holiday else (fired + 1, 0)
             if fire > moment:
                 yield fire, holiday
@@ -168,10 +168,10 @@ def _suggested_without_holidays(
     if error.field != "when":
         return error
     kept = _that_work(error.meant, timezone, aware(now, "now"), default, kind="cron")
-    meant = {f"{one} {EXCEPT_HOLIDAYS}": understood for one, understood in kept.items()}
+    candidates = {f"{one} {EXCEPT_HOLIDAYS}": understood for one, understood in kept.items()}
     message = error.message.replace(repr(phrase), repr(text.strip()), 1)
-    without = InvalidSchedule(message, field="when", fix=_try(meant, timezone) if meant else RHYTHMS)
-    without.meant = tuple(meant)
+    without = InvalidSchedule(message, field="when", fix=_try(candidates, timezone) if candidates else RHYTHMS)
+    without.meant = tuple(candidates)
     return without
 
 
@@ -186,9 +186,9 @@ def _repair(error: InvalidSchedule, text: str, timezone: str, now: datetime, def
     if not found:
         return
     error.repair = found
-    meant = understand(found["when"], timezone, now)
-    if meant.kind == "cron":
-        error.meant, error.fix = (found["when"],), suggestions.in_words(found, _moment_of(meant, timezone))
+    understood = understand(found["when"], timezone, now)
+    if understood.kind == "cron":
+        error.meant, error.fix = (found["when"],), suggestions.in_words(found, _moment_of(understood, timezone))
 
 
 def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_order: str) -> Understood:
@@ -204,8 +204,8 @@ def _parsed(text: str, timezone: str, now: datetime, default_time: time, date_or
             right, timezone, now, default_time, kind="cron"
         ):  # "evry monday": no single monday is suggested for it
             raise _refused_rhythm(text, RefusedRhythm(refused.why, *right), timezone, now, default_time) from None
-        meant = _suggested(text, refused, timezone, now, default_time)
-        fix = _try(meant, timezone) if meant else _examples(timezone, now)
+        candidates = _suggested(text, refused, timezone, now, default_time)
+        fix = _try(candidates, timezone) if candidates else _examples(timezone, now)
         raise _refusal(text, refused.why, fix, timezone, now) from None
     except (OverflowError, ValueError):  # beyond the first or last year of the calendar
         raise _refusal(text, "it is too far away", _examples(timezone, now), timezone, now) from None
@@ -326,7 +326,7 @@ def _take_zone(text: str) -> tuple[str, str]:
         return text[: found.start()], found[1]
     lower = text.lower()
     if lower.endswith(" time") or " in " in lower:
-        return zone_said(text) or (text, "")
+        return split_place(text) or (text, "")
     return text, ""
 
 
@@ -363,13 +363,13 @@ def _recurring(
 
 def _refused_rhythm(text: str, refused: RefusedRhythm, timezone: str, now: datetime, default: time) -> InvalidSchedule:
     """With nothing suggested but what recurs as often as was meant: else the forms there are."""
-    meant = _that_work(refused.instead, timezone, now, default, kind="cron")
-    if refused.all_or_none and len(meant) < len(refused.instead):
-        meant = {}
+    candidates = _that_work(refused.instead, timezone, now, default, kind="cron")
+    if refused.all_or_none and len(candidates) < len(refused.instead):
+        candidates = {}
     elif not refused.instead:
-        meant = _that_work(_spelled_right(text), timezone, now, default, kind="cron")
-    error = _refusal(text, refused.why, _try(meant, timezone) if meant else RHYTHMS, timezone, now)
-    error.meant = tuple(meant)
+        candidates = _that_work(_spelled_right(text), timezone, now, default, kind="cron")
+    error = _refusal(text, refused.why, _try(candidates, timezone) if candidates else RHYTHMS, timezone, now)
+    error.meant = tuple(candidates)
     return error
 
 
@@ -420,7 +420,7 @@ def _suggested(text: str, refused: PhraseRefused, timezone: str, now: datetime, 
         known = {}
     if known or not phrase:
         return known
-    return _that_work(suggestions.meant_by(phrase, is_understood), timezone, now, default, kind="once")
+    return _that_work(suggestions.suggested_phrases(phrase, is_understood), timezone, now, default, kind="once")
 
 
 def _spelled_right(text: str) -> Iterable[str]:
@@ -436,7 +436,7 @@ def _usual(now: datetime, timezone: str) -> tuple[str, ...]:
 
 
 def _that_work(
-    phrases: Iterable[str], timezone: str, now: datetime, default: time, *, kind: str = "", most: int = 2
+    phrases: Iterable[str], timezone: str, now: datetime, default: time, *, kind: str = "", limit: int = 2
 ) -> dict[str, Understood]:
     """The first that are understood here and now, no two alike: a suggestion that does not work is not made."""
     working: dict[str, Understood] = {}
@@ -447,7 +447,7 @@ def _that_work(
             continue
         if kind in ("", found.kind) and not any(_are_alike(found, known) for known in working.values()):
             working[phrase] = found
-        if len(working) == most:
+        if len(working) == limit:
             break
     return working
 

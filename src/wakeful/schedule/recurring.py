@@ -462,7 +462,7 @@ def _expression(parts: RhythmParts, text: str, default: time) -> str:
 def _day_expression(parts: RhythmParts, default: time) -> str:
     usual = [PARTS[parts.part] if parts.part else default]
     if any(clock.bare for clock in parts.clocks) and parts.part is None:
-        raise PhraseRefused("a number alone is not a time of day", *_hours_meant(parts))
+        raise PhraseRefused("a number alone is not a time of day", *_hour_readings(parts))
     if not parts.recurs and not (parts.is_weekday_range and parts.clocks):
         times = [settle(clock, parts.part) for clock in parts.clocks] or usual
         raise PhraseRefused("it is not clear whether this recurs", *_suggested(parts, times))
@@ -524,7 +524,7 @@ def _uncounted(parts: RhythmParts) -> str:
     return f"it does not say {parts.times_per_unit} times for each {parts.unit}: name them"
 
 
-def _hours_meant(parts: RhythmParts) -> Iterator[str]:
+def _hour_readings(parts: RhythmParts) -> Iterator[str]:
     """The same days with hours for bare numbers: in either half of the day where none of them says which."""
     if not any(clock.half or clock.certain or clock.exact for clock in parts.clocks):
         either = [[clock._replace(bare=False, half=half) for clock in parts.clocks] for half in "ap"]

@@ -255,16 +255,16 @@ def _ordinal(word: str) -> int:
     return -number if "last" in word else number
 
 
-def _checked_each(numbers: Iterable[int], most: int) -> list[int]:
+def _checked_each(numbers: Iterable[int], highest: int) -> list[int]:
     found = list(numbers)
-    if any(not 1 <= abs(number) <= most for number in found):
-        what = {31: "no month has such a day", 366: "no year has such a day"}.get(most, "no month has that many")
+    if any(not 1 <= abs(number) <= highest for number in found):
+        what = {31: "no month has such a day", 366: "no year has such a day"}.get(highest, "no month has that many")
         raise PhraseRefused(what)
     return found
 
 
-def _checked(numbers: Iterable[int], most: int = 31) -> tuple[int, ...]:
-    return tuple(sorted(set(_checked_each(numbers, most)), key=lambda n: (n < 0, n)))
+def _checked(numbers: Iterable[int], highest: int = 31) -> tuple[int, ...]:
+    return tuple(sorted(set(_checked_each(numbers, highest)), key=lambda n: (n < 0, n)))
 
 
 _HEAD = LazyPattern(

@@ -121,7 +121,7 @@ class Swap(NamedTuple):
         return [" ".join(f"{before} {words} {after}".split()).replace(" ,", ",") for words in self.instead]
 
 
-def meant_by(phrase: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
+def suggested_phrases(phrase: str, is_understood: Callable[[str], bool]) -> Iterator[str]:
     """Phrases that a normalised one can have meant, likeliest first."""
     text = phrase.rstrip(".!?").strip()
     if _EXCEPTION.search(text):
@@ -130,7 +130,7 @@ def meant_by(phrase: str, is_understood: Callable[[str], bool]) -> Iterator[str]
     for read in _READERS:
         for swap in read(text):
             found = swap.phrases(text)
-            working = [meant for meant in found if is_understood(meant)]
+            working = [candidate for candidate in found if is_understood(candidate)]
             if working == found or not swap.all_or_none:
                 yield from working
     if right := spelled(text):

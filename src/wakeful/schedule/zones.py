@@ -170,15 +170,15 @@ def given_zone(name: str) -> str:
 
 def _unknown(name: str, why: str = "is not a known time zone") -> InvalidSchedule:
     """The refusal of a name, with the zones that are meant by it."""
-    meant = zones_meant(name)
-    listed = " or ".join(f'"{one}"' for one in meant or zones_alike(name))
+    candidates = zones_of_name(name)
+    listed = " or ".join(f'"{one}"' for one in candidates or zones_alike(name))
     fix = (
         f"Did you mean {listed}?"
         if listed
         else 'Use an IANA name such as "Europe/Berlin", "America/New_York" or "UTC".'
     )
     error = InvalidSchedule(f"{name!r} {why}.", field="timezone", fix=fix)
-    error.repair = {"timezone": meant[0]} if len(meant) == 1 else {}
+    error.repair = {"timezone": candidates[0]} if len(candidates) == 1 else {}
     return error
 
 
@@ -284,13 +284,13 @@ _REGIONS = ("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Au
 _NO_CITY = frozenset({"the", "a", "an", "half", "this", "next", *(name.lower() for name in MONTH_NAMES)})
 
 
-def zone_meant(name: str) -> str:
+def zone_of_name(name: str) -> str:
     """The IANA name that an abbreviation or a city stands for; empty where there is none, or more than one."""
-    found = zones_meant(name)
+    found = zones_of_name(name)
     return found[0] if len(found) == 1 else ""
 
 
-def zones_meant(name: str) -> tuple[str, ...]:
+def zones_of_name(name: str) -> tuple[str, ...]:
     """All that an abbreviation or a city can stand for, the likeliest first."""
     key = _key(name.lower().removesuffix(" time"))
     if not key or len(key) > _LONGEST:
@@ -311,7 +311,7 @@ def in_its_case(name: str) -> str:
     return _names().get(name.lower(), "")
 
 
-def zone_said(text: str) -> tuple[str, str] | None:
+def split_place(text: str) -> tuple[str, str] | None:
     """A phrase without the place it names at its end ("9am Berlin time", "3pm in New York"), and the zone of that."""
     words = text.split()
     if words[-1].lower() == "time":

@@ -155,7 +155,7 @@ def taken(row: FileAlarm, *, owner: str, target: str, targets: Mapping[str, str]
         fire_at=times.due,
         next_fire_at=times.due,
         occurrence_at=times.due,
-        wake_message=message.said,
+        wake_message=message.text,
         payload_json=message.payload,
         target=_target(process, target, targets),
         idempotency_key=f"alarm:{row.id}",
@@ -260,7 +260,7 @@ def _error(row: FileAlarm, state: State) -> str:
 
 
 class _Message(Struct, frozen=True):
-    said: str
+    text: str
     payload: str
 
 
@@ -273,7 +273,7 @@ def _message(row: FileAlarm, process: str, *, must: bool) -> _Message:
             raise
         return _Message(f"(a message that cannot be read: {error.message})", _json({"process": process}))
     payload = {"process": process, "message": as_json(term), "term": inspect(term)}
-    return _Message(_shortened(_said(term) or inspect(term)), _json(payload))
+    return _Message(_shortened(_term_text(term) or inspect(term)), _json(payload))
 
 
 def _bytes(row: FileAlarm) -> bytes:
@@ -283,24 +283,24 @@ def _bytes(row: FileAlarm) -> bytes:
     raise InvalidRequest(f"it is {what}", field="message")
 
 
-def _said(term: Term) -> str:
+def _term_text(term: Term) -> str:
     """The text of a message: itself, or what the first map or keyword list in it has under one of the usual names."""
     if own := (text(term) or "").strip():
         return own
     pairs = entries(term)
     if pairs is None:
         inside = term if isinstance(term, tuple | list) else ()
-        return next(filter(None, (_said(one) for one in inside if not isinstance(one, bytes))), "")
+        return next(filter(None, (_term_text(one) for one in inside if not isinstance(one, bytes))), "")
     named = {key.name if isinstance(key, Atom) else text(key): text(value) or "" for key, value in pairs}
     words = next((named[name].strip() for name in _WORDS if named.get(name, "").strip()), "")
-    return words or next(filter(None, (_said(value) for _, value in pairs if not isinstance(value, bytes))), "")
+    return words or next(filter(None, (_term_text(value) for _, value in pairs if not isinstance(value, bytes))), "")
 
 
-def _shortened(said: str) -> str:
+def _shortened(text: str) -> str:
     """At most as much as a wake says; the whole of it is in the payload."""
-    if len(said.encode()) <= MESSAGE_LIMIT:
-        return said
-    return said.encode()[: MESSAGE_LIMIT - len(_CUT.encode())].decode(errors="ignore") + _CUT
+    if len(text.encode()) <= MESSAGE_LIMIT:
+        return text
+    return text.encode()[: MESSAGE_LIMIT - len(_CUT.encode())].decode(errors="ignore") + _CUT
 
 
 def _json(value: Any) -> str:
@@ -322,27 +322,27 @@ def _target(process: str, target: str, targets: Mapping[str, str]) -> str:
     return targets.get(process) or targets.get(name) or target or name
 
 
-def _text(given: bytes | None) -> str:
+def _text(value: bytes | None) -> str:
     """Return a text for people to read, with bytes that are not text escaped."""
-    return (given or b"").replace(b"\x00", b"").decode(errors="replace")
+    return (value or b"").replace(b"\x00", b"").decode(errors="replace")
 
 
-def _number(field: str, given: int | str | None, *, default: int | None = None) -> int:
-    if given is None and default is not None:
+def _number(field: str, value: int | str | None, *, default: int | None = None) -> int:
+    if value is None and default is not None:
         return default
-    if not isinstance(given, int):
-        what = "nothing" if given is None else given
+    if not isinstance(value, int):
+        what = "nothing" if value is None else value
         raise InvalidRequest(f"it is {what}, not a whole number", field=field)
-    if given < 0 or given >= 2**53:
-        raise InvalidRequest(f"{given} is out of range", field=field)
-    return given
+    if value < 0 or value >= 2**53:
+        raise InvalidRequest(f"{value} is out of range", field=field)
+    return value
 
 
-def _known(field: str, given: int | str | None) -> datetime | None:
+def _known(field: str, value: int | str | None) -> datetime | None:
     """A moment that may be missing, in seconds or, as Alarm's ids are, in milliseconds."""
-    if given is None:
+    if value is None:
         return None
-    number = _number(field, given)
+    number = _number(field, value)
     return _moment(field, number / 1000 if number >= _MILLISECONDS else number)
 
 

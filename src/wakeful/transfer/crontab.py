@@ -43,10 +43,10 @@ class CronJob(Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"command": self.command}
+        fields: dict[str, Any] = {"command": self.command}
         if self.user:
-            told["user"] = self.user
-        return told if self.stdin is None else told | {"stdin": self.stdin}
+            fields["user"] = self.user
+        return fields if self.stdin is None else fields | {"stdin": self.stdin}
 
 
 class Crontab(Struct, frozen=True):
@@ -159,8 +159,8 @@ def _times(expr: str, timezone: str, now: datetime) -> tuple[datetime, ...]:
 
 def _key(*parts: str | None) -> str:
     """The same job has the same key: taking a crontab over again sets nothing twice."""
-    told = "\0".join("" if part is None else part for part in parts)
-    return f"crontab:{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+    text = "\0".join("" if part is None else part for part in parts)
+    return f"crontab:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def _numbered(job: CronJob, count: int) -> CronJob:

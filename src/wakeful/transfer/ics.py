@@ -49,13 +49,13 @@ class NotTaken(Exception):
 class EventAlarm(Struct, frozen=True):
     """`revision`: of the event as far as this alarm says it; the same as long as nothing in it changes."""
 
-    asked: CreateRequest
+    request: CreateRequest
     revision: str
     next: datetime | None  # None: it would only have fired in the past
 
     @property
     def key(self) -> str:
-        return self.asked.idempotency_key or ""
+        return self.request.idempotency_key or ""
 
 
 class CalendarDefaults(NamedTuple):
@@ -67,12 +67,12 @@ class CalendarDefaults(NamedTuple):
 
 
 class _Start(NamedTuple):
-    said: RuleMoment  # without a zone
+    moment: RuleMoment  # without a zone
     timezone: str
 
     @property
     def is_day(self) -> bool:
-        return not isinstance(self.said, datetime)
+        return not isinstance(self.moment, datetime)
 
 
 class _Trigger(NamedTuple):
@@ -93,7 +93,7 @@ def alarms_of(uid: str, event: Component, others: Sequence[Component], usual: Ca
     if is_cancelled(event):
         return []
     start = _start(event, usual)
-    apart = tuple(_said(_one(other, "RECURRENCE-ID"), start.timezone, usual) for other in others)
+    apart = tuple(_value_moment(_one(other, "RECURRENCE-ID"), start.timezone, usual) for other in others)
     series = _series(event, start, apart, usual)
     found = [_alarm(uid, event, start, series, trigger, usual) for trigger in _triggers(event, start, usual)]
     return _checked(found)
@@ -107,7 +107,7 @@ def alarms_apart(uid: str, event: Component, usual: CalendarDefaults) -> list[Ev
     if str(apart.params.get("RANGE", "")):
         raise NotTaken("RECURRENCE-ID with RANGE changes all later occurrences, which is not supported")
     start = _start(event, usual)
-    name = written(_said(apart, start.timezone, usual))
+    name = written(_value_moment(apart, start.timezone, usual))
     found = [_alarm(uid, event, start, None, trigger, usual, name) for trigger in _triggers(event, start, usual)]
     return _checked(found)
 
@@ -172,12 +172,12 @@ def _zone_of(moment: datetime, params: Any, usual: CalendarDefaults) -> str:
     return usual.timezone
 
 
-def _said(value: Any, timezone: str, usual: CalendarDefaults) -> RuleMoment:
+def _value_moment(value: Any, timezone: str, usual: CalendarDefaults) -> RuleMoment:
     """A date of an event as a recurrence takes it: a day, a reading of the event's own clock, or a moment in UTC."""
-    return _as_said(value.dt, value.params, timezone, usual)
+    return _moment_in_zone(value.dt, value.params, timezone, usual)
 
 
-def _as_said(moment: Any, params: Any, timezone: str, usual: CalendarDefaults) -> RuleMoment:
+def _moment_in_zone(moment: Any, params: Any, timezone: str, usual: CalendarDefaults) -> RuleMoment:
     if isinstance(moment, tuple):  # a period: it begins then
         moment = moment[0]
     if not isinstance(moment, datetime):
@@ -199,8 +199,8 @@ def _series(
     if not rules and not dates:
         return None
     # The start is the first occurrence, which a rule says by itself and single dates do not.
-    said = [f"RRULE:{rule}" for rule in rules] or [f"RDATE:{written(start.said)}"]
-    recurrence, _ = read(" ".join([f"DTSTART:{written(start.said)}", *said]), start.timezone)
+    properties = [f"RRULE:{rule}" for rule in rules] or [f"RDATE:{written(start.moment)}"]
+    recurrence, _ = read(" ".join([f"DTSTART:{written(start.moment)}", *properties]), start.timezone)
     exceptions = (*_dates(event, "EXDATE", start, usual), *apart)
     return recurrence._replace(dates=(*recurrence.dates, *dates), exceptions=exceptions)
 
@@ -214,7 +214,7 @@ def _values(event: Component, name: str) -> list[Any]:
 def _dates(event: Component, name: str, start: _Start, usual: CalendarDefaults) -> Iterator[RuleMoment]:
     for value in _values(event, name):
         for one in value.dts:
-            yield _as_said(one.dt, value.params, start.timezone, usual)
+            yield _moment_in_zone(one.dt, value.params, start.timezone, usual)
 
 
 # Its alarms
@@ -258,8 +258,8 @@ def _is_from_end(trigger: Any) -> bool:
 def _length(event: Component, start: _Start, usual: CalendarDefaults) -> timedelta:
     """From the start to the end of an event, by the clock on the wall."""
     if event.get("DTEND") is not None:
-        end = wall(_said(_one(event, "DTEND"), start.timezone, usual))
-        begin = wall(start.said)
+        end = wall(_value_moment(_one(event, "DTEND"), start.timezone, usual))
+        begin = wall(start.moment)
         return end - (begin if end.tzinfo is None else instant(begin, zone(start.timezone)))
     if event.get("DURATION") is not None:
         length = _one(event, "DURATION").dt
@@ -279,7 +279,7 @@ def _alarm(
     apart: str = "",
 ) -> EventAlarm:
     time = _moment(start, trigger) if series is None or trigger.at is not None else _rhythm(start, series, trigger)
-    payload = {"event": _told(uid, event, start), "offset_seconds": int(trigger.offset.total_seconds())}
+    payload = {"event": _event_fields(uid, event, start), "offset_seconds": int(trigger.offset.total_seconds())}
     fields: dict[str, Any] = {
         "wake_message": _message(event, start, trigger),
         "label": title_of(event),
@@ -290,14 +290,14 @@ def _alarm(
     if len(time.get("cron_expr", "")) > LONGEST_RULE:
         fields["cron_expr"] = _without_past(time["cron_expr"], start.timezone, usual.now)
     key = f"{key_of(uid)}:{_hash(f'{apart}|{trigger.name}')[:12]}"
-    asked = CreateRequest(**fields, payload=json_of(payload | {"revision": revision}), idempotency_key=key)
-    return EventAlarm(asked, revision, _next(asked, usual.now))
+    request = CreateRequest(**fields, payload=json_of(payload | {"revision": revision}), idempotency_key=key)
+    return EventAlarm(request, revision, _next(request, usual.now))
 
 
 def _moment(start: _Start, trigger: _Trigger) -> dict[str, Any]:
     """One moment: by the wall clock where the event is set by it, so that it follows the law of its zone."""
     tz = zone(start.timezone)
-    begin = wall(start.said)
+    begin = wall(start.moment)
     if trigger.at is not None:
         return {"fire_at": trigger.at.isoformat(), "timezone": start.timezone}
     reading = begin + trigger.offset
@@ -328,38 +328,38 @@ def _without_past(expr: str, timezone: str, now: datetime) -> str:
     return shorter
 
 
-def _next(asked: CreateRequest, now: datetime) -> datetime | None:
-    if asked.cron_expr is not None:
-        return schedule(asked.cron_expr, asked.timezone or "").after(now)
-    if asked.fire_at is not None:
-        at = datetime.fromisoformat(str(asked.fire_at))
+def _next(request: CreateRequest, now: datetime) -> datetime | None:
+    if request.cron_expr is not None:
+        return schedule(request.cron_expr, request.timezone or "").after(now)
+    if request.fire_at is not None:
+        at = datetime.fromisoformat(str(request.fire_at))
     else:
-        at = instant(datetime.fromisoformat(asked.when or ""), zone(asked.timezone or ""))
+        at = instant(datetime.fromisoformat(request.when or ""), zone(request.timezone or ""))
     return at if at > now else None
 
 
 # What it says
 
 
-def _told(uid: str, event: Component, start: _Start) -> dict[str, str]:
+def _event_fields(uid: str, event: Component, start: _Start) -> dict[str, str]:
     end = event.get("DTEND")
-    told = {
+    fields = {
         "uid": uid,
         "summary": text_of(event, "SUMMARY")[:_TITLE],
-        "start": start.said.isoformat(),
+        "start": start.moment.isoformat(),
         "end": end.dt.isoformat() if isinstance(getattr(end, "dt", None), date) else "",
         "timezone": start.timezone,
         "location": text_of(event, "LOCATION")[:_LOCATION],
         "description": text_of(event, "DESCRIPTION")[:_DESCRIPTION],
         "url": text_of(event, "URL")[:_LOCATION],
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _message(event: Component, start: _Start, trigger: _Trigger) -> str:
     title, where = title_of(event), " ".join(text_of(event, "LOCATION").split())[:_LOCATION]
-    said = title if trigger.at is not None else f"{title} {_when(trigger.offset, start)}"
-    return f"{said}\nWhere: {where}" if where else said
+    message = title if trigger.at is not None else f"{title} {_when(trigger.offset, start)}"
+    return f"{message}\nWhere: {where}" if where else message
 
 
 def _when(offset: timedelta, start: _Start) -> str:
@@ -495,8 +495,8 @@ def _parsed(block: _Block) -> _Parsed:
 
 def _summary(block: _Block) -> str:
     """How something that could not be read calls itself."""
-    said = re.search(r"(?im)^SUMMARY[^:\r\n]*:(.*)$", block.text)
-    return said[1].strip()[:100] if said else block.name
+    found = re.search(r"(?im)^SUMMARY[^:\r\n]*:(.*)$", block.text)
+    return found[1].strip()[:100] if found else block.name
 
 
 def _without_stamp(text: str) -> str:

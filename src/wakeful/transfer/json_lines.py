@@ -183,8 +183,8 @@ def _good_lines(lines: Iterable[bytes], bad: Callable[[int, str], None]) -> Iter
     if end is None:
         bad(number + 1, "the file ends early: the last line, which says how much there is, is missing")
     elif all_good and end != found:
-        said, there = f"{end.alarms} alarms and {end.fires} fires", f"{found.alarms} and {found.fires}"
-        bad(number, f"the file is not complete: it should have {said}, and {there} can be read")
+        expected, there = f"{end.alarms} alarms and {end.fires} fires", f"{found.alarms} and {found.fires}"
+        bad(number, f"the file is not complete: it should have {expected}, and {there} can be read")
 
 
 def _read(text: bytes) -> Line:

@@ -302,7 +302,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.schedule.phrases", '{f"{one} {EXCEPT_HOLIDAYS}": understood for', "{one: understood for"
     ),
     "one of two rhythms is suggested": Source(
-        "wakeful.schedule.phrases", "if refused.all_or_none and len(meant) < len(refused.instead):", "if False:"
+        "wakeful.schedule.phrases", "if refused.all_or_none and len(candidates) < len(refused.instead):", "if False:"
     ),
     "one of several moments is suggested": Source(
         "wakeful.schedule.suggestions", "elif _SEVERAL.search(text):", "elif False:"

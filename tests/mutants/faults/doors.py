@@ -113,8 +113,8 @@ IN_DOORS: Final[dict[str, Fault]] = {
     ),
     "calls on a socket are not charged": Source(
         "wakeful.http.websocket",
-        "await charged(self._dispatcher.answer(said))",
-        "await self._dispatcher.answer(said)",
+        "await charged(self._dispatcher.answer(text))",
+        "await self._dispatcher.answer(text)",
     ),
     "pages are not charged": Source(
         "wakeful.dashboard.page",

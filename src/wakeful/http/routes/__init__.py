@@ -1,1 +1,1 @@
-"""The operations of the HTTP door."""
+"""The operations of the HTTP interface."""

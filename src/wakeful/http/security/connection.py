@@ -55,8 +55,8 @@ class _Connected(Struct):
 class ConnectionLimiter:
     """Keeps count of the connections. Those that became WebSockets count until their transport is closed."""
 
-    def __init__(self, most: int, per_address: int) -> None:
-        self._most = most
+    def __init__(self, limit: int, per_address: int) -> None:
+        self._limit = limit
         self._per_address = per_address
         self._guests: dict[asyncio.Transport, _Connected] = {}
 
@@ -70,7 +70,7 @@ class ConnectionLimiter:
         if there >= self._per_address and not self._made_room(address):
             log.warning("refusing connections from %s: it has %d open", address, there)
             return False
-        if len(self._guests) >= self._most and not self._made_room():
+        if len(self._guests) >= self._limit and not self._made_room():
             log.warning("refusing a connection: %d are open, and all of them are busy", len(self._guests))
             return False
         self._guests[transport] = _Connected(address, now)
@@ -109,7 +109,7 @@ class ConnectionLimiter:
             transport.abort()
             return True
         if address is None:
-            return len(self._guests) < self._most
+            return len(self._guests) < self._limit
         return sum(guest.address == address for guest in self._guests.values()) < self._per_address
 
 
@@ -289,18 +289,18 @@ class Connection(HttpToolsProtocol):
     def _check_head(self) -> None:
         """Raise for what the parser lets pass. It has checked that a length is a number, and not beside a coding."""
         version = self.parser.get_http_version()
-        given = dict(self.headers)
+        headers = dict(self.headers)
         names = [name for name, _ in self.headers]
         hosts, codings = names.count(b"host"), names.count(b"transfer-encoding")
         if version not in ("1.1", "1.0") or not self.url.startswith(b"/"):
             raise ValueError("not a request for this server")
         if hosts != 1 and (hosts or version == "1.1"):
             raise ValueError("one host is needed")
-        if codings and (codings > 1 or version == "1.0" or given[b"transfer-encoding"].lower() != b"chunked"):
+        if codings and (codings > 1 or version == "1.0" or headers[b"transfer-encoding"].lower() != b"chunked"):
             raise ValueError("a coding that is not understood")
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
             raise ValueError("too long")
-        self._body_left = int(given.get(b"content-length", 0))
+        self._body_left = int(headers.get(b"content-length", 0))
 
     def on_body(self, body: bytes) -> None:
         self._unfinished = 0

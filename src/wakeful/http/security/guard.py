@@ -141,7 +141,7 @@ def _netloc(origin: str) -> str:
 
 async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
     """Decode the JSON body into a type; if it is optional, an empty body is an empty object."""
-    if optional and not (said := await read(request)):
+    if optional and not (data := await read(request)):
         return decode(b"{}", kind)
     media = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
     if media != "application/json":
@@ -153,14 +153,14 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
             fix="Send application/json.",
         )
     if not optional:
-        said = await read(request)
-    check_depth(said)
-    return decode(said, kind)
+        data = await read(request)
+    check_depth(data)
+    return decode(data, kind)
 
 
 def header(request: Request, name: bytes) -> str | None:
     """Return the first header of a name; cheaper than a mapping of all of them."""
-    return next((value.decode("latin-1") for given, value in request.scope["headers"] if given == name), None)
+    return next((value.decode("latin-1") for key, value in request.scope["headers"] if key == name), None)
 
 
 async def read(request: Request) -> bytes:
@@ -183,12 +183,12 @@ async def read(request: Request) -> bytes:
     return kept
 
 
-def check_depth(said: bytes, field: str = "body") -> None:
+def check_depth(data: bytes, field: str = "body") -> None:
     """Refuse JSON that is nested so deeply that another program could fail to read it."""
-    if said.count(b"[") + said.count(b"{") <= DEPTH_LIMIT:
+    if data.count(b"[") + data.count(b"{") <= DEPTH_LIMIT:
         return
     depth = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", said)):
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", data)):
         depth += 1 if bracket in b"[{" else -1
         if depth > DEPTH_LIMIT:
             raise InvalidRequest(f"it is nested more than {DEPTH_LIMIT} deep", field=field, fix="Nest it less deeply.")
@@ -241,16 +241,16 @@ def refused(error: Exception) -> Response:
         headers = dict(error.headers or {})
         error = _routing(error)
     assert isinstance(error, WakefulError)
-    told = problem(error)
-    if told.status == 401:
+    answered = problem(error)
+    if answered.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if told.status == 408:
+    if answered.status == 408:
         headers["connection"] = "close"
-    if told.status == 503:
+    if answered.status == 503:
         headers["retry-after"] = "1"
     if isinstance(error, TooMany) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
-    return Response(views.encode(told), told.status, headers, "application/problem+json")
+    return Response(views.encode(answered), answered.status, headers, "application/problem+json")
 
 
 def _routing(error: HTTPException) -> WakefulError:

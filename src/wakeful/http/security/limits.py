@@ -33,7 +33,7 @@ class Rate:
     """
 
     def __init__(self, per_minute: int) -> None:
-        self._most = per_minute
+        self._limit = per_minute
         self._each = MINUTE / per_minute
         self._spent: OrderedDict[str, datetime] = OrderedDict()
 
@@ -45,7 +45,7 @@ class Rate:
         early = spent + self._each - (now + MINUTE)
         if early > timedelta(0):
             raise TooMany(
-                f"{self._most} requests a minute are allowed",
+                f"{self._limit} requests a minute are allowed",
                 field="requests_per_minute",
                 fix="Wait a moment. To be told of events, use alarm_inbox or /v1/inbox with wait, or /v1/events.",
                 retry_after=early.total_seconds(),
@@ -112,15 +112,15 @@ class OwnerAccount:
 class Outgoing:
     """Bytes of long answers being sent, per owner: one who keeps asking without reading is refused."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._held: Counter[str] = Counter()
 
     def check(self, owner: str, more: int = 0) -> None:
         """Raise TooMany unless there is room for this many bytes; a single answer is always allowed."""
-        if self._held[owner] and self._held[owner] + more > self._most:
+        if self._held[owner] and self._held[owner] + more > self._limit:
             raise TooMany(
-                f"{self._held[owner]} bytes of answers to you are still unread, and at most {self._most} are allowed",
+                f"{self._held[owner]} bytes of answers to you are still unread, and at most {self._limit} are allowed",
                 field="unread_per_owner",
                 fix="Read the answers you asked for, or close their connections.",
                 retry_after=1.0,
@@ -147,7 +147,7 @@ class Newcomers:
     """
 
     def __init__(self, per_address: int, total: int) -> None:
-        self._most = per_address
+        self._limit = per_address
         self._total = total
         self._since: datetime | None = None
         self._owners: set[str] = set()
@@ -162,13 +162,13 @@ class Newcomers:
         if owner in self._owners:
             return
         place = _network(address)
-        for count, most, field, where in (
-            (self._by_address[place], self._most, "did_owners_per_address", " from one address"),
+        for count, limit, field, where in (
+            (self._by_address[place], self._limit, "did_owners_per_address", " from one address"),
             (len(self._owners), self._total, "did_owners_per_hour", ""),
         ):
-            if count >= most:
+            if count >= limit:
                 raise TooMany(
-                    f"{most} new owners are accepted within an hour{where}",
+                    f"{limit} new owners are accepted within an hour{where}",
                     field=field,
                     fix="Try again later, or ask the operator for a token or a higher limit.",
                     retry_after=(self._since + HOUR - now).total_seconds(),

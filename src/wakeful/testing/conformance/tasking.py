@@ -1,4 +1,4 @@
-"""The SQL door: another program's table of tasks, watched, planned and written back to."""
+"""SQL tasks: another program's table of tasks, watched, planned and written back to."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ a promise as small as it goes.
 """
 
 from wakeful.testing.simulation.checker import Broken
-from wakeful.testing.simulation.runner import PromiseBroken, Run, Simulated, play, replay, shrunk, simulate, told
+from wakeful.testing.simulation.runner import PromiseBroken, Run, Simulated, play, replay, run_text, shrunk, simulate
 from wakeful.testing.simulation.script import Script, generated
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "generated",
     "play",
     "replay",
+    "run_text",
     "shrunk",
     "simulate",
-    "told",
 ]

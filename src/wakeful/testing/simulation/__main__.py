@@ -7,7 +7,7 @@ import sys
 from itertools import count, islice
 
 from wakeful.clock import stopwatch
-from wakeful.testing.simulation.runner import replay, shrunk, simulate_seeds, told
+from wakeful.testing.simulation.runner import replay, run_text, shrunk, simulate_seeds
 from wakeful.testing.simulation.script import readable
 
 TOLD_EVERY = 60.0  # seconds
@@ -21,8 +21,8 @@ def main() -> int:
     parser.add_argument("--steps", type=int, help="until so many steps were played")
     parser.add_argument("--seconds", type=float, help="for so long")
     parser.add_argument("--hours", type=float, help="for so long")
-    given = parser.parse_args()
-    return _replayed(given.seed) if given.seed is not None else _simulated(given)
+    options = parser.parse_args()
+    return _replayed(options.seed) if options.seed is not None else _simulated(options)
 
 
 def _replayed(seed: int) -> int:
@@ -31,29 +31,29 @@ def _replayed(seed: int) -> int:
     if run.broken is None:
         print(f"\n{run.steps} steps, {run.calls:,} calls of the store: every promise held")
         return 0
-    print(f"\n{run.broken.promise} is broken, {run.broken.said}\n\nthe smallest script that breaks it:\n")
-    print(told(shrunk(run)))
+    print(f"\n{run.broken.promise} is broken, {run.broken.text}\n\nthe smallest script that breaks it:\n")
+    print(run_text(shrunk(run)))
     return 1
 
 
-def _simulated(given: argparse.Namespace) -> int:
+def _simulated(options: argparse.Namespace) -> int:
     began = last = stopwatch()
-    seconds = (given.hours or 0) * 3600 + (given.seconds or 0)
-    if not (seconds or given.seeds or given.steps):
+    seconds = (options.hours or 0) * 3600 + (options.seconds or 0)
+    if not (seconds or options.seeds or options.steps):
         seconds = 60
     seeds = steps = calls = 0
-    chosen = islice(count(given.first), given.seeds)
+    chosen = islice(count(options.first), options.seeds)
     for run in simulate_seeds(chosen, until=lambda: bool(seconds) and stopwatch() - began >= seconds):
         seeds, steps, calls = seeds + 1, steps + run.steps, calls + run.calls
         if run.broken is not None:
-            print(f"seed {run.script.seed}: {run.broken.promise} is broken, {run.broken.said}", flush=True)
-            print(f"\nthe smallest script that breaks it:\n\n{told(shrunk(run))}")
+            print(f"seed {run.script.seed}: {run.broken.promise} is broken, {run.broken.text}", flush=True)
+            print(f"\nthe smallest script that breaks it:\n\n{run_text(shrunk(run))}")
             _tell(seeds, steps, calls, stopwatch() - began)
             return 1
         if stopwatch() - last >= TOLD_EVERY:
             last = stopwatch()
             _tell(seeds, steps, calls, last - began)
-        if given.steps and steps >= given.steps:
+        if options.steps and steps >= options.steps:
             break
     _tell(seeds, steps, calls, stopwatch() - began)
     print("every promise held")

@@ -36,7 +36,7 @@ class Broken(Struct, frozen=True):
     """A promise that did not hold: its name in docs/guarantees.md, and what was seen."""
 
     promise: str
-    said: str
+    text: str
 
 
 class Operation(Struct, eq=False):
@@ -114,10 +114,10 @@ class Checker:
         self.step = 0.0  # when a clock was last set
         self.store_step = -1.0  # when the database's clock was
 
-    def breaks(self, promise: str, said: str) -> None:
+    def breaks(self, promise: str, text: str) -> None:
         """The first one counts: what follows may be its consequence."""
         if self.broken is None:
-            self.broken = Broken(promise, f"at {self._passed():.3f} s: {said}")
+            self.broken = Broken(promise, f"at {self._passed():.3f} s: {text}")
 
     # Trouble
 
@@ -382,12 +382,12 @@ class Checker:
             self.breaks("E1", f"fire {fire_id} began again where its attempt of {last.began:.3f} s is under way")
         arrived = last.ended is None or isinstance(last.outcome, ARRIVED)
         if arrived and max(self.trouble, self.store_step) < last.began - LEASE.total_seconds():
-            told = "under way" if last.ended is None else "answered"
-            self.breaks("E1", f"fire {fire_id} began again while its attempt of {last.began:.3f} s was {told}")
+            state = "under way" if last.ended is None else "answered"
+            self.breaks("E1", f"fire {fire_id} began again while its attempt of {last.began:.3f} s was {state}")
 
     # Lateness
 
-    def look(self, *, serving: Callable[[object], bool], settling: float) -> None:
+    def check(self, *, serving: Callable[[object], bool], settling: float) -> None:
         """Once a while: nothing that is due waits for longer than a tick.
 
         `serving`: whether a process is alive and goes on. `settling`: how many seconds after the last trouble wakes to

@@ -99,15 +99,15 @@ class Clients:
             await pause(self._world.loop, 0.4)
             number = (number + 1) % self._world.script.processes
 
-    async def set(self, known: KnownAlarm, said: Mapping[str, Any]) -> None:
+    async def set(self, known: KnownAlarm, fields: Mapping[str, Any]) -> None:
         """Set an alarm that was brought along, as often as it takes."""
-        known.key = str(said.get("key") or f"alarm {known.number - BROUGHT}")
+        known.key = str(fields.get("key") or f"alarm {known.number - BROUGHT}")
         self._world.checker.known[known.number] = known
         number = 0
         while not known.ids:
             process, made = self._world.processes[number], self._world.loop.create_future()
             if process is not None and process.alive:
-                process.spawn(self._set_once(known, said, number, made))
+                process.spawn(self._set_once(known, fields, number, made))
                 await asyncio.wait((made,), timeout=8.0)
                 if made.done() and (error := made.exception()) is not None:
                     self.refused = self.refused or error
@@ -116,10 +116,10 @@ class Clients:
             number = (number + 1) % self._world.script.processes
 
     async def _set_once(
-        self, known: KnownAlarm, said: Mapping[str, Any], number: int, made: asyncio.Future[None]
+        self, known: KnownAlarm, fields: Mapping[str, Any], number: int, made: asyncio.Future[None]
     ) -> None:
         try:
-            answer = await self._verbs(number, known.owner).set(**{**said, "key": known.key})
+            answer = await self._verbs(number, known.owner).set(**{**fields, "key": known.key})
         except StoreUnavailable:
             pass
         except Exception as error:  # it was not understood: whoever brought it is told
@@ -136,13 +136,13 @@ class Clients:
 
     async def _created(self, step: Create, number: int, made: asyncio.Future[bool]) -> None:
         known = [self._world.checker.known[step.alarm + at] for at in range(step.many)]
-        asked = [_create_request(step, one) for one in known]
+        requests = [_create_request(step, one) for one in known]
         operation = Operation("create", self._world.loop.time(), number, alarm=step.alarm)
         if step.many == 1:
-            answer = await self._asked(operation, lambda verbs: verbs.create(asked[0]), step.owner)
+            answer = await self._asked(operation, lambda verbs: verbs.create(requests[0]), step.owner)
             answers = None if answer is None else [answer]
         else:
-            answers = await self._asked(operation, lambda verbs: verbs.create_many(asked), step.owner)
+            answers = await self._asked(operation, lambda verbs: verbs.create_many(requests), step.owner)
         for one, created in zip(known, answers or (), strict=False):
             self._world.checker.created(one, created.alarm.id)
         if not made.done():
@@ -171,9 +171,9 @@ class Clients:
         await self._reported(step.alarm, fire_id, step.what, step.by, owner)
 
     async def _reported(self, alarm: int, fire_id: str, what: Reported, by: int, owner: str) -> None:
-        asked = ReportRequest(outcome=what, wait="2s" if what == "snooze" else None)
+        request = ReportRequest(outcome=what, wait="2s" if what == "snooze" else None)
         operation = Operation(what, self._world.loop.time(), by, alarm=alarm, fire_id=fire_id)
-        await self._asked(operation, lambda verbs: verbs.report(fire_id, asked), owner)
+        await self._asked(operation, lambda verbs: verbs.report(fire_id, request), owner)
 
     async def signal(self, step: Signal) -> None:
         operations = []
@@ -226,7 +226,7 @@ class Clients:
 
 
 def _create_request(step: Create, known: KnownAlarm) -> CreateRequest:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: value
         for name in (
             "report_within",
@@ -250,6 +250,6 @@ def _create_request(step: Create, known: KnownAlarm) -> CreateRequest:
         idempotency_key=known.key or None,
         target=step.target,
         max_failures=step.max_failures,
-        policy=PolicyRequest(**said),
+        policy=PolicyRequest(**fields),
         **when,
     )

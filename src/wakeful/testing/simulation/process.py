@@ -59,7 +59,7 @@ class SimulatedWorld(Protocol):
         name: str,
         kept: Callable[..., Awaitable[Any]],
         args: tuple[Any, ...],
-        given: dict[str, Any],
+        keywords: dict[str, Any],
     ) -> Any: ...
 
 
@@ -161,8 +161,8 @@ class SimulatedInbox(SimulatedTarget):
         return self._inbox.arriving
 
     @arriving.setter
-    def arriving(self, told: Callable[[str], None]) -> None:
-        self._inbox.arriving = told
+    def arriving(self, listener: Callable[[str], None]) -> None:
+        self._inbox.arriving = listener
 
     async def _answer(self, wake: Wake) -> Outcome:
         return await self._inbox.deliver(wake)
@@ -268,8 +268,8 @@ class Process(Group):
             await self.dispatcher.run()
         except Exception as error:
             if self.alive:  # else it was killed
-                said = f"the dispatcher of process {self.number} has ended: {type(error).__name__}: {error}"
-                self._world.checker.breaks("F1", said)
+                message = f"the dispatcher of process {self.number} has ended: {type(error).__name__}: {error}"
+                self._world.checker.breaks("F1", message)
 
     def verbs(self, owner: str) -> Alarms:
         return Alarms(self.service, Caller(owner=owner, via="http", limited=False))
@@ -317,8 +317,8 @@ class SimulatedStore:
         if not asyncio.iscoroutinefunction(kept):
             return kept
 
-        async def call(*args: Any, **given: Any) -> Any:
-            return await self._world.store_call(self._process, name, kept, args, given)
+        async def call(*args: Any, **keywords: Any) -> Any:
+            return await self._world.store_call(self._process, name, kept, args, keywords)
 
         self.__dict__[name] = call
         return call

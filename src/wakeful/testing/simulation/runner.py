@@ -48,14 +48,14 @@ class PromiseBroken(AssertionError):
     """A simulation found a promise broken; its text has the shrunken script, to be read and to be pasted."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(told(run))
+        super().__init__(run_text(run))
         self.run = run
 
 
-def told(run: Run) -> str:
+def run_text(run: Run) -> str:
     assert run.broken is not None
-    said = f"{run.broken.promise} is broken, {run.broken.said}"
-    return f"{said}\n\n{readable(run.script)}\n\nAs a regression test, play({literal(run.script)})"
+    headline = f"{run.broken.promise} is broken, {run.broken.text}"
+    return f"{headline}\n\n{readable(run.script)}\n\nAs a regression test, play({literal(run.script)})"
 
 
 def play(script: Script, *, traced: bool = False) -> Run:

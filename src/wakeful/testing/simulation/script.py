@@ -182,8 +182,8 @@ def readable(script: Script) -> str:
             at += step.seconds
             continue
         values = {one.name: getattr(step, one.name) for one in fields(step) if getattr(step, one.name) != one.default}
-        told = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        lines.append(f"{at:9.3f} s  {type(step).__name__:<12} {told}".rstrip())
+        values_text = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        lines.append(f"{at:9.3f} s  {type(step).__name__:<12} {values_text}".rstrip())
     drawn = [name for name in ("out_of_turn", "delays") if getattr(script, name)]
     machine = "one machine" if script.one_machine else "each process and the database with a clock of its own"
     head = f"{script.processes} processes, {machine}; drawn from seed {script.seed}: {', '.join(drawn) or 'nothing'}"
@@ -193,8 +193,8 @@ def readable(script: Script) -> str:
 def literal(script: Script) -> str:
     """The script as Python, to be pasted into a test."""
     head = {one.name: getattr(script, one.name) for one in fields(script) if one.name != "steps"}
-    told = ", ".join(f"{name}={value!r}" for name, value in head.items())
-    return f"Script({told}, steps=(\n" + "".join(f"    {step!r},\n" for step in script.steps) + "))"
+    values_text = ", ".join(f"{name}={value!r}" for name, value in head.items())
+    return f"Script({values_text}, steps=(\n" + "".join(f"    {step!r},\n" for step in script.steps) + "))"
 
 
 # Generated from a seed
@@ -340,7 +340,7 @@ class _Draft:
         def seldom(value: object, share: float = 0.15) -> object:
             return value if some.random() < share else None
 
-        given = {
+        fields = {
             "target": some.choice(("steady", "steady", "steady", "inbox", "shaky", "slow", "long", "long")),
             "owner": self._owner(),
             "key": some.random() < 0.3,
@@ -354,9 +354,9 @@ class _Draft:
             "unless": seldom("stop"),
             "or_when": seldom("go"),
         }
-        if given["unless"] and given["or_when"]:
-            given["or_when"] = None
-        self._alarms += int(given["many"]) - 1  # type: ignore[call-overload]
+        if fields["unless"] and fields["or_when"]:
+            fields["or_when"] = None
+        self._alarms += int(fields["many"]) - 1  # type: ignore[call-overload]
         wall_time = not series and some.random() < 0.08
         return Create(
             alarm=alarm,
@@ -364,7 +364,7 @@ class _Draft:
             after=some.choice((0.0, 0.02, 0.5, 1.0, 2.0, 4.0, 8.0)),
             every=some.choice((1, 2, 5)) if series else 0,
             wall_time=wall_time,
-            **given,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]
         )
 
     def _change(self) -> Step:

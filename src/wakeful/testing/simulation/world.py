@@ -105,7 +105,7 @@ class World:
         name: str,
         kept: Callable[..., Awaitable[Any]],
         args: tuple[Any, ...],
-        given: dict[str, Any],
+        keywords: dict[str, Any],
     ) -> Any:
         if not process.alive:
             raise StoreUnavailable("this process is dead")
@@ -120,9 +120,9 @@ class World:
             raise StoreUnavailable("simulated: the database is away")
         if trouble is not None and trouble.what == "refused":
             raise StoreUnavailable("simulated: refused")
-        answer = await self._effect(process, name, kept, args, given)
+        answer = await self._effect(process, name, kept, args, keywords)
         if trouble is not None and trouble.what == "repeated" and name in REPEATED:
-            await self._effect(process, name, kept, args, given)
+            await self._effect(process, name, kept, args, keywords)
         await self._travel(None)
         if trouble is not None and trouble.what != "clock":
             self.checker.troubled()
@@ -162,13 +162,13 @@ class World:
         name: str,
         kept: Callable[..., Awaitable[Any]],
         args: tuple[Any, ...],
-        given: dict[str, Any],
+        keywords: dict[str, Any],
     ) -> Any:
         if name == "claim":
-            return await self._claim(process, kept, args, given)
+            return await self._claim(process, kept, args, keywords)
         if name == "settle":
             return await self._settle(process, kept, args[0])
-        answer = await kept(*args, **given)
+        answer = await kept(*args, **keywords)
         if name == "add":
             self.checker.added(answer)
         elif name == "spend":
@@ -177,12 +177,12 @@ class World:
         return answer
 
     async def _claim(
-        self, process: Process, kept: Callable[..., Awaitable[Any]], args: tuple[Any, ...], given: dict[str, Any]
+        self, process: Process, kept: Callable[..., Awaitable[Any]], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
         before = dict(self.database.alarms)
-        claimed = await kept(*args, **given)
+        claimed = await kept(*args, **keywords)
         if claimed.alarms:
-            self.checker.claims(process, claimed, before, given.get("early", {}))
+            self.checker.claims(process, claimed, before, keywords.get("early", {}))
             self.note("claims", process.number, *((one.id, one.claim, one.unsettled) for one in claimed.alarms))
         return claimed
 
@@ -211,8 +211,8 @@ class World:
         for number in range(self.script.processes):
             self._start(number)
         watching = self.outside.spawn(self._watch())
-        for at, said in enumerate(self.brought.alarms):
-            self.outside.spawn(self.clients.set(KnownAlarm(BROUGHT + at, owner="ann"), said))
+        for at, fields in enumerate(self.brought.alarms):
+            self.outside.spawn(self.clients.set(KnownAlarm(BROUGHT + at, owner="ann"), fields))
         for step in self.script.steps:
             if isinstance(step, Wait):
                 await pause(self.loop, step.seconds)
@@ -333,7 +333,7 @@ class World:
     async def _watch(self) -> None:
         while True:
             await pause(self.loop, 0.5)
-            self.checker.look(serving=_serves, settling=SETTLING)
+            self.checker.check(serving=_serves, settling=SETTLING)
 
     async def _end_well(self) -> None:
         """No more trouble: everything that is due is delivered, and what is set now is on time."""
