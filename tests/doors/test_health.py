@@ -53,7 +53,7 @@ async def test_a_scrape_while_the_store_is_away_tells_the_rest(visit: Visitor, m
     async def away(**_: object) -> None:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(store_of(visit.clock), "backlog", away)
+    monkeypatch.setattr(store_of(visit.clock).maintenance, "backlog", away)
     told = await scraped(visit)
     assert told["wakeful_store_errors_total", ()] == 1
     assert not any(name.startswith("wakeful_due_") for name, _ in told)
@@ -87,7 +87,7 @@ async def test_it_is_not_ready_when_the_store_is_away(visit: Visitor, monkeypatc
     async def away() -> None:
         raise StoreUnavailable("the disk is gone")
 
-    monkeypatch.setattr(store_of(visit.clock), "target_states", away)
+    monkeypatch.setattr(store_of(visit.clock).maintenance, "target_states", away)
     assert (await visit("GET", "/readyz")).told == (503, "store_unavailable", "")
 
 

@@ -89,19 +89,19 @@ async def test_a_create_does_not_read_them_each_time(clock: ManualClock) -> None
     class Counted:
         reads = 0
 
-        async def get(self, owner: str) -> OwnerSettings:
+        async def owner_settings(self, owner: str) -> OwnerSettings:
             self.reads += 1
             return OwnerSettings()
 
     class Kept:
-        owner_settings = Counted()
+        access = Counted()
 
     cache = OwnerSettingsCache(Kept(), Settings(), clock)  # type: ignore[arg-type]  # all it asks of a store
     for _ in range(100):
         await cache.of("ada")
-    assert Kept.owner_settings.reads == 1
+    assert Kept.access.reads == 1
     await cache.of("bob")
-    assert Kept.owner_settings.reads == 2
+    assert Kept.access.reads == 2
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ async def test_what_waits_for_a_turn_has_an_end() -> None:
 @pytest.mark.parametrize("within", [timedelta(milliseconds=50)])
 async def test_a_read_that_takes_too_long_is_stopped_and_says_so(file: SqliteStore) -> None:
     with pytest.raises(StoreBusy, match=r"took longer than 0\.05 s") as stopped:
-        await file._look(endless)
+        await file._long_read(endless)
     assert "smaller limit" in stopped.value.fix
     assert await file.find(AlarmQuery()) == []  # the connection is as good as before
 
@@ -119,7 +119,7 @@ async def test_dispatch_and_signing_in_do_not_wait_for_long_reads(file: SqliteSt
         db.set_progress_handler(stop.is_set, 1000, id="test")
         return endless(db)
 
-    reads = [asyncio.create_task(file._look(work, f"owner {number}")) for number in range(12)]
+    reads = [asyncio.create_task(file._long_read(work, f"owner {number}")) for number in range(12)]
     await asyncio.sleep(0)
     store: Store = file
     async with asyncio.timeout(30):
@@ -144,7 +144,7 @@ async def test_postgres_keeps_connections_for_dispatch_and_signing_in(
 ) -> None:
     store = on_postgres(pg_dsn, pg_schema, clock, read_within=MINUTE)
     await store.migrate()
-    reads = [asyncio.create_task(store._database.look("select pg_sleep(60)")) for _ in range(4)]
+    reads = [asyncio.create_task(store._database.long_read("select pg_sleep(60)")) for _ in range(4)]
     await asyncio.sleep(0)
     try:
         assert await store.access.token("nobody") is None
@@ -164,7 +164,7 @@ async def test_postgres_stops_a_read_that_takes_too_long_and_keeps_its_connectio
     await store.migrate()
     try:
         with pytest.raises(StoreBusy, match=r"took longer than 0\.2 s"):
-            await store._database.look("select pg_sleep(60)")
+            await store._database.long_read("select pg_sleep(60)")
         store._database._within = 60.0
         assert await store.find(AlarmQuery()) == []
     finally:

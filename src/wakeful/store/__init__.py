@@ -118,13 +118,13 @@ class Store(Protocol):
 
         What is claimed is what was due first, whoever's it is. For a target in `turns`, `share` of its slots first go
         to its owners in turn: those with something active there, in the order of their names from behind `after` on,
-        until `share` of them had something to claim, OWNERS_A_CLAIM were looked at, or there are no more. Each gives
+        until `share` of them had something to claim, OWNERS_A_CLAIM were read, or there are no more. Each gives
         its oldest, then each its second, up to `each`. What they leave of the share is claimed as the rest is.
 
         `early`: how long before they are due alarms of a target are claimed too; no suspects, and nobody's turn. The
         caller waits until they are.
 
-        A call that fails may have leased alarms, unheard: the next one of the same store brings them too.
+        A call that fails may have leased alarms without an answer: the next one of the same store brings them too.
         """
         ...
 
@@ -155,7 +155,7 @@ class Store(Protocol):
     async def next_due(self, targets: Sequence[str]) -> datetime | None:
         """The earliest moment at which one of these targets has something to claim; in the past when it has already.
 
-        Leased alarms and suspects do not count: they are looked for once a tick. None when there is nothing else.
+        Leased alarms and suspects do not count: they are checked once a tick. None when there is nothing else.
         """
         ...
 
@@ -185,7 +185,7 @@ class Store(Protocol):
         Without an owner by id alone. An id that wakeful made begins with the moment it was made at, so that is the same
         order, but for alarms that were imported with ids of another kind.
 
-        Where there may be more, `further` is the cursor to go on with. With a `text` a call looks through a bounded
+        Where there may be more, `further` is the cursor to go on with. With a `text` a call reads a bounded
         amount and may find less than the limit, or nothing, and still have a `further`.
         """
         ...
@@ -270,6 +270,6 @@ class Store(Protocol):
         Alarms: `created_at` at or after `since`, in the order of their ids. An id is a UUIDv7 made no earlier than its
         alarm's `created_at`, and a store may rely on that: an alarm with an id of another kind may be left out. Fires:
         `updated_at` at or after `since`, as they are now. Events: numbered above `after_event`. What commits late may
-        appear behind what was already read: look back.
+        appear behind what was already read: overlap the reads.
         """
         ...

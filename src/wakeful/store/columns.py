@@ -219,7 +219,7 @@ def _definition(column: Column) -> str:
 def folded(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> list[str | None]:
     """The columns of a batch as `unfolded` reads them: first what all rows have alike, then each column that differs.
 
-    All of it is JSON: a driver that looks at every value of an array takes longer for that than the database for this.
+    All of it is JSON: a driver that checks every value of an array takes longer for that than the database for this.
     The first column always comes as one: it says how many rows there are.
     """
     alike: dict[str, Any] = {}

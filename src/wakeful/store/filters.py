@@ -16,8 +16,8 @@ from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
 
 Cursor = tuple[datetime, str]
 
-ROWS_A_READ: Final = 10_000  # that one read looks at, by an index, whether they fit or not
-ROWS_A_SEARCH: Final = 5_000  # of these where a text is looked for: each is read in full
+ROWS_A_READ: Final = 10_000  # that one read goes through, by an index, whether they fit or not
+ROWS_A_SEARCH: Final = 5_000  # of these where a text is searched for: each is read in full
 # Few rows have these, and an index lists them.
 PAUSED: Final = ("paused",)
 CANCELLED: Final = ("cancelled",)
@@ -25,7 +25,7 @@ _OF_FIRES: Final[tuple[tuple[str, ...], ...]] = (("waiting",), ("retrying",), UN
 
 
 class AlarmFilter(Struct, frozen=True, kw_only=True):
-    """Which alarms, as whoever looks for them may say. Empty fields do not filter."""
+    """Which alarms, as a caller may name them. Empty fields do not filter."""
 
     statuses: Annotated[tuple[str, ...], Meta(description="Alarms in this state.")] = ()
     kind: Annotated[str, Meta(description="One-shots or series.")] = ""
@@ -50,7 +50,7 @@ class AlarmQuery(AlarmFilter, frozen=True, kw_only=True):
 
 
 class FireFilter(Struct, frozen=True, kw_only=True):
-    """Which fires, as whoever looks for them may say. Empty fields do not filter."""
+    """Which fires, as a caller may name them. Empty fields do not filter."""
 
     statuses: Annotated[tuple[str, ...], Meta(description="Fires with this status.")] = ()
     target: Annotated[str, Meta(description="Fires of this target.")] = ""
@@ -110,7 +110,7 @@ def is_bounded(query: AlarmQuery | FireQuery) -> bool:
 
 
 def bounds(query: AlarmQuery | FireQuery) -> Iterator[int]:
-    """How many rows to look at: first a few, since a page is mostly full soon, and only then as many as may be."""
+    """How many rows to read: first a few, since a page is mostly full soon, and only then as many as may be."""
     few = max(200, 4 * query.limit)
     if few < query.look_at:
         yield few
@@ -118,7 +118,7 @@ def bounds(query: AlarmQuery | FireQuery) -> Iterator[int]:
 
 
 def is_by_id(query: AlarmQuery | FireQuery) -> bool:
-    """Whether alarms are told in the order of their ids: those of all owners, for which that is the only index."""
+    """Whether alarms come in the order of their ids: those of all owners, for which that is the only index."""
     return isinstance(query, AlarmQuery) and not query.owner
 
 
@@ -128,7 +128,7 @@ EXACT: Final = ("kind", "target", "label", "conversation_id", *_NARROW)
 
 
 async def counted(query: AlarmQuery | FireQuery, count: Callable[[Any], Awaitable[tuple[int, Cursor | None]]]) -> int:
-    """How many there are, up to the limit, in reads that each look at so many rows and say where they end."""
+    """How many there are, up to the limit, in reads that each go through so many rows and say where they end."""
     total = 0
     while True:
         found, end = await count(query)

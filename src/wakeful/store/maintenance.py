@@ -119,7 +119,7 @@ class FireSummary(Struct, frozen=True):
 
 
 class OwnerUse(Struct, frozen=True):
-    """What an owner has, as far as it was looked at: alarms of any status, those that wait, and their bytes."""
+    """What an owner has, as far as it was read: alarms of any status, those that wait, and their bytes."""
 
     owner: str
     alarms: int

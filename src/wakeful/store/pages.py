@@ -1,6 +1,6 @@
 """A page of rows: taken as they come until it is full, by number or by weight; and an owner's turn to read.
 
-A search looks at a bounded weight of rows, whether they have the text or not, and says where to go on.
+A search reads a bounded weight of rows, whether they have the text or not, and says where to go on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from wakeful.errors import StoreBusy, TooMany
 
-SEARCHED: Final = 16_000_000  # characters of rows that one search looks through
+SEARCHED: Final = 16_000_000  # characters of rows that one search reads
 READ_WITHIN: Final = timedelta(seconds=5)
 READS_PER_OWNER: Final = 2
 AHEAD_OF_IT: Final = 1_000_000  # characters that are brought before it is known whether they fit
@@ -41,16 +41,16 @@ class Page(Generic[T]):
 
     def __init__(self, limit: int, *, most: int = 0, text: str = "", among: tuple[str, ...] | tuple[int, ...]) -> None:
         self.rows: list[T] = []
-        self.last: T | None = None  # looked at, whether it is on the page or not
+        self.last: T | None = None  # read, whether it is on the page or not
         self.more = False
-        self.end: Cursor | None = None  # where to go on, though all that was to be looked at is here
+        self.end: Cursor | None = None  # where to go on, though all that was to be read is here
         self._limit = limit
         self._most = most
         self._text = text.casefold()
         self._among = among
         self._weight = self._searched = self._seen = 0
 
-    def look(self, row: Any) -> bool:
+    def take(self, row: Any) -> bool:
         """Take a row, or leave it where the page is full already. Whether to bring another."""
         if self._is_full:
             self.more = True
@@ -85,7 +85,7 @@ class Page(Generic[T]):
 def filled(rows: Iterable[Any], page: Page[Any]) -> Page[Any]:
     """Look at rows until the page is full: what comes after is not read."""
     for row in rows:
-        if not page.look(row):
+        if not page.take(row):
             break
     return page
 

@@ -224,7 +224,7 @@ def why_closed(value: object) -> Transfer:
 
 
 def refused(transfer: Transfer) -> InvalidConfig:
-    """What whoever opens such a database is told."""
+    """The error for whoever opens such a database."""
     match transfer:
         case Transfer(state="left"):
             what, fix = f"this database was moved to {transfer.other} at {transfer.at}", "Use that one: set `db` to it."

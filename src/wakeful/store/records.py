@@ -50,7 +50,7 @@ class Claimed(Struct, frozen=True):
     """What a claim brought, oldest due first per target, and the moment it happened by the store's clock.
 
     `ahead`: one of them had a lease from the future, that is from a clock that has been set back since.
-    `stood`: where owners were taken in turn, who was looked at last per target; empty when that was the last of all.
+    `stood`: where owners were taken in turn, who was read last per target; empty when that was the last of all.
     """
 
     alarms: list[Alarm]
@@ -91,7 +91,7 @@ class DescribedFire(Struct, frozen=True, kw_only=True):
 
 
 class NewAlarm(Struct, frozen=True, kw_only=True):
-    """As much of a new alarm as those who follow along are told: what it says may be long, and stays where it is."""
+    """As much of a new alarm as live events need: what it says may be long, and stays where it is."""
 
     id: str
     owner_did: str
@@ -156,7 +156,7 @@ class Stats(Struct, frozen=True, kw_only=True):
 class Usage(Struct, frozen=True):
     """What an owner has here: alarms that are active or paused, and the bytes of all alarms' messages and payloads.
 
-    `further`: where to go on, where not all of the owner's alarms were looked at.
+    `further`: where to go on, where not all of the owner's alarms were read.
     """
 
     alarms: int
@@ -165,7 +165,7 @@ class Usage(Struct, frozen=True):
 
 
 def stats_of(counts: Mapping[str, Any], *, most: int) -> Stats:
-    """From what the statement `stats` tells, which looked at no more than so many fires."""
-    told = dict(counts)
-    fires: int = told.pop("fires")
-    return Stats(**told, more=max(fires, told["total"]) >= most)
+    """From what the statement `stats` answers, which read no more than so many fires."""
+    values = dict(counts)
+    fires: int = values.pop("fires")
+    return Stats(**values, more=max(fires, values["total"]) >= most)

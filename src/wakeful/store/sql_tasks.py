@@ -271,7 +271,7 @@ class SqlTasks(ABC, Generic[C]):
     async def _write(self, work: TaskWork[C, T]) -> T: ...
 
     @abstractmethod
-    async def _look(self, work: TaskWork[C, T], owner: str) -> T:
+    async def _long_read(self, work: TaskWork[C, T], owner: str) -> T:
         """Read what may take long."""
         ...
 
@@ -411,7 +411,7 @@ class SqlTasks(ABC, Generic[C]):
         """Watch the table again if it was recreated (then True), and read all of its rows."""
         before = self._mended
 
-        async def look(connection: C) -> dict[str, str] | None:
+        async def state(connection: C) -> dict[str, str] | None:
             self._table = None
             if (known := await self._known_table(connection)) is None:
                 return None
@@ -421,7 +421,7 @@ class SqlTasks(ABC, Generic[C]):
             [(is_watched,)] = await connection.fetch(sql["watching"], name=table.name, quoted=table.quoted)
             return None if is_watched and not is_other else sql
 
-        if (sql := await self._read(look)) is None:
+        if (sql := await self._read(state)) is None:
             return False
 
         async def watch(connection: C) -> None:
@@ -435,7 +435,7 @@ class SqlTasks(ABC, Generic[C]):
     async def moved(self, alarm_ids: Sequence[str]) -> dict[str, TaskNews | None]:
         """Of these alarms, those whose task's row no longer stands as it was planned, with what it says now.
 
-        None where that cannot be told: the table is gone, or nothing can be made of the row. An alarm that stands for
+        None where that is not known: the table is gone, or nothing can be made of the row. An alarm that stands for
         no task is not among them.
         """
         return await self._read(lambda connection: self._standing(connection, alarm_ids)) if alarm_ids else {}
@@ -524,7 +524,7 @@ class SqlTasks(ABC, Generic[C]):
         except Exception as error:
             if (complaint := connection.complaint(error)) is None:
                 raise
-            self._table = None  # it may have been altered: look again
+            self._table = None  # it may have been altered: read again
             return before, f"the row could not be written: {complaint}"
         return now or before, ""
 
@@ -535,7 +535,7 @@ class SqlTasks(ABC, Generic[C]):
             _, sql = await self._required_table(connection)
             return await _listed(connection, sql, owner=owner, id=id, limit=limit)
 
-        return await self._look(work, owner)
+        return await self._long_read(work, owner)
 
     async def insert(self, task: Task) -> bool:
         """False where the id is taken. InvalidRequest where the table refuses it."""

@@ -121,7 +121,9 @@ IN_STORES: Final[dict[str, Fault]] = {
         "await self._together(items)",
     ),
     "sqlite: pages are read without a turn": Source(
-        "wakeful.store.sqlite", 'return await self._look(work, values["owner"])', "return await self._look(work)"
+        "wakeful.store.sqlite",
+        'return await self._long_read(work, values["owner"])',
+        "return await self._long_read(work)",
     ),
     "postgres: pages are read without a turn": Source(
         "wakeful.store.postgres",

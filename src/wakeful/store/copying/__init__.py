@@ -58,7 +58,7 @@ TABLES: Final = (
 LEFT_OUT: Final = {
     "workers": "which processes run is true of the database they run on",
     "claim_tokens": "leases end with the database they were given by",
-    "task_changes": "every task is looked at anew",
+    "task_changes": "every task is read anew",
 }
 
 
@@ -284,7 +284,7 @@ class CopyEnd:
         return {name: count for name, count in counts.items() if count}
 
     async def take_up(self, what: str, reason: str, *, by: str, now: datetime, lost: bool = False) -> None:
-        """Make copied rows this database's own: leases are over, tasks are looked at anew, and it is put on record.
+        """Make copied rows this database's own: leases are over, tasks are read anew, and it is put on record.
 
         `lost`: the database that they come from may have gone on, and its workers and readers may come back here.
         """
@@ -299,7 +299,7 @@ class CopyEnd:
         await tables.run("note", at=now, what=what, by=by, reason=reason)
 
     async def missing_task_table(self) -> str:
-        """The connected table of tasks, where this database does not have it; else its tasks are looked at anew."""
+        """The connected table of tasks, where this database does not have it; else its tasks are read anew."""
         for (name,) in await self.tables.run("task_table"):
             in_a_schema = self.file is not None and "." in name  # of PostgreSQL: a file has none
             if in_a_schema or await self.store.tasks.rows(str(name), limit=1) is None:

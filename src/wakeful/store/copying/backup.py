@@ -1,7 +1,7 @@
 """Backing up a database that is in use into one SQLite file, checked before it gets its name.
 
 A SQLite database is copied page by page, other programs' tables included; of PostgreSQL wakeful's own tables are read
-from one snapshot. Either way the file is a wakeful database: it can be looked at, restored from, or used as it is.
+from one snapshot. Either way the file is a wakeful database: it can be inspected, restored from, or used as it is.
 
 A backup is restored as a whole or not at all. What had fired and was settled before the backup does not fire again: its
 rows say so. What came due after it may have been fired by the database that was lost: nobody can know. It fires again

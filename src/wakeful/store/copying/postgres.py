@@ -66,7 +66,7 @@ class PostgresTables(Tables):
         marks = [f"${at}" for at in range(1, len(table.key) + 1)]
         sql = filled(self._sql["all_rows" if after is None else "rows_after"], table, columns, marks)
         keys = await self._converts(table, table.key, _TO)
-        with self._database.told():
+        with self._database.errors_translated():
             connection = await self._opened()
             async with connection.transaction():
                 found = await connection.cursor(sql, *_converted(keys, after or ()), timeout=_PATIENCE)
@@ -83,7 +83,7 @@ class PostgresTables(Tables):
     async def put(self, table: CopiedTable, columns: Sequence[str], rows: list[Row]) -> None:
         converts = await self._converts(table, columns, _TO)
         records = [_converted(converts, row) for row in rows]
-        with self._database.told():
+        with self._database.errors_translated():
             await (await self._opened()).copy_records_to_table(
                 f"{self._naming.prefix}{table.name}",
                 schema_name=self._naming.schema or None,
@@ -99,7 +99,7 @@ class PostgresTables(Tables):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        with self._database.told():
+        with self._database.errors_translated():
             async with (await self._opened()).transaction():
                 await self._fetch(f"set local lock_timeout = '{_LOCK_WITHIN}'")
                 await self._fetch("set local synchronous_commit = on")
@@ -107,7 +107,7 @@ class PostgresTables(Tables):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[None]:
-        with self._database.told():
+        with self._database.errors_translated():
             async with (await self._opened()).transaction(isolation="repeatable_read", readonly=True):
                 yield
 
@@ -116,19 +116,19 @@ class PostgresTables(Tables):
         return [tuple(unix_ms(value) if isinstance(value, datetime) else value for value in row) for row in rows]
 
     async def refuse_to_open(self) -> None:
-        with self._database.told():
+        with self._database.errors_translated():
             await Migrator(self._naming).refuse_to_open(await self._opened())
 
     async def lift_refusal(self) -> None:
-        with self._database.told():
+        with self._database.errors_translated():
             await Migrator(self._naming).lift_refusal(await self._opened())
 
     async def is_closed(self) -> bool:
-        with self._database.told():
+        with self._database.errors_translated():
             return await Migrator(self._naming).is_closed(await self._opened())
 
     async def ledger(self) -> Ledger:
-        with self._database.told():
+        with self._database.errors_translated():
             return await Migrator(self._naming).ledger(await self._opened())
 
     async def go_on_numbering(self) -> None:
@@ -139,11 +139,11 @@ class PostgresTables(Tables):
         return [by.get(self._types[table.name][name], _same) for name in columns]
 
     async def _fetch(self, sql: str, *args: Any) -> list[Any]:
-        with self._database.told():
+        with self._database.errors_translated():
             return await (await self._opened()).fetch(sql, *args, timeout=_PATIENCE)
 
     async def _execute(self, sql: str) -> None:
-        with self._database.told():
+        with self._database.errors_translated():
             await (await self._opened()).execute(sql, timeout=_PATIENCE)
 
     async def _opened(self) -> Connection:

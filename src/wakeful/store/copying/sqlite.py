@@ -26,7 +26,7 @@ class SqliteTables(Tables):
         self._naming = naming
         self._now = now
         self._sql = copying_sql("sqlite", naming)
-        with self._told():
+        with self._errors_described():
             self.db = open_writer(path) if db is None else db
 
     async def close(self) -> None:
@@ -39,7 +39,7 @@ class SqliteTables(Tables):
         self, table: CopiedTable, columns: Sequence[str], *, after: Row | None = None
     ) -> AsyncIterator[list[Row]]:
         name = "all_rows" if after is None else "rows_after"
-        with self._told():
+        with self._errors_described():
             found = self.db.execute(filled(self._sql[name], table, columns, ["?"] * len(table.key)), after or ())
             while rows := list(islice(found, BATCH)):
                 yield rows
@@ -51,7 +51,7 @@ class SqliteTables(Tables):
         """Any text is kept."""
 
     async def put(self, table: CopiedTable, columns: Sequence[str], rows: list[Row]) -> None:
-        with self._told(), self.db:  # a savepoint, or a transaction of its own
+        with self._errors_described(), self.db:  # a savepoint, or a transaction of its own
             self.db.executemany(filled(self._sql["put"], table, columns, ["?"] * len(columns)), rows)
 
     async def last_key(self, table: CopiedTable) -> Row | None:
@@ -85,19 +85,19 @@ class SqliteTables(Tables):
         return await self._fetch(self._sql[name], kept)
 
     async def refuse_to_open(self) -> None:
-        with self._told():
+        with self._errors_described():
             refuse_to_open(self.db, self._naming, self._now)
 
     async def lift_refusal(self) -> None:
-        with self._told():
+        with self._errors_described():
             lift_refusal(self.db, self._naming)
 
     async def is_closed(self) -> bool:
-        with self._told():
+        with self._errors_described():
             return is_closed(self.db, self._naming)
 
     async def ledger(self) -> Ledger:
-        with self._told():
+        with self._errors_described():
             return ledger_of(self.db, self._naming)
 
     async def go_on_numbering(self) -> None:
@@ -107,11 +107,11 @@ class SqliteTables(Tables):
         await self._fetch(sql)
 
     async def _fetch(self, sql: str, values: Any = ()) -> list[Row]:
-        with self._told():
+        with self._errors_described():
             return self.db.execute(sql, values or ()).fetchall()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_described(self) -> Iterator[None]:
         try:
             yield
         except apsw.Error as error:

@@ -355,7 +355,7 @@ class MemoryStore:
         )
 
     def _hint(self, alarms: Iterable[Alarm]) -> None:
-        """Wake every sleeping dispatcher, where one of these is due before it would look."""
+        """Wake every sleeping dispatcher, where one of these is due before it would wake by itself."""
         soon = self._clock.now() + self._tick
         if any(alarm.status == "active" and alarm.next_fire_at <= soon for alarm in alarms):
             for hints in self._database.listeners:
@@ -367,5 +367,5 @@ def _new_alarm(alarm: Alarm) -> NewAlarm:
 
 
 def _moved_fire(fire: Fire) -> MovedFire:
-    told = {name: getattr(fire, name) for name in MovedFire.__struct_fields__}
-    return MovedFire(**told | {"reason": (fire.reason or fire.last_error)[:_REASON]})
+    values = {name: getattr(fire, name) for name in MovedFire.__struct_fields__}
+    return MovedFire(**values | {"reason": (fire.reason or fire.last_error)[:_REASON]})

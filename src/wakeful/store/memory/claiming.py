@@ -62,7 +62,7 @@ class Claiming(Struct, frozen=True):
         return list(islice(filter(is_taken, self.due(target, until=self.now + early)), free))
 
     def in_turn(self, target: str, turn: Turn) -> tuple[list[Alarm], str]:
-        """Of owners one after the other the oldest of each, then the second of each; and who was looked at last."""
+        """Of owners one after the other the oldest of each, then the second of each; and who was read last."""
         active = [self.database.alarms[id].owner_did for _, _, id in self.database.due.get(target, ())]
         owners = [owner for owner in sorted(dict.fromkeys(active)) if owner > turn.after]
         own: dict[str, list[Alarm]] = {}

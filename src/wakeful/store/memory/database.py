@@ -43,7 +43,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 _PLACE: Final = "memory"
 _OURS: Final = "0002-tasks"  # the step that makes the tables which tell what was changed in a table of tasks
-_STEPS: Final = 2000  # of SQLite's machine, between two looks at the time
+_STEPS: Final = 2000  # of SQLite's machine, between two checks of the time
 
 
 class OtherTables:

@@ -28,7 +28,7 @@ def listed(
     row: Callable[[T], tuple[Any, ...]],
     cursor: Callable[[T], Cursor],
 ) -> Matches[T]:
-    """The rows that fit, until the page is full or, where the query is bounded, so many were looked at."""
+    """The rows that fit, until the page is full or, where the query is bounded, so many were read."""
     text = query.text if isinstance(query, AlarmQuery) else ""
     page: Page[Any] = Page(query.limit, most=query.most, text=text, among=_WORDS)
     most = query.look_at if is_bounded(query) else 0
@@ -38,7 +38,7 @@ def listed(
             page.end = cursor(last)
             break
         last = one
-        if fits(one) and not page.look(row(one) if text or query.most else (one,)):
+        if fits(one) and not page.take(row(one) if text or query.most else (one,)):
             break
     return page.found(lambda found: found[0], cursor)
 

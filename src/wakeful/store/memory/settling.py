@@ -88,10 +88,12 @@ def memory_tasks(open: Open, clock: Clock) -> SqliteTasks:
     async def read(work: Work[Any]) -> Any:
         return open().other_tables.read(work)
 
-    async def look(work: Work[Any], _owner: str) -> Any:
+    async def long_read(work: Work[Any], _owner: str) -> Any:
         return open().other_tables.read(work)
 
-    return SqliteTasks(_Writes(open), read, look, _AlarmsInMemory(open, clock), path="", naming=Naming(), clock=clock)
+    return SqliteTasks(
+        _Writes(open), read, long_read, _AlarmsInMemory(open, clock), path="", naming=Naming(), clock=clock
+    )
 
 
 class _Writes:

@@ -265,7 +265,7 @@ class PostgresStore:
         schedule = (alarm.kind, alarm.fire_at, alarm.cron_expr, alarm.timezone)
         words = (alarm.wake_message, alarm.conversation_id, alarm.payload_json, policy_text(alarm.policy) or "")
         values = (alarm.owner_did, among, uuid_of(alarm.id), alarm.target, *schedule, *words)
-        rows = await self._looked("similar", *values, owner=alarm.owner_did)
+        rows = await self._long_rows("similar", *values, owner=alarm.owner_did)
         return alarm_of(rows[0]) if rows else None
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
@@ -298,7 +298,7 @@ class PostgresStore:
 
         async def count(some: AlarmQuery | FireQuery) -> tuple[int, Cursor | None]:
             end = await self._end("find_end" if isinstance(some, AlarmQuery) else "fires_end", some)
-            [[found]] = await self._looked(name, *search_values(some, end), some.limit, owner=some.owner)
+            [[found]] = await self._long_rows(name, *search_values(some, end), some.limit, owner=some.owner)
             return int(found), end
 
         return await counted(query, count)
@@ -307,7 +307,7 @@ class PostgresStore:
         return await self._last_of(name, query) if is_bounded(query) else None
 
     async def _last_of(self, name: str, query: AlarmQuery | FireQuery) -> Cursor | None:
-        """The last row that is looked at, where no more than so many are; None where these are all."""
+        """The last row that is read, where no more than so many are; None where these are all."""
         if not query.look_at:
             return None
         asked = (
@@ -318,7 +318,7 @@ class PostgresStore:
             *cursor_values(query.cursor),
             query.look_at,
         )
-        rows = await self._looked(name, *asked, owner=query.owner)
+        rows = await self._long_rows(name, *asked, owner=query.owner)
         return (rows[0][0], str(rows[0][1])) if len(rows) == 2 else None
 
     async def _page(
@@ -330,8 +330,8 @@ class PostgresStore:
         async with self._turns.turn(owner):
             if text or most:
                 asked = None if text else limit + 1
-                return await self._database.look_through(self._sql[name], *args, asked, page=empty)
-            rows = await self._database.look(self._sql[name], *args, limit + 1)
+                return await self._database.long_page(self._sql[name], *args, asked, page=empty)
+            rows = await self._database.long_read(self._sql[name], *args, limit + 1)
         return filled(rows, empty())
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
@@ -364,12 +364,12 @@ class PostgresStore:
         return list(map(alarm_of, rows)), upto
 
     async def stats(self, owner: str = "", *, most: int = COUNTED) -> Stats:
-        [row] = await self._looked("stats", owner, most, owner=owner)
+        [row] = await self._long_rows("stats", owner, most, owner=owner)
         return stats_of(row, most=most)
 
     async def usage(self, owner: str, *, cursor: Cursor | None = None, look_at: int = 0) -> Usage:
         end = await self._last_of("find_end", AlarmQuery(owner=owner, cursor=cursor, look_at=look_at))
-        [row] = await self._looked("usage", owner, *cursor_values(cursor), *cursor_values(end), owner=owner)
+        [row] = await self._long_rows("usage", owner, *cursor_values(cursor), *cursor_values(end), owner=owner)
         return Usage(row["alarms"], row["bytes"], end)
 
     async def events(self, query: EventQuery) -> list[tuple[int, Event]]:
@@ -387,15 +387,15 @@ class PostgresStore:
     async def changes(self, *, owner: str, since: datetime, after_event: int, limit: int) -> Followed:
         last = await self._value("last_event")
         ahead = first_uuid(await self.now() + CLOCK_AHEAD)
-        alarms = await self._looked("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
-        fires = await self._looked("changed_fires", since, owner, limit, owner=owner)
+        alarms = await self._long_rows("new_alarms", first_uuid(since), since, owner, limit, ahead, owner=owner)
+        fires = await self._long_rows("changed_fires", since, owner, limit, owner=owner)
         events = await self.events(EventQuery(owner=owner, after=after_event, limit=limit))
         return Followed([new_alarm_of(row) for row in alarms], [moved_fire_of(row) for row in fires], events, last)
 
-    async def _looked(self, name: str, *args: Any, owner: str) -> list[Any]:
+    async def _long_rows(self, name: str, *args: Any, owner: str) -> list[Any]:
         """Read what may take long, when it is this owner's turn."""
         async with self._turns.turn(owner):
-            return await self._database.look(self._sql[name], *args)
+            return await self._database.long_read(self._sql[name], *args)
 
     async def _value(self, name: str, *args: Any, keep_plans: bool = False) -> Any:
         [row] = await self._database.fetch(self._sql[name], *args, keep_plans=keep_plans)
@@ -435,7 +435,7 @@ class PostgresStore:
 
     async def _write(self, work: Work[T], *, keep_plans: bool = True) -> list[T]:
         answers, soon = await self._database.run(work, keep_plans=keep_plans)
-        if soon:  # told after the commit: whoever hears of it finds it
+        if soon:  # after the commit: whoever is notified finds it
             self._hints.tell()
         return answers
 
@@ -471,10 +471,10 @@ class CallersDatabase(Database):
         self._connection = connection
         self._password = ours._password
         self._within = ours._within
-        self._lookers = asyncio.Semaphore()
+        self._long_reads = asyncio.Semaphore()
 
     async def run(self, work: Callable[[Connection, bool], Awaitable[T]], *, keep_plans: bool = False) -> T:
-        with self.told():
+        with self.errors_translated():
             return await work(self._connection, False)
 
 

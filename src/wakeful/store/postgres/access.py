@@ -49,7 +49,7 @@ class PostgresAccess:
                 await connection.fetch(self._sql["held_report_keys"], LONG_LOCK_WAIT)
                 keys = keys_of(await connection.fetch(self._sql["report_keys"]))
                 assert keys is not None
-                if keys.current != fresh:  # else an earlier try was done, unheard
+                if keys.current != fresh:  # else an earlier try was done and its answer lost
                     keys = keys.rotated(fresh, now)
                     columns = zip(*keys.rows(), strict=True)
                     await connection.fetch(self._sql["put_report_keys"], *map(list, columns), *event_columns([event]))
@@ -131,7 +131,7 @@ class PostgresAccess:
                     await transaction.rollback()  # set_config() changes a session only if its transaction commits
 
         try:
-            return await self._database.run_looking(work)
+            return await self._database.run_long(work)
         except TimeoutError:
             raise StoreUnavailable(f"the query took longer than {within:g} s") from None
 

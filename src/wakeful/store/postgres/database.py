@@ -79,7 +79,7 @@ LOCK_WAIT: Final = "100ms"  # of a batch: the neighbours of a locked row do not 
 LONG_LOCK_WAIT: Final = "5s"  # of a row on its own
 ANSWER_WITHIN: Final = 8.0
 SUSPECT_AFTER: Final = 1.5  # seconds that work takes before its server is asked whether it is there
-_LOOK_EVERY: Final = 0.25
+_CHECK_EVERY: Final = 0.25
 _GIVE_UP_WITHIN: Final = 1.0  # on a connection whose statement was given up: then it is closed instead of kept
 _PAUSES: Final = (0.05, 0.4)  # before the second and the third try of something whose connection was lost
 _SETTINGS: Final = {
@@ -117,7 +117,7 @@ def lock_wait(alone: bool) -> str:
 
 
 def translated(error: Exception, *, hide: str = "") -> StoreUnavailable | InvalidConfig:
-    """What a driver's error means, in our words. `hide`: a password that must not be told."""
+    """What a driver's error means, in our words. `hide`: a password that must not be shown."""
     said = str(error).strip() or type(error).__name__
     if hide:
         said = said.replace(hide, "***")
@@ -176,7 +176,7 @@ class Database:
         self._watching: asyncio.Task[None] | None = None
         self._within = read_within
         # Lists, searches and counts take no more than these: claiming, settling and signing in find one free.
-        self._lookers = asyncio.Semaphore(max(1, pool_size // 2 - 1))
+        self._long_reads = asyncio.Semaphore(max(1, pool_size // 2 - 1))
 
     async def close(self) -> None:
         self._closed = True
@@ -198,15 +198,15 @@ class Database:
     async def fetch(self, sql: str, *args: Any, keep_plans: bool = False) -> list[Record]:
         return await self.run(lambda connection, again: connection.fetch(sql, *args), keep_plans=keep_plans)
 
-    async def look(self, sql: str, *args: Any) -> list[Record]:
+    async def long_read(self, sql: str, *args: Any) -> list[Record]:
         """Fetch what may take long: beside others of its kind only, and no longer than is fair."""
 
         async def work(connection: Connection, again: bool) -> list[Record]:
             return await connection.fetch(sql, *args)
 
-        return await self.run_looking(work)
+        return await self.run_long(work)
 
-    async def look_through(self, sql: str, *args: Any, page: Callable[[], Page[Record]]) -> Page[Record]:
+    async def long_page(self, sql: str, *args: Any, page: Callable[[], Page[Record]]) -> Page[Record]:
         """The same, row by row, until the page is full."""
 
         async def work(connection: Connection, again: bool) -> Page[Record]:
@@ -214,13 +214,13 @@ class Database:
             async with connection.transaction(readonly=True):
                 rows = await connection.cursor(sql, *args)
                 while some := await rows.fetch(filled.at_once):
-                    if not all(map(filled.look, some)):
+                    if not all(map(filled.take, some)):
                         break
             return filled
 
-        return await self.run_looking(work)
+        return await self.run_long(work)
 
-    async def run_looking(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
+    async def run_long(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
         async def limited(connection: Connection, again: bool) -> T:
             try:
                 async with asyncio.timeout(self._within):
@@ -229,11 +229,11 @@ class Database:
                 raise too_slow(self._within) from None
 
         self.process.check()
-        async with self._lookers:
+        async with self._long_reads:
             return await self.run(limited)
 
     async def run(self, work: Callable[[Connection, bool], Awaitable[T]], *, keep_plans: bool = False) -> T:
-        """Do it on a connection. `again` tells the work that an earlier try may have been done, unheard.
+        """Do it on a connection. `again` tells the work that an earlier try may have been done and its answer lost.
 
         `keep_plans`: for statements that are repeated all day (plans.py).
         """
@@ -245,7 +245,7 @@ class Database:
                 lost = isinstance(error, Lost)
                 if lost or isinstance(error.__cause__, TimeoutError):
                     await self._forget_connections()
-                # Who waited long enough for an answer is told at once, without another try.
+                # Who waited long enough for an answer gets the error at once, without another try.
                 if not lost or pause is None or self._closed:
                     raise
                 await SystemClock().sleep(pause)
@@ -253,7 +253,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self, *, keep_plans: bool = False) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        with self.told():
+        with self.errors_translated():
             pool = await self._open()
             connection = await self._acquire(pool)
             self._begun[connection] = stopwatch()
@@ -274,7 +274,7 @@ class Database:
             raise StoreUnavailable(self._hosts.trouble or busy) from None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def errors_translated(self) -> Iterator[None]:
         try:
             yield
         except DRIVER_ERRORS as error:
@@ -314,7 +314,7 @@ class Database:
         """Look after work that takes long: slow is not silent, and a server that is silent ends it now, not later."""
         asked = stopwatch()
         while True:
-            await SystemClock().sleep(_LOOK_EVERY)
+            await SystemClock().sleep(_CHECK_EVERY)
             suspect = stopwatch() - SUSPECT_AFTER
             if asked < suspect and min(self._begun.values(), default=stopwatch()) < suspect:
                 await self._hosts.let_go_of_the_silent(**self._options())

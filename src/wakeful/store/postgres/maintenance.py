@@ -174,7 +174,7 @@ class PostgresMaintenance:
 
     async def _long_rows(self, name: str, owner: str, *args: Any) -> list[Any]:
         async with self._turns.turn(owner):
-            return await self._database.look(self._sql[name], *args)
+            return await self._database.long_read(self._sql[name], *args)
 
 
 def _columns(steps: Sequence[Step]) -> tuple[list[datetime], list[datetime]]:

@@ -171,7 +171,7 @@ class PostgresTasks(SqlTasks[PostgresTaskConnection]):
     async def _write(self, work: TaskWork[PostgresTaskConnection, T]) -> T:
         return await self._read(work)
 
-    async def _look(self, work: TaskWork[PostgresTaskConnection, T], owner: str) -> T:
+    async def _long_read(self, work: TaskWork[PostgresTaskConnection, T], owner: str) -> T:
         return await self._read(work)
 
     async def _change(self, work: TaskWork[PostgresTaskConnection, bool]) -> bool:
@@ -321,7 +321,7 @@ class PostgresTasks(SqlTasks[PostgresTaskConnection]):
         except DRIVER_ERRORS as error:
             if _is_trouble(error, Lost, StoreBusy):
                 raise
-            self._table = None  # it may have been altered: look again
+            self._table = None  # it may have been altered: read again
             return dict.fromkeys(linked)
         is_free = {news.task_id: held is None or news.task_id in held for news in found}
         return {news.alarm_id: news for news in found if news.task != news.seen or not is_free[news.task_id]}

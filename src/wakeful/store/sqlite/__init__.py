@@ -110,7 +110,7 @@ class SqliteStore:
         self._turns = ReadTurns(reads_per_owner)
         alarms = AlarmsInFile(self._sql)
         self.tasks = SqliteTasks(
-            self._writer, self._read, self._look, alarms, path=self._path, naming=naming, clock=clock
+            self._writer, self._read, self._long_read, alarms, path=self._path, naming=naming, clock=clock
         )
         self.access = SqliteAccess(self._sql, self._writer, self._readers, self._long_readers)
         self.maintenance = self._maintenance()
@@ -121,7 +121,7 @@ class SqliteStore:
             self._writer,
             self._readers,
             self._long_readers,
-            self._look,
+            self._long_read,
             naming=self._naming,
             clock=self._clock,
             read_within=self._within,
@@ -284,7 +284,7 @@ class SqliteStore:
         values = {name: getattr(alarm, name) for name in names}
         values |= {"payload": alarm.payload_json, "policy": policy_text(alarm.policy) or ""}
         at = None if alarm.fire_at is None else unix_ms(alarm.fire_at)
-        rows = await self._looked("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
+        rows = await self._long_rows("similar", owner=alarm.owner_did, among=among, fire_at=at, **values)
         return to_alarm(rows[0]) if rows else None
 
     async def fires(self, query: FireQuery) -> Matches[Fire]:
@@ -303,7 +303,9 @@ class SqliteStore:
             [(count,)] = rows_of(narrowed(self._sql[f"count_{name}"], values), values, db)
             return int(count), end
 
-        return await counted(query, lambda some: self._look(partial(work, values=search_values(some)), query.owner))
+        return await counted(
+            query, lambda some: self._long_read(partial(work, values=search_values(some)), query.owner)
+        )
 
     async def _search(self, name: str, query: AlarmQuery | FireQuery, *, end: str, text: str = "") -> Page[Row]:
         ends = self._sql[end] if is_bounded(query) else ""
@@ -325,7 +327,7 @@ class SqliteStore:
             page.end = search_end(db, ends, values) if ends else None
             return filled(db.execute(narrowed(self._sql[name], values), values), page)
 
-        return await self._look(work, values["owner"])
+        return await self._long_read(work, values["owner"])
 
     async def fires_at(self, keys: Sequence[tuple[str, datetime]]) -> dict[tuple[str, datetime], Fire]:
         asked = [(id, unix_ms(at)) for id, at in keys if storable(id)]
@@ -364,7 +366,7 @@ class SqliteStore:
             names = [name for name, *_ in cursor.description]
             return dict(zip(names, cursor.fetchone() or (), strict=True))
 
-        return stats_of(await self._look(work, owner), most=most)
+        return stats_of(await self._long_read(work, owner), most=most)
 
     async def usage(self, owner: str, *, cursor: Cursor | None = None, look_at: int = 0) -> Usage:
         values = search_values(AlarmQuery(owner=owner, cursor=cursor, look_at=look_at))
@@ -374,7 +376,7 @@ class SqliteStore:
             [(alarms, size)] = rows_of(narrowed(self._sql["usage"], values), values, db)
             return Usage(alarms, size, end)
 
-        return await self._look(work, owner)
+        return await self._long_read(work, owner)
 
     async def events(self, query: EventQuery) -> list[tuple[int, Event]]:
         if not (query.by or query.latest):
@@ -391,13 +393,13 @@ class SqliteStore:
         moment = unix_ms(since)
         last = await self._rows("last_event")
         ids = {"first_id": first_id(moment), "last_id": first_id(unix_ms(self._clock.now() + CLOCK_AHEAD))}
-        alarms = await self._looked("new_alarms", owner=owner, since=moment, limit=limit, **ids)
-        fires = await self._looked("changed_fires", owner=owner, since=moment, limit=limit)
+        alarms = await self._long_rows("new_alarms", owner=owner, since=moment, limit=limit, **ids)
+        fires = await self._long_rows("changed_fires", owner=owner, since=moment, limit=limit)
         events = await self.events(EventQuery(owner=owner, after=after_event, limit=limit))
         return Followed(list(map(to_new_alarm, alarms)), list(map(to_moved_fire, fires)), events, last[0][0])
 
     def _hint(self, alarms: Iterable[Alarm]) -> Callable[[], None] | None:
-        """What to do after the commit: wake a sleeping dispatcher, where one of these is due before it would look."""
+        """What to do after the commit: wake a dispatcher that sleeps longer than one of these has to wait."""
         soon = self._clock.now() + self._soon
         is_due = any(alarm.status == "active" and alarm.next_fire_at <= soon for alarm in alarms)
         return self.hints.set if is_due else None
@@ -427,14 +429,14 @@ class SqliteStore:
     async def _rows(self, name: str, **values: Any) -> list[Row]:
         return await self._read(partial(rows_of, narrowed(self._sql[name], values), values))
 
-    async def _look(self, work: Work[T], owner: str = "") -> T:
+    async def _long_read(self, work: Work[T], owner: str = "") -> T:
         """Read what may take long, when it is this owner's turn."""
         async with self._turns.turn(owner):
             return await self._long_readers.read(work, within=self._within)
 
-    async def _looked(self, name: str, *, owner: str, **values: Any) -> list[Row]:
+    async def _long_rows(self, name: str, *, owner: str, **values: Any) -> list[Row]:
         values["owner"] = owner
-        return await self._look(partial(rows_of, narrowed(self._sql[name], values), values), owner)
+        return await self._long_read(partial(rows_of, narrowed(self._sql[name], values), values), owner)
 
 
 def _json(values: object) -> str:

@@ -97,14 +97,14 @@ _BY_MACHINE: Final = (apsw.CantOpenError, apsw.FullError, apsw.IOError, apsw.NoM
 
 
 def describe(error: BaseException, path: str) -> WakefulError:
-    """What a caller is told instead of the driver's exception."""
-    told = _told(error, path)
-    if told is not error:
-        told.__cause__ = error
-    return told
+    """What a caller gets instead of the driver's exception."""
+    meaning = _meaning(error, path)
+    if meaning is not error:
+        meaning.__cause__ = error
+    return meaning
 
 
-def _told(error: BaseException, path: str) -> WakefulError:
+def _meaning(error: BaseException, path: str) -> WakefulError:
     match error:
         case WakefulError():
             return error
@@ -181,7 +181,7 @@ put {name} back, or start once with --create.
 
 
 class Original:
-    """The file that a store began with, told by device and inode, and whether its name still leads there.
+    """The file that a store began with, known by device and inode, and whether its name still leads there.
 
     A file that was deleted, moved away or replaced lives on for whoever has it open: what is written to it is kept for
     nobody. So no answer is given before its name was checked again. One for all connections of a store.

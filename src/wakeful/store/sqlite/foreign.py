@@ -41,7 +41,7 @@ class ForeignFile:
                 self._db = self._opened()
             return self._db.execute(sql, args).fetchall()
         except (apsw.Error, OSError) as error:
-            raise self._told(error) from error
+            raise self._described(error) from error
 
     def close(self) -> None:
         if self._db is not None:
@@ -74,7 +74,7 @@ class ForeignFile:
             shutil.copyfile(self._path + ending, f"{place}{ending}")
         return str(place)
 
-    def _told(self, error: Exception) -> WakefulError:
+    def _described(self, error: Exception) -> WakefulError:
         match error:
             case apsw.NotADBError():
                 return InvalidRequest(f"{self._path} is not a SQLite database", field=self._field)

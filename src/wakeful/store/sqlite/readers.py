@@ -28,7 +28,7 @@ from wakeful.store.sqlite.file import Original, describe, open_reader
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
-STEPS: Final = 2000  # of SQLite's machine, between two looks at the time: a few dozen rows
+STEPS: Final = 2000  # of SQLite's machine, between two checks of the time: a few dozen rows
 
 
 class Readers:
@@ -161,7 +161,7 @@ def _index(query: AlarmQuery | FireQuery) -> dict[str, bool | None]:
 
 
 def search_end(db: apsw.Connection, sql: str, values: dict[str, Any]) -> Cursor | None:
-    """The last row that is looked at, noted in the values too; None where these are all."""
+    """The last row that is read, noted in the values too; None where these are all."""
     by_id: bool = values["by_id"]
     in_order = values | {"since": None, "until": None} if by_id else values  # these are moments, and ids are the order
     rows: list[Row] = db.execute(narrowed(sql, in_order), in_order).fetchall()

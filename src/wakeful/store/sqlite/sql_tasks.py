@@ -164,7 +164,7 @@ class SqliteTasks(SqlTasks[SqliteTaskConnection]):
         self,
         writer: SubmitsWork,
         read: Callable[[Work[Any]], Awaitable[Any]],
-        look: Callable[[Work[Any], str], Awaitable[Any]],
+        long_read: Callable[[Work[Any], str], Awaitable[Any]],
         alarms: AlarmWrites,
         *,
         path: str,
@@ -176,7 +176,7 @@ class SqliteTasks(SqlTasks[SqliteTaskConnection]):
         self._naming = naming
         self._writer = writer
         self._reader = read
-        self._looker = look
+        self._long_reader = long_read
         self._alarms = alarms
         self._clock = clock
 
@@ -190,8 +190,8 @@ class SqliteTasks(SqlTasks[SqliteTaskConnection]):
     async def _write(self, work: TaskWork[SqliteTaskConnection, T]) -> T:
         return await self._writer.submit(lambda db: at_once(work(self._on(db))))
 
-    async def _look(self, work: TaskWork[SqliteTaskConnection, T], owner: str) -> T:
-        found: T = await self._looker(lambda db: at_once(work(self._on(db))), owner)
+    async def _long_read(self, work: TaskWork[SqliteTaskConnection, T], owner: str) -> T:
+        found: T = await self._long_reader(lambda db: at_once(work(self._on(db))), owner)
         return found
 
     async def _change(self, work: TaskWork[SqliteTaskConnection, bool], *, alone: bool = False) -> bool:
@@ -242,7 +242,7 @@ class SqliteTasks(SqlTasks[SqliteTaskConnection]):
         return [one.news for one in found if not one.nameless]
 
     async def _set_aside(self, found: FoundTask) -> None:
-        """A row whose id no link and no alarm could name: it says so itself, and is not looked at again as it is."""
+        """A row whose id no link and no alarm could name: it says so itself, and is not read again as it is."""
         task = Task(id=found.news.task_id)
         values = {"id": found.id, "status": "error", "note": "id: it is not text"}
         as_text = "cast(:id as text)"
@@ -279,7 +279,7 @@ class SqliteTasks(SqlTasks[SqliteTaskConnection]):
             row = db.execute(sql["standing"], {"alarm_id": alarm_id}).fetchone()
             return None if row is None else news_from(db, row)
         except (apsw.SQLError, ValueError):  # one row, or a table in the making, is nobody else's trouble
-            self._table = None  # it may have been altered: look again
+            self._table = None  # it may have been altered: read again
             return None
 
     def follow(self, db: apsw.Connection, changes: Sequence[Change]) -> None:

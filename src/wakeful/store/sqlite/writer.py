@@ -243,7 +243,7 @@ class Writer:
     def _run_alone(self, operation: QueuedWork[Any]) -> None:
         try:
             answer: Answer = (operation, operation.done_by(self._connection()), None)
-            self._look()
+            self._check_file()
         except Exception as error:
             self._give_up(error)
             answer = (operation, None, error)
@@ -259,7 +259,7 @@ class Writer:
             db.execute("commit")
             sync_commits(db, True)
             self.commits += 1
-            self._look()
+            self._check_file()
         except StoreUnavailable as error:  # the file is away, and no transaction open: the connection keeps its inode
             answer = (operation, None, error)
         except Exception as error:
@@ -284,7 +284,7 @@ class Writer:
             db = self._db if self._db is not None and stopwatch() - self._seen < _JUST_NOW else self._connection()
             results = first.joint(db, [operation.item for operation in taken])
             self.commits += 1
-            self._look()
+            self._check_file()
         except Exception as error:
             return self._fail(taken, error)
         return self._tell([(operation, result, None) for operation, result in zip(taken, results, strict=True)])
@@ -307,11 +307,11 @@ class Writer:
                 del taken[:size]
                 if taken and stopwatch() - began >= _FULL:
                     self._held_back = taken.pop()
-            self._look()  # it may have gone since: what came after that is not written to a file that is away
+            self._check_file()  # it may have gone since: what came after that is not written to a file that is away
             db.execute("commit")
             self.commits += 1
             self._crowd = crowd + self._queue.qsize() if crowd > 1 else 0
-            self._look()  # before anybody hears that it was written
+            self._check_file()  # before anybody hears that it was written
         except Exception as error:
             return self._fail([answer[0] for answer in answers] + taken, error)
         return self._tell(answers)
@@ -337,7 +337,7 @@ class Writer:
                 answer = self._attempt(db, operation)
                 db.execute("commit")
                 self.commits += 1
-                self._look()
+                self._check_file()
             except Exception as error:
                 self._give_up(error)
                 answer = (operation, None, error)
@@ -382,7 +382,7 @@ class Writer:
         while (operation := self._another()) is not None:
             yield operation
 
-    def _look(self) -> None:
+    def _check_file(self) -> None:
         """StoreUnavailable where the file's name leads elsewhere by now."""
         try:
             self._original.check()
@@ -404,7 +404,7 @@ class Writer:
                 self._emptied = True
 
     def _connection(self) -> apsw.Connection:
-        self._look()
+        self._check_file()
         if self._db is None:
             db = open_writer(self._path)
             try:
@@ -439,8 +439,8 @@ class Writer:
         """One message per loop and transaction, not per operation."""
         loops: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
         for operation, result, error in answers:
-            told = None if error is None else describe(error, self._path)
-            loops.setdefault(operation.loop, []).append((operation, result, told))
+            meaning = None if error is None else describe(error, self._path)
+            loops.setdefault(operation.loop, []).append((operation, result, meaning))
         for loop, some in loops.items():
             with contextlib.suppress(RuntimeError):  # its loop is gone, and with it whoever asked
                 loop.call_soon_threadsafe(resolve, some)

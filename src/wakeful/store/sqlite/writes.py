@@ -136,7 +136,7 @@ def claim(
 
 
 def _in_turn(db: apsw.Connection, sql: Sql, turn: Turn, values: Mapping[str, Any]) -> tuple[list[int], str]:
-    """The rowids of those whose turn it is, and the last owner who was looked at."""
+    """The rowids of those whose turn it is, and the last owner who was read."""
     asked = {"share": turn.share, "each": turn.each, "after": turn.after, "owners": OWNERS_A_CLAIM, **values}
     found: list[Row] = db.execute(sql["in_turn"], asked).fetchall()
     rowids, stood = found[0]
