@@ -75,6 +75,7 @@ class House:
             owner_did="ann",
             target=self.row.target,
             status=status,  # type: ignore[arg-type]
+            attempts=1,
             updated_at=self.now(),
         )
         fire = replace(fire, **fields)

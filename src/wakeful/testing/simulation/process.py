@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeful.config import Settings
+from wakeful.config.tables import BudgetSettings
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
@@ -19,7 +20,8 @@ from wakeful.service import Alarms, Caller, Service
 from wakeful.store import Store, Worker
 from wakeful.store.memory import MemoryStore
 from wakeful.store.zones import adopt_newer_rules
-from wakeful.testing.simulation.checker import LEASE, TICK
+from wakeful.testing.simulation.change_rules import LEASE, TICK
+from wakeful.testing.simulation.checker import LIMITED, LIMITS
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, pause
 from wakeful.testing.simulation.receivers import TARGETS, SimulatedInbox
 
@@ -35,6 +37,7 @@ SETTINGS: Final = Settings(
     backoff_cap=timedelta(seconds=2),
     default_target="steady",
     fires_per_minute=1000,
+    budget=BudgetSettings(owners={LIMITED: LIMITS}),
 )
 METRICS: Final = Metrics()
 CONCURRENCY: Final = 64
@@ -48,6 +51,7 @@ class Process(Group):
     def __init__(self, world: World, number: int, clock: SimulatedClock, edition: int) -> None:
         super().__init__()
         self.number = number
+        self.stopping = False
         self.edition = edition
         self._rules = zone_rules(edition)
         self._world = world

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from wakeful.alarm import Completed, Delivered, Failed, Outcome, Wake
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, HandlerFunction
 from wakeful.targets.inbox import Inbox
-from wakeful.testing.simulation.checker import WORK
+from wakeful.testing.simulation.checker import COST, LIMITED, WORK
 from wakeful.testing.simulation.event_loop import pause
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ class SimulatedTarget:
     async def deliver(self, wake: Wake) -> Outcome:
         attempt = self.world.checker.starts(self.process, wake)
         self.world.began(wake, self.process)
-        outcome = await self._answer(wake)
+        try:
+            outcome = await self._answer(wake)
+        except asyncio.CancelledError:
+            self.world.checker.aborted(attempt, is_stopping=self.process.stopping or not self.process.alive)
+            raise
         self.world.checker.ends(attempt, outcome)
         self.world.note("answers", self.process.number, wake.fire_id, type(outcome).__name__)
         return outcome
@@ -47,7 +52,8 @@ class SimulatedTarget:
     def _good(self, wake: Wake) -> Outcome:
         if wake.alarm.policy.report_within is not None:
             return Delivered(awaits_report=True)
-        return Completed("done") if self.world.random.random() < 0.3 else Delivered()
+        cost = COST if wake.alarm.owner_did == LIMITED else 0.0
+        return Completed("done", cost) if self.world.random.random() < 0.3 else Delivered()
 
     async def close(self) -> None:
         return None

@@ -14,7 +14,22 @@ from msgspec.structs import fields
 
 StoreCall = Literal["add", "claim", "settle", "renew", "get", "fires_at", "now", "next_due", "spend", "any"]
 Trouble = Literal["refused", "lost", "slow", "repeated", "clock", "dies"]
-What = Literal["cancel", "pause", "resume", "skip", "undo", "fire", "retry", "snooze", "move", "reword"]
+What = Literal[
+    "cancel",
+    "pause",
+    "resume",
+    "skip",
+    "undo",
+    "fire",
+    "retry",
+    "snooze",
+    "move",
+    "reword",
+    "when",
+    "policy",
+    "rearm",
+    "repeat",
+]
 Reported = Literal["completed", "failed", "working", "snooze"]
 Answer = Literal["500", "429", "410", "hangs up", "late", "never"]
 STORE_CALLS: Final[tuple[StoreCall, ...]] = get_args(StoreCall)
@@ -56,6 +71,11 @@ class Create(Step, frozen=True, kw_only=True, repr_omit_defaults=True):
     wakes_per_hour: int | None = None
     unless: str | None = None
     or_when: str | None = None
+    exact_backoff: bool | None = None
+    expires: float | None = None
+    at_limit: Literal["defer", "skip"] | None = None
+    unless_since: float | None = None
+    rearm: float | None = None
 
 
 class Change(Step, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -322,7 +342,7 @@ class _Draft:
         return self._random.randrange(2)
 
     def _owner(self) -> str:
-        return self._random.choice(("ann", "ann", "bob"))
+        return self._random.choice(("ann", "ann", "ann", "bob", "bob", "cat"))
 
     def _rarely(self) -> bool:
         return self._random.random() < 0.08
@@ -353,9 +373,15 @@ class _Draft:
             "wakes_per_hour": seldom(some.randint(1, 3)),
             "unless": seldom("stop"),
             "or_when": seldom("go"),
+            "exact_backoff": seldom(True),
+            "expires": seldom(some.choice((3.0, 60.0)), 0.08),
+            "at_limit": seldom(some.choice(("defer", "skip")), 0.25),
         }
         if given["unless"] and given["or_when"]:
             given["or_when"] = None
+        if given["unless"]:
+            given["unless_since"] = seldom(1.5, 0.3)
+            given["rearm"] = seldom(2.0, 0.3) if not series else None
         self._alarms += int(given["many"]) - 1  # type: ignore[call-overload]
         wall_time = not series and some.random() < 0.08
         return Create(
@@ -370,7 +396,23 @@ class _Draft:
     def _change(self) -> Step:
         some = self._random
         what: What = some.choice(
-            ("cancel", "cancel", "pause", "resume", "skip", "undo", "fire", "retry", "snooze", "move", "move", "reword")
+            (
+                "cancel",
+                "cancel",
+                "pause",
+                "resume",
+                "skip",
+                "skip",
+                "undo",
+                "fire",
+                "retry",
+                "snooze",
+                "snooze",
+                "move",
+                "move",
+                "reword",
+                some.choice(("when", "policy", "rearm", "repeat")),
+            )
         )
         seconds = some.choice((0.0, 0.5, 2.0, 5.0))
         return Change(alarm=self._alarm(), what=what, by=self._process(), seconds=seconds)
