@@ -27,6 +27,7 @@ ARRIVED: Final = frozenset({"completed", "delivered", "waiting"})
 STEPPED_OVER: Final = frozenset({"skipped", "snoozed"})
 MOVES: Final = frozenset({"cancel", "pause", "resume", "skip", "snooze", "move", "signal"})
 LEAVES: Final = MOVES - {"pause"}  # verbs after which what was due is on record, or still due
+BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused", "requested", "signalled"})  # reasons of a fire
 EDITS: Final = frozenset({"reword", "policy"})  # edits that name one field
 
 
@@ -145,8 +146,6 @@ class ChangeRules:
     def _check_asked(self, one: Written) -> None:
         if one.asked == "signal":
             self._signalled(one)
-        elif one.is_moved:
-            self._resumes.pop(one.was.id, None)
         if one.asked in MOVES:
             self._check_taken(one)
         else:
@@ -192,7 +191,7 @@ class ChangeRules:
         said = f"alarm {was.id}, at a signal,"
         if was.status != "active":
             self._breaks("A1", f"{said} was {was.status}, and changed")
-        if any(event.what == "signalled" for event in one.change.events) and was.policy.or_when is not None:
+        if any(event.what == "signalled" and event.fire_id for event in one.change.events):
             self._fired_by_signal(one, said)
             return
         arrived = one.fire_before is not None and one.fire_before.status not in ("retrying", *STEPPED_OVER)
@@ -217,6 +216,9 @@ class ChangeRules:
             self._breaks("D1", f"{said} was fired under the id of a fire that had been: {after.fire_id}")
         if one.is_moved and was.kind == "cron":
             self._resumes[was.id] = was.occurrence_at
+
+    def _resumes_at(self, alarm: Alarm) -> datetime | None:
+        return self._resumes.get(alarm.id) if alarm.policy.heard is not None else None
 
     # What workers settle
 
@@ -244,7 +246,7 @@ class ChangeRules:
             said = f"after {was.occurrence_at} (due at {was.next_fire_at}) comes {after.occurrence_at}"
             self._breaks("F2", f"alarm {was.id}: {said}, which its schedule does not say")
         past = max(one.now, was.next_fire_at)
-        resumes = self._resumes.get(was.id)
+        resumes = self._resumes_at(was)
         if resumes is not None and was.occurrence_at < resumes:
             past = max(past, resumes - timedelta(microseconds=1))
             if after.occurrence_at < resumes:
@@ -268,8 +270,9 @@ class ChangeRules:
 
     def _missing(self, one: Written, grid: Grid, last: datetime) -> Iterator[datetime]:
         id, since = one.was.id, one.was.next_fire_at
-        # What a signal came before is on record since then.
-        instant = grid.after(max(since, self._resumes.get(id, since) - timedelta(microseconds=1)))
+        if (resumes := self._resumes_at(one.was)) is not None:
+            since = max(since, resumes - timedelta(microseconds=1))  # what a signal came before is on record
+        instant = grid.after(since)
         known: list[Fire] | None = None
         while instant <= last:
             row = _covering(one.change.fires, instant) or self._fires.get((id, instant))
@@ -330,6 +333,14 @@ class ChangeRules:
                 self._woken_again(one, fire, before)
             if fire.status == "timed_out" and before.status == "delivered":
                 self._given_up(one, fire, before)
+            if before.reason in BY_OWNER and before.count == 1 and before.delivered_at is None:
+                self._came_late(fire, before)
+
+    def _came_late(self, fire: Fire, before: Fire) -> None:
+        """The answer of an attempt that was under way when its owner changed the alarm."""
+        has_arrived = len(fire.log) > len(before.log) and fire.log[-1].said.startswith(("delivered", "completed"))
+        if has_arrived and before.completed_at is None and fire.status in ("skipped", "failed"):
+            self._breaks("F1", f"fire {fire.id} has arrived, and is on record as {fire.status}, {fire.reason}")
 
     def _woken_again(self, one: Written, fire: Fire, before: Fire) -> None:
         if one.after.next_fire_at < one.now + ladder(one.was, before.failures) - MS:
