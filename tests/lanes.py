@@ -50,7 +50,7 @@ LONG: Final = (  # the tools themselves, which other commands run too, and a sec
     "seeds/test_hammer.py",
     "test_deploy.py",
 )
-MUTANTS: Final = "tests/mutants/"
+MUTANTS: Final = ("tests/mutants/", "tests/simulation/test_planted_faults.py")
 # Of the contract behind pgbouncer, what depends on sessions: the rest is the same SQL.
 POOLED: Final = "store/test_postgres_pgbouncer.py"
 ONE_MORE_COLUMN: Final = "TestOneMoreColumn"  # the contract once more, on tables that a newer version has extended

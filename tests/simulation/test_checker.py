@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -75,6 +76,7 @@ class House:
             owner_did="ann",
             target=self.row.target,
             status=status,  # type: ignore[arg-type]
+            attempts=1,
             updated_at=self.now(),
         )
         fire = replace(fire, **fields)
@@ -221,6 +223,114 @@ def leased_to_nobody(house: House) -> None:
     house.checker.gone(request)
 
 
+def series(house: House, **policy: Any) -> Alarm:
+    """An alarm every 10 s, the first of which is due after a second."""
+    anchor = NEW_YEAR - 9 * SECOND
+    return house.put(kind="cron", cron_expr="@every 10s", policy=Policy(anchor=anchor, **policy))
+
+
+def change(house: House, asked: str = "", *fires: Fire, version: int = 0, **fields: object) -> None:
+    """A change takes effect: of a worker, or of what a client asks."""
+    before, known = {ID: house.row}, dict(house.fires)
+    after = replace(house.row, **({"claim": house.row.claim + 1, "updated_at": house.now()} | fields))
+    after = replace(after, version=house.row.version + (version or bool(asked)))
+    written = Change(claim=house.row.claim, version=house.row.version, after=after, fires=fires)
+    house.alarms[ID] = after
+    house.fires |= {(fire.alarm_id, fire.scheduled_for): fire for fire in fires}
+    request = Operation(asked, house.passed, 0, alarm=0) if asked else None
+    house.checker.settles(ONE, request, [written], [Settled("applied")], before, known)
+
+
+def fire_of(house: House, status: str, **fields: object) -> Fire:
+    row = house.row
+    return Fire(
+        alarm_id=ID,
+        scheduled_for=row.occurrence_at,
+        owner_did="ann",
+        target=row.target,
+        status=status,  # type: ignore[arg-type]
+        updated_at=house.now(),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def no_row(house: House) -> None:
+    change(house, status="fired")
+
+
+def off_the_schedule(house: House) -> None:
+    at = series(house).occurrence_at + 5 * SECOND
+    change(house, "", fire_of(house, "delivered", attempts=1), occurrence_at=at, next_fire_at=at)
+
+
+def passed_in_silence(house: House) -> None:
+    at = series(house).occurrence_at + 30 * SECOND
+    house.passed = 25.0
+    change(house, "", fire_of(house, "delivered", attempts=1), occurrence_at=at, next_fire_at=at)
+
+
+def left_in_silence(house: House) -> None:
+    change(house, "move", occurrence_at=NEW_YEAR + 60 * SECOND, next_fire_at=NEW_YEAR + 60 * SECOND)
+
+
+def retried_too_soon(house: House) -> None:
+    fire = fire_of(house, "retrying", attempts=1, failures=1)
+    change(house, "", fire, failure_count=1, next_fire_at=house.now() + SECOND)
+
+
+def retried_once_too_often(house: House) -> None:
+    house.put(max_failures=0)
+    fire = fire_of(house, "retrying", attempts=1, failures=1)
+    change(house, "", fire, failure_count=1, next_fire_at=house.now() + 40 * SECOND)
+
+
+def retried_past_the_next_occurrence(house: House) -> None:
+    series(house)
+    fire = fire_of(house, "retrying", attempts=1, failures=1)
+    change(house, "", fire, failure_count=1, next_fire_at=house.now() + 40 * SECOND)
+
+
+def held_back_for_another(house: House) -> None:
+    house.claim()
+    change(house, claimed_at=None, next_fire_at=house.now() + 5 * SECOND, unsettled=0)
+
+
+def not_taken_back(house: House) -> None:
+    change(house, "cancel", claim=house.row.claim, status="cancelled")
+
+
+def skipped_in_flight(house: House) -> None:
+    series(house)
+    house.claim()
+    at = house.row.occurrence_at + 10 * SECOND
+    change(house, "skip", fire_of(house, "skipped"), occurrence_at=at, next_fire_at=at, claimed_at=None)
+
+
+def reported_twice(house: House) -> None:
+    house.fires[ID, house.row.occurrence_at] = fire_of(house, "failed", completed_at=house.now())
+    change(house, "report completed", fire_of(house, "completed", completed_at=house.now()))
+
+
+def edited_more_than_named(house: House) -> None:
+    house.put(policy=Policy(exact_backoff=True))
+    change(house, "policy", policy=Policy(catch_up="skip"))
+
+
+def paused_and_heard(house: House) -> None:
+    house.put(status="paused", policy=Policy(or_when="go"))
+    change(house, "signal", status="active")
+
+
+def broken_off(house: House) -> None:
+    attempt = house.checker.starts(ONE, Wake(house.row, secret=b"k"))
+    house.checker.aborted(attempt, is_stopping=False)
+
+
+def not_sent_within_its_budget(house: House) -> None:
+    house.put(policy=Policy(wakes_per_hour=2))
+    change(house, "", fire_of(house, "skipped", reason="budget"), status="failed")
+
+
 BREAKS: list[tuple[str, Callable[[House], None]]] = [
     ("D1", lost_row),
     ("D1", completed_twice),
@@ -241,6 +351,21 @@ BREAKS: list[tuple[str, Callable[[House], None]]] = [
     ("I9", late),
     ("F4", late_after_a_clock_step),
     ("W1", leased_to_nobody),
+    ("F1", no_row),
+    ("F2", off_the_schedule),
+    ("F1", passed_in_silence),
+    ("F1", left_in_silence),
+    ("E6", retried_too_soon),
+    ("E6", retried_once_too_often),
+    ("F2", retried_past_the_next_occurrence),
+    ("I6", held_back_for_another),
+    ("L2", not_taken_back),
+    ("F1", skipped_in_flight),
+    ("E5", reported_twice),
+    ("A1", edited_more_than_named),
+    ("A1", paused_and_heard),
+    ("E1", broken_off),
+    ("I7", not_sent_within_its_budget),
 ]
 
 

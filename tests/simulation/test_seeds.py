@@ -20,7 +20,17 @@ from wakeful.errors import InvalidSchedule
 from wakeful.testing.simulation import PromiseBroken, Script, generated, play, replay, run_text, shrunk, simulate
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, Stuck, closing, simulated_loop
 from wakeful.testing.simulation.runner import simulate_seeds
-from wakeful.testing.simulation.script import Change, Create, Freeze, Kill, Report, Step, StoreTrouble, Wait
+from wakeful.testing.simulation.script import (
+    Change,
+    Create,
+    Freeze,
+    Kill,
+    Report,
+    SetClock,
+    Step,
+    StoreTrouble,
+    Wait,
+)
 
 SEEDS = range(60)
 TRACED = (1, 2, 11, 21)
@@ -82,6 +92,15 @@ FOUND: dict[str, tuple[Step, ...]] = {
         Create(alarm=0, every=2, report_within=1.0, max_fires=1),
         Wait(seconds=2.1),
         Report(alarm=0, what="snooze"),
+    ),
+    "a skip was taken back after a later occurrence had fired, and its alarm was never settled again": (
+        Create(alarm=0, every=1),
+        Wait(seconds=0.5),
+        Change(alarm=0, what="skip"),
+        Wait(seconds=2.0),
+        SetClock(machine=-1, by=-3600.0, back_after=5.0),
+        Wait(seconds=2.0),
+        Change(alarm=0, what="undo"),
     ),
 }
 

@@ -19,7 +19,7 @@ from wakeful.alarm.create import Wanted
 from wakeful.alarm.edit import change_of, left_behind, resume, taken_back, update
 from wakeful.alarm.lineage import RENEWED
 from wakeful.alarm.model import FORMER, STEPPED_OVER, TASKS, Alarm, AlarmStatus, Change, Event, Fire
-from wakeful.alarm.plan import advance
+from wakeful.alarm.plan import advance, following
 from wakeful.alarm.rezone import REZONED
 from wakeful.alarm.signalling import SIGNALLED
 from wakeful.errors import Conflict, InvalidRequest
@@ -164,7 +164,8 @@ def _unpaused(alarm: Alarm, fire: Fire | None, former: Former, now: datetime, by
 
 
 def _unskipped(alarm: Alarm, fire: Fire | None, former: Former, now: datetime, by: str, _: Wanted | None) -> Change:
-    if former.was_tried or former.next_fire_at <= now or fire is None or fire.status != "skipped":
+    is_over = former.was_tried or former.next_fire_at <= now or _has_gone_on(alarm, former)
+    if is_over or fire is None or fire.status != "skipped":
         raise Conflict(
             f"the skipped fire of {former.occurrence_at.isoformat()} is over",
             field="id",
@@ -176,6 +177,12 @@ def _unskipped(alarm: Alarm, fire: Fire | None, former: Former, now: datetime, b
     after = replace(taken_back(alarm, now), status="active", **times)
     said = f"{fire.result}; taken back" + (f" by {by}" if by else "")
     return change_of(alarm, after, UNDONE, by, "", replace(fire, result=said, updated_at=now))
+
+
+def _has_gone_on(alarm: Alarm, former: Former) -> bool:
+    """Whether a later occurrence has fired since, though the skipped one is ahead: the clock was set back."""
+    upcoming = following(alarm, former.next_fire_at)
+    return alarm.occurrence_at != (former.occurrence_at if upcoming is None else upcoming)
 
 
 def _unedited(alarm: Alarm, fire: Fire | None, former: Former, now: datetime, by: str, wanted: Wanted | None) -> Change:

@@ -353,7 +353,9 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "is_ahead = alarm.next_fire_at != now and",
     ),
     "a skipped fire comes back when it is over": Source(
-        "wakeful.alarm.undo", "former.was_tried or former.next_fire_at <= now or fire is None", "fire is None"
+        "wakeful.alarm.undo",
+        "is_over = former.was_tried or former.next_fire_at <= now or _has_gone_on(alarm, former)",
+        "is_over = False",
     ),
     "former values of any length are kept": Source("wakeful.alarm.undo", "if len(text) > FORMER_LIMIT:", "if False:"),
     "a cancelled alarm comes back beyond the limit": Source(

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from wakeful.alarm import Alarm, Change, Completed, Delivered, Fire, Outcome, Waiting, Wake, parse_fire_id
+from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Waiting, Wake, parse_fire_id
 from wakeful.alarm.budget import attempt_of
+from wakeful.config.tables import OwnerLimits
 from wakeful.store import Added, Claimed, Settled
+from wakeful.testing.simulation.change_rules import LEASE, MS, SUSPECT, TICK, ChangeRules, Written, grid_of
 
-LEASE: Final = timedelta(seconds=5)
-TICK: Final = timedelta(seconds=1)
-MS: Final = timedelta(milliseconds=1)
 SLACK: Final = 0.6  # seconds that a simulated store and a loop with much to do take besides
 RECEIVER: Final = 2.0  # seconds that the slowest receiver without trouble takes
 WORK: Final = {"slow": RECEIVER, "long": LEASE.total_seconds() + RECEIVER}  # of targets: what a wake takes there
@@ -30,6 +29,10 @@ ONE_BY_ONE: Final = 0.15  # seconds between the end of one suspect's delivery an
 ARRIVED: Final = (Delivered, Completed, Waiting)
 OVER: Final = frozenset({"completed", "delivered", "waiting", "timed_out"})
 ON_TIME: Final = frozenset({"steady", "slow", "inbox"})  # targets that have no trouble of their own
+LIMITED: Final = "cat"  # an owner with a budget
+LIMITS: Final = OwnerLimits(owner_wakes_per_hour=8, alarm_wakes_per_hour=3, rewakes_per_hour=1, owner_cost_per_day=3.0)
+COST: Final = 1.0  # of a wake of that owner that is done at once
+MOST_DEATHS: Final = 2 + DEATHS + 2  # attempts at a fire that kills its worker; others may die at it by chance
 
 
 class Broken(Struct, frozen=True):
@@ -48,6 +51,7 @@ class Operation(Struct, eq=False):
     alarm: int | None = None
     fire_id: str = ""
     message: str = ""
+    before: tuple[tuple[KnownAlarm, Alarm], ...] = ()  # of a signal: the alarms that may hear it, as they were
 
 
 class KnownAlarm(Struct, eq=False):
@@ -65,6 +69,7 @@ class KnownAlarm(Struct, eq=False):
     asking: int = 0  # of such requests: not answered yet
     in_flight_at: float = -60.0  # when a change last answered that an attempt is in flight, or nobody knows
     poison: bool = False
+    untouched: bool = True  # nobody has asked anything of it since it was set, or reported on it
 
 
 class Attempt(Struct, eq=False):
@@ -76,6 +81,7 @@ class Attempt(Struct, eq=False):
     outcome: Outcome | None = None
     ended: float | None = None
     settled: bool = False
+    is_aborted: bool = False  # its process was stopping, and has released the alarm
 
 
 class Checker:
@@ -109,6 +115,12 @@ class Checker:
         self._died_alone: Counter[str] = Counter()
         self._leased_by: dict[str, object] = {}  # fires of the inbox, by the request that leased them
         self._waiting_since: dict[str, float] = {}
+        self._on_trial: dict[object, set[str]] = defaultdict(
+            set
+        )  # by process: alarms counted as tried alone, before they are
+        self._rewoken: dict[tuple[str, datetime], set[str]] = defaultdict(set)  # as `_woken`: those that come again
+        self._spent: dict[datetime, float] = defaultdict(float)  # by day: cost of the owner with a budget
+        self._rules = ChangeRules(self.breaks, fires)
         self.recovered = 0.0  # by when what the last trouble held up is delivered
         self.trouble = 0.0  # when something that can hold up deliveries last ended
         self.step = 0.0  # when a clock was last set
@@ -136,15 +148,16 @@ class Checker:
         """A process was killed, or stood still: whatever it had in hand may come again."""
         self.troubled()
         held = [one for one in self._under_way.pop(process, []) if not one.settled]
-        if len({one.alarm.id for one in held if one.alarm.unsettled > 1}) == 1:
-            [blamed] = {one.alarm.id for one in held if one.alarm.unsettled > 1}
-            self._died_alone[blamed] += 1
+        suspects = {one.alarm.id for one in held if one.alarm.unsettled > 1} | self._on_trial.pop(process, set())
+        if len(suspects) == 1:
+            self._died_alone[suspects.pop()] += 1
 
     # Clients
 
     def asks(self, operation: Operation) -> None:
         if operation.alarm is None or (alarm := self.known.get(operation.alarm)) is None:
             return
+        alarm.untouched = alarm.untouched and operation.what == "create"
         if operation.what in ("working", "snooze") and self._reported.get(operation.fire_id, ("",))[0] == "failed":
             del self._reported[operation.fire_id]  # of two reports the later one counts
         if operation.what not in ("cancel", "pause", "completed", "working"):
@@ -174,6 +187,42 @@ class Checker:
         elif operation.what in ("completed", "failed"):
             self._reported[operation.fire_id] = (operation.what, self._passed())
             self._check_report(self._fire(operation.fire_id), operation.fire_id)
+
+    def signals(self, operation: Operation, owner: str) -> None:
+        """A signal is sent to the alarms of an owner."""
+        heard = [known for known in self.known.values() if known.owner == owner]
+        operation.before = tuple(
+            (known, self._alarms[known.ids[-1]])
+            for known in heard
+            if known.ids and not known.asking and known.ids[-1] in self._alarms
+        )
+        for known in heard:
+            known.changed, known.quiet_since, known.untouched = self._passed(), None, False
+            known.asking += 1
+
+    def signalled(self, operation: Operation, name: str, *, owner: str, is_answered: bool) -> None:
+        for known in [known for known in self.known.values() if known.owner == owner]:
+            known.asking -= known.asking > 0
+            known.in_flight_at = self._passed()
+        for known, was in operation.before if is_answered else ():
+            if not known.asking and known.changed <= operation.began:
+                self._check_heard(known, was, name)
+        for known in [known for known in self.known.values() if known.owner == owner]:
+            known.changed = self._passed()
+
+    def _check_heard(self, known: KnownAlarm, was: Alarm, name: str) -> None:
+        """What waited for this signal has heard it."""
+        policy, row = was.policy, self._alarms.get(was.id)
+        if row is None or policy.unless != name or policy.unless_since is not None or was.status != "active":
+            return
+        if was.kind == "once" and policy.rearm is None and policy.report_within is None and row.status == "active":
+            self.breaks("A1", f"alarm {was.id} is active after signal {name!r}, which was to cancel it")
+        grid = grid_of(was)
+        is_snoozed = grid is not None and not grid.has(was.occurrence_at) and was.claimed_at is None
+        if is_snoozed and policy.heard is None and was.occurrence_at > self._now() and row == was:
+            self.breaks(
+                "A1", f"alarm {was.id} is due at {was.occurrence_at} after signal {name!r}: that was to skip it"
+            )
 
     def _quietened(self, alarm: KnownAlarm, operation: Operation, answer: Any) -> None:
         """A cancel or pause was acknowledged; it counts where nothing else was asked meanwhile."""
@@ -260,7 +309,47 @@ class Checker:
                 key = fire.alarm_id, fire.scheduled_for
                 self._check_transition(change, fires.get(key), fire, by_owner=by_owner)
                 self._leased(request, fires.get(key), fire)
+            self._check_change(process, request, change, was, fires)
             self._settled(process, change, was)
+
+    def _check_change(
+        self,
+        process: object,
+        request: object,
+        change: Change,
+        was: Alarm,
+        fires: Mapping[tuple[str, datetime], Fire],
+    ) -> None:
+        known, after = self._by_id.get(was.id), change.after
+        claim = (was.id, was.claim)
+        begun = [one for one in self._under_way.get(process, ()) if (one.alarm.id, one.alarm.claim) == claim]
+        written = Written(
+            process,
+            _verb(request),
+            change,
+            was,
+            fires,
+            began=bool(begun),
+            outcome=begun[-1].outcome if begun else None,
+            untouched=known is not None and known.untouched,
+        )
+        self._rules.check(written)
+        if written.by_worker:
+            self._check_attempts(written)
+            if after.unsettled > was.unsettled:
+                self._on_trial[process].add(was.id)
+        if change.cost and was.owner_did == LIMITED:
+            self._spent[_day(after.updated_at)] += change.cost
+
+    def _check_attempts(self, written: Written) -> None:
+        """Every attempt is counted, also one that nobody came back from."""
+        fire, was = written.fire, written.was
+        if fire is None or fire.status == "skipped" or was.target == "inbox" or was.unsettled > SUSPECT:
+            return  # of suspects that are tried beside others not every attempt is counted
+        since = self._moved_by_owner.get(was.id, -1.0)
+        tries = [one for one in self._attempts.get(fire.id, ()) if one.began > since and not one.is_aborted]
+        if fire.attempts < len(tries):
+            self.breaks("F1", f"fire {fire.id} has {fire.attempts} attempts on record, and {len(tries)} began")
 
     def _settled(self, process: object, change: Change, was: Alarm) -> None:
         ended = {fire.id: fire for fire in change.fires}
@@ -273,7 +362,7 @@ class Checker:
         for fire in change.fires:
             if fire.reason == "worker died":
                 known = self._by_id.get(fire.alarm_id)
-                if known is not None and not known.poison and self._died_alone[fire.alarm_id] < DEATHS:
+                if known is not None and self._died_alone[fire.alarm_id] < DEATHS:
                     died = self._died_alone[fire.alarm_id]
                     self.breaks("I3", f"fire {fire.id} is blamed; {died} workers died while it alone was tried")
 
@@ -306,7 +395,13 @@ class Checker:
             self._leased_by.pop(fire.id, None)
 
     def charged(self, attempt: str, at: datetime) -> None:
-        self._charged.setdefault(attempt, at)
+        alarm = self._alarms.get(attempt.partition("@")[0])
+        if attempt in self._charged or alarm is None:
+            return  # its worker died after it was counted
+        self._charged[attempt] = at
+        self._rules.charged(alarm, at)
+        if alarm.owner_did == LIMITED and self._spent[_day(at)] >= (LIMITS.owner_cost_per_day or 0):
+            self.breaks("I7", f"a wake of {LIMITED} is sent after a cost of {self._spent[_day(at)]} on that day")
 
     # Wakes
 
@@ -320,6 +415,8 @@ class Checker:
         self._check_budget(alarm, now)
         if known is not None:
             self._check_quiet(known, wake)
+            self._check_deaths(known, wake)
+        self._on_trial[process].discard(alarm.id)  # from now on the attempt says it
         self._check_again(attempt, wake.fire_id)
         self._attempts.setdefault(wake.fire_id, []).append(attempt)
         self._under_way[process].append(attempt)
@@ -327,6 +424,8 @@ class Checker:
 
     def ends(self, attempt: Attempt, outcome: Outcome) -> None:
         attempt.outcome, attempt.ended = outcome, self._passed()
+        if isinstance(outcome, Failed):
+            self._rules.failed(attempt.process, attempt.alarm, outcome)
 
     def _check_early(self, alarm: Alarm, now: datetime) -> None:
         claimed = self._claimed_at.get((alarm.id, alarm.claim), 0.0)
@@ -350,15 +449,51 @@ class Checker:
             self.breaks("E3", f"fire {wake.fire_id} has another body than before, and nobody edited its alarm")
         self._bodies[wake.fire_id] = body, wake.message
 
+    def aborted(self, attempt: Attempt, *, is_stopping: bool) -> None:
+        """A receiver was hung up on. Only a process that is stopping does that."""
+        attempt.is_aborted = True
+        if not is_stopping:
+            self.breaks("E1", f"fire {attempt.alarm.fire_id} was broken off by its worker, which goes on")
+
+    def _check_deaths(self, known: KnownAlarm, wake: Wake) -> None:
+        since = self._moved_by_owner.get(wake.alarm.id, -1.0)
+        tries = [one for one in self._attempts.get(wake.fire_id, ()) if one.began > since]
+        if known.poison and len(tries) > MOST_DEATHS:
+            self.breaks("I3", f"fire {wake.fire_id} has killed {len(tries)} workers, and is tried again")
+
     def _check_budget(self, alarm: Alarm, now: datetime) -> None:
-        if (limit := alarm.policy.wakes_per_hour) is None:
+        limit, is_limited = alarm.policy.wakes_per_hour, alarm.owner_did == LIMITED
+        if limit is None and not is_limited:
             return
         at = self._charged.get(attempt_of(alarm), now)
         hour = at.replace(minute=0, second=0, microsecond=0)
-        woken = self._woken[alarm.id, hour]
-        woken.add(alarm.fire_id)
-        if len(woken) > limit:
-            self.breaks("I7", f"alarm {alarm.id} woke {len(woken)} times in the hour of {hour}; {limit} are allowed")
+        if is_limited:
+            limit = min(limit or LIMITS.alarm_wakes_per_hour or 0, LIMITS.alarm_wakes_per_hour or 0)
+            self._count(self._woken, LIMITED, alarm.fire_id, hour, LIMITS.owner_wakes_per_hour or 0)
+            if self._comes_again(alarm):
+                self._count(self._rewoken, alarm.id, attempt_of(alarm), hour, LIMITS.rewakes_per_hour or 0)
+        self._count(self._woken, alarm.id, alarm.fire_id, hour, limit or 0)
+
+    def _count(
+        self, woken: dict[tuple[str, datetime], set[str]], whose: str, wake: str, hour: datetime, limit: int
+    ) -> None:
+        woken[whose, hour].add(wake)
+        if len(woken[whose, hour]) > limit:
+            self.breaks(
+                "I7", f"{whose} woke {len(woken[whose, hour])} times in the hour of {hour}; {limit} are allowed"
+            )
+
+    def _comes_again(self, alarm: Alarm) -> bool:
+        """Whether a first try was snoozed until then, or its wake had arrived before."""
+        if alarm.failure_count:
+            return False
+        row = self._fires.get((alarm.id, alarm.occurrence_at))
+        if row is not None and row.delivered_at is not None:
+            return True
+        if alarm.kind == "once":
+            return alarm.fire_at is not None and alarm.occurrence_at > alarm.fire_at
+        grid = grid_of(alarm)
+        return grid is not None and not grid.has(alarm.occurrence_at) and alarm.policy.heard is None
 
     def _check_quiet(self, known: KnownAlarm, wake: Wake) -> None:
         if known.quiet_since is not None:
@@ -459,3 +594,14 @@ class Checker:
 
     def _fire(self, fire_id: str) -> Fire | None:
         return self._fires.get(parse_fire_id(fire_id))
+
+
+def _day(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _verb(request: object) -> str:
+    """What a change was asked for with; empty for what a dispatcher does by itself."""
+    if isinstance(request, Operation):
+        return f"report {request.what}" if request.fire_id else request.what
+    return "" if request is None else "fetch"

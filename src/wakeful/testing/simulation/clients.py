@@ -30,6 +30,12 @@ CHANGES: Final[Mapping[What, Callable[[Alarms, str, float, str], Awaitable[Any]]
     "snooze": lambda verbs, id, seconds, _words: verbs.snooze(id, max(0.001, seconds)),
     "move": lambda verbs, id, seconds, _words: verbs.edit(id, EditRequest(delay_seconds=seconds, kind="once")),
     "reword": lambda verbs, id, _seconds, words: verbs.edit(id, EditRequest(wake_message=words)),
+    "when": lambda verbs, id, _seconds, _words: verbs.edit(id, EditRequest(when="in 3 seconds")),
+    "policy": lambda verbs, id, _seconds, _words: verbs.edit(id, EditRequest(policy=PolicyRequest(catch_up="skip"))),
+    "rearm": lambda verbs, id, _seconds, _words: verbs.edit(
+        id, EditRequest(policy=PolicyRequest(unless="stop", rearm=2.0))
+    ),
+    "repeat": lambda verbs, id, _seconds, _words: verbs.edit(id, EditRequest(cron_expr="@every 5s", kind="cron")),
 }
 
 
@@ -68,6 +74,7 @@ class Clients:
     async def _asked(self, operation: Operation, verb: Callable[[Alarms], Awaitable[Any]], owner: str) -> Any:
         """Ask, and tell the checker what was asked and answered. None: refused, or nobody knows."""
         self._world.checker.asks(operation)
+        current_request.set(operation)
         answer = None
         try:
             answer = await verb(self._verbs(operation.process, owner))
@@ -176,18 +183,16 @@ class Clients:
         await self._asked(operation, lambda verbs: verbs.report(fire_id, request), owner)
 
     async def signal(self, step: Signal) -> None:
-        operations = []
-        for number, known in self._world.checker.known.items():
-            if known.owner == step.owner:
-                operations.append(Operation("signal", self._world.loop.time(), step.by, alarm=number))
-        for operation in operations:
-            self._world.checker.asks(operation)
+        operation = Operation("signal", self._world.loop.time(), step.by)
+        self._world.checker.signals(operation, step.owner)
+        current_request.set(operation)
+        is_answered = False
         try:
             await self._verbs(step.by, step.owner).signal(step.name)
+            is_answered = True
         except WakefulError as error:
             self._world.note("refused", "signal", error.code)
-        for operation in operations:
-            self._world.checker.answered(operation, None)
+        self._world.checker.signalled(operation, step.name, owner=step.owner, is_answered=is_answered)
 
     def fetch(self, step: Fetch) -> None:
         request = object()
@@ -237,6 +242,11 @@ def _create_request(step: Create, known: KnownAlarm) -> CreateRequest:
             "wakes_per_hour",
             "unless",
             "or_when",
+            "exact_backoff",
+            "expires",
+            "at_limit",
+            "unless_since",
+            "rearm",
         )
         if (value := getattr(step, name)) is not None
     }

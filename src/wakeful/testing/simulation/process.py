@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from wakeful.alarm import Completed, Delivered, Failed, Outcome, Wake
 from wakeful.config import Settings
+from wakeful.config.tables import BudgetSettings
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
@@ -28,7 +29,8 @@ from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, HandlerFunction
 from wakeful.targets.inbox import Inbox
-from wakeful.testing.simulation.checker import LEASE, TICK, WORK, Checker
+from wakeful.testing.simulation.change_rules import LEASE, TICK
+from wakeful.testing.simulation.checker import COST, LIMITED, LIMITS, WORK, Checker
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, SimulatedLoop, pause
 from wakeful.testing.simulation.script import Answer, Script
 
@@ -75,7 +77,11 @@ class SimulatedTarget:
     async def deliver(self, wake: Wake) -> Outcome:
         attempt = self.world.checker.starts(self.process, wake)
         self.world.began(wake, self.process)
-        outcome = await self._answer(wake)
+        try:
+            outcome = await self._answer(wake)
+        except asyncio.CancelledError:
+            self.world.checker.aborted(attempt, is_stopping=self.process.stopping or not self.process.alive)
+            raise
         self.world.checker.ends(attempt, outcome)
         self.world.note("answers", self.process.number, wake.fire_id, type(outcome).__name__)
         return outcome
@@ -87,7 +93,8 @@ class SimulatedTarget:
     def _good(self, wake: Wake) -> Outcome:
         if wake.alarm.policy.report_within is not None:
             return Delivered(awaits_report=True)
-        return Completed("done") if self.world.random.random() < 0.3 else Delivered()
+        cost = COST if wake.alarm.owner_did == LIMITED else 0.0
+        return Completed("done", cost) if self.world.random.random() < 0.3 else Delivered()
 
     async def close(self) -> None:
         return None
@@ -212,6 +219,7 @@ SETTINGS: Final = Settings(
     backoff_cap=timedelta(seconds=2),
     default_target="steady",
     fires_per_minute=1000,
+    budget=BudgetSettings(owners={LIMITED: LIMITS}),
 )
 METRICS: Final = Metrics()
 CONCURRENCY: Final = 64
@@ -225,6 +233,7 @@ class Process(Group):
     def __init__(self, world: SimulatedWorld, number: int, clock: SimulatedClock, edition: int) -> None:
         super().__init__()
         self.number = number
+        self.stopping = False
         self.edition = edition
         self._rules = zone_rules(edition)
         self._world = world

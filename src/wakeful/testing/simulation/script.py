@@ -14,7 +14,22 @@ from msgspec.structs import fields
 
 StoreCall = Literal["add", "claim", "settle", "renew", "get", "fires_at", "now", "next_due", "spend", "any"]
 Trouble = Literal["refused", "lost", "slow", "repeated", "clock", "dies"]
-What = Literal["cancel", "pause", "resume", "skip", "undo", "fire", "retry", "snooze", "move", "reword"]
+What = Literal[
+    "cancel",
+    "pause",
+    "resume",
+    "skip",
+    "undo",
+    "fire",
+    "retry",
+    "snooze",
+    "move",
+    "reword",
+    "when",
+    "policy",
+    "rearm",
+    "repeat",
+]
 Reported = Literal["completed", "failed", "working", "snooze"]
 Answer = Literal["500", "429", "410", "hangs up", "late", "never"]
 STORE_CALLS: Final[tuple[StoreCall, ...]] = get_args(StoreCall)
@@ -56,6 +71,11 @@ class Create(Step, frozen=True, kw_only=True, repr_omit_defaults=True):
     wakes_per_hour: int | None = None
     unless: str | None = None
     or_when: str | None = None
+    exact_backoff: bool | None = None
+    expires: float | None = None
+    at_limit: Literal["defer", "skip"] | None = None
+    unless_since: float | None = None
+    rearm: float | None = None
 
 
 class Change(Step, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -201,17 +221,13 @@ def literal(script: Script) -> str:
 
 
 def generated(seed: int) -> Script:
-    """The script of a seed. Most are short; some are about many wakes at once, or an alarm that kills its worker."""
+    """The script of a seed. Most are short; some are about one thing: see KINDS."""
     random = Random(f"script {seed}")
-    drawn = random.random()
-    kind = "burst" if drawn < 0.10 else "poison" if drawn < 0.14 else "short"
-    draft = _Draft(random)
-    if kind == "burst":
-        draft.burst()
-    elif kind == "poison":
-        draft.poison()
-    else:
+    draft, kind = _Draft(random), _kind(random)
+    if kind == "short":
         draft.short(random.randint(8, 40))
+    else:
+        getattr(draft, kind)()
     return Script(
         seed=seed,
         steps=tuple(draft.steps),
@@ -220,6 +236,19 @@ def generated(seed: int) -> Script:
         out_of_turn=random.random() < 0.8,
         delays=random.random() < 0.9,
     )
+
+
+# Kinds of scripts that are about one thing, and which share of the seeds each has.
+KINDS: Final = {"burst": 0.08, "poison": 0.04, "signals": 0.12, "budgets": 0.12, "silence": 0.08}
+
+
+def _kind(random: Random) -> str:
+    drawn = random.random()
+    for kind, share in KINDS.items():
+        drawn -= share
+        if drawn < 0:
+            return kind
+    return "short"
 
 
 def trouble(seed: int, seconds: float) -> Script:
@@ -315,6 +344,111 @@ class _Draft:
             self.add(Wait(seconds=some.choice((0.5, 2.0, 5.0))))
             self.add(self._report() if some.random() < 0.5 else self._change())
 
+    def signals(self) -> None:
+        """Alarms that wait for signals."""
+        some = self._random
+        for at in range(3):
+            once = some.random() < 0.5
+            waits: dict[str, object] = {"or_when": "go"}
+            if some.random() < 0.7:
+                waits = {"unless": "stop", "unless_since": some.choice((None, None, 1.5))}
+                waits["rearm"] = some.choice((None, 2.0)) if once else None
+            self.add(
+                Create(
+                    alarm=at,
+                    after=some.choice((0.5, 2.0, 4.0)),
+                    every=0 if once else some.choice((2, 5)),
+                    target=some.choice(("steady", "slow", "long", "shaky")),
+                    max_failures=4,
+                    **waits,  # type: ignore[arg-type]
+                )
+            )
+        self._alarms = 3
+        self._about(
+            [
+                (5.0, lambda: Signal(name=some.choice(("go", "stop", "stop")), by=self._process())),
+                (2.0, lambda: self._changed("snooze", "snooze", "skip", "pause", "resume", "rearm", "repeat")),
+                (0.7, lambda: SetClock(machine=-1, by=some.choice((-3.0, -60.0)))),
+                (0.7, lambda: Receiver(answer="500", times=2)),
+                (0.5, self._report),
+                (0.5, self.trouble),
+            ]
+        )
+
+    def budgets(self) -> None:
+        """Alarms that meet limits."""
+        some = self._random
+        for at in range(3):
+            once = some.random() < 0.4
+            self.add(
+                Create(
+                    alarm=at,
+                    after=some.choice((0.5, 1.0, 2.0)),
+                    every=0 if once else some.choice((1, 2)),
+                    target=some.choice(("steady", "slow", "shaky")),
+                    owner=some.choice(("ann", "cat", "cat")),
+                    report_within=some.choice((None, None, 1.0)),
+                    wakes_per_hour=some.choice((None, 1, 2, 3, 5)),
+                    at_limit=some.choice((None, "defer", "skip")),
+                    catch_up=some.choice((None, "skip")),
+                    expires=some.choice((None, None, 60.0)),
+                )
+            )
+        self._alarms = 3
+        self._about(
+            [
+                (2.0, lambda: self._changed("snooze", "retry", "fire")),
+                (2.0, self._report),
+                (2.0, lambda: Receiver(answer=some.choice(("500", "hangs up")), times=2)),
+                (1.0, lambda: Kill(process=self._process(), down=0.3)),
+                (0.5, self.trouble),
+            ]
+        )
+
+    def silence(self) -> None:
+        """Alarms whose receivers do not report in time."""
+        some = self._random
+        for at in range(3):
+            self.add(
+                Create(
+                    alarm=at,
+                    after=some.choice((0.5, 1.0, 2.0)),
+                    every=some.choice((0, 0, 2, 5)),
+                    target=some.choice(("steady", "shaky", "slow")),
+                    report_within=1.0,
+                    on_silence=some.choice((None, None, "give_up")),
+                    wakes_per_hour=some.choice((None, 2, 3)),
+                    overlap=some.choice((None, "allow")),
+                    expires=some.choice((None, 3.0)),
+                )
+            )
+        self._alarms = 3
+        self._about(
+            [
+                (3.0, lambda: Report(alarm=self._alarm(), what=some.choice(("working", "completed", "failed")))),
+                (1.0, lambda: self._changed("snooze", "move", "cancel", "retry")),
+                (1.0, lambda: Freeze(process=self._process(), seconds=3.0)),
+                (0.5, lambda: Away(seconds=3.0)),
+                (0.5, self.trouble),
+            ]
+        )
+
+    def _about(self, doing: list[tuple[float, Callable[[], Step]]]) -> None:
+        some = self._random
+        weights, makers = zip(*doing, strict=True)
+        for _ in range(some.randint(6, 16)):
+            self.add(Wait(seconds=some.choice((0.05, 0.5, 1.0, 2.0))))
+            [make] = some.choices(makers, weights)
+            self.add(make())
+
+    def _changed(self, *whats: What) -> Step:
+        return Change(
+            alarm=self._alarm(),
+            what=self._random.choice(whats),
+            by=self._process(),
+            seconds=self._random.choice((0.5, 2.0, 5.0)),
+        )
+
     def add(self, step: Step) -> None:
         self.steps.append(step)
 
@@ -322,7 +456,7 @@ class _Draft:
         return self._random.randrange(2)
 
     def _owner(self) -> str:
-        return self._random.choice(("ann", "ann", "bob"))
+        return self._random.choice(("ann", "ann", "ann", "bob", "bob", "cat"))
 
     def _rarely(self) -> bool:
         return self._random.random() < 0.08
@@ -353,9 +487,15 @@ class _Draft:
             "wakes_per_hour": seldom(some.randint(1, 3)),
             "unless": seldom("stop"),
             "or_when": seldom("go"),
+            "exact_backoff": seldom(True),
+            "expires": seldom(some.choice((3.0, 60.0)), 0.08),
+            "at_limit": seldom(some.choice(("defer", "skip")), 0.25),
         }
         if fields["unless"] and fields["or_when"]:
             fields["or_when"] = None
+        if fields["unless"]:
+            fields["unless_since"] = seldom(1.5, 0.3)
+            fields["rearm"] = seldom(2.0, 0.3) if not series else None
         self._alarms += int(fields["many"]) - 1  # type: ignore[call-overload]
         wall_time = not series and some.random() < 0.08
         return Create(
@@ -370,7 +510,23 @@ class _Draft:
     def _change(self) -> Step:
         some = self._random
         what: What = some.choice(
-            ("cancel", "cancel", "pause", "resume", "skip", "undo", "fire", "retry", "snooze", "move", "move", "reword")
+            (
+                "cancel",
+                "cancel",
+                "pause",
+                "resume",
+                "skip",
+                "skip",
+                "undo",
+                "fire",
+                "retry",
+                "snooze",
+                "snooze",
+                "move",
+                "move",
+                "reword",
+                some.choice(("when", "policy", "rearm", "repeat")),
+            )
         )
         seconds = some.choice((0.0, 0.5, 2.0, 5.0))
         return Change(alarm=self._alarm(), what=what, by=self._process(), seconds=seconds)

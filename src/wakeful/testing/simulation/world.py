@@ -19,7 +19,8 @@ from wakeful.errors import StoreUnavailable
 from wakeful.service.audit import audited
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase
-from wakeful.testing.simulation.checker import LEASE, TICK, Checker, KnownAlarm
+from wakeful.testing.simulation.change_rules import LEASE, TICK
+from wakeful.testing.simulation.checker import Checker, KnownAlarm
 from wakeful.testing.simulation.clients import BROUGHT, Clients, current_request
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, SimulatedLoop, pause
 from wakeful.testing.simulation.process import NOTHING, Brought, Process
@@ -291,6 +292,7 @@ class World:
     async def _stop(self, process: Process, down: float) -> None:
         self.checker.troubled()
         process.service.inbox_signal.stop()
+        process.stopping = True
         process.dispatcher.stop()
         await asyncio.wait((process.run,))
         if process.alive:
