@@ -21,7 +21,7 @@ from bench.full_database import fill_postgres, fill_sqlite, views
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.service import searching
+from wakeful.service import bulk
 
 ROWS = 20_000
 LOOKED_AT = 500
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.parametrize("owners", OWNERS)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "LOOKED_AT", LOOKED_AT)
-    monkeypatch.setattr(searching, "READ", LOOKED_AT)
+    monkeypatch.setattr(bulk, "LOOKED_AT", LOOKED_AT)
+    monkeypatch.setattr(bulk, "READ", LOOKED_AT)
 
 
 @asynccontextmanager

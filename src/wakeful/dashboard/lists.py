@@ -12,8 +12,7 @@ from wakeful.dashboard.addresses import between
 from wakeful.dashboard.choosing import KINDS, address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit
 from wakeful.moments import cursor_text
-from wakeful.service.bulk import alarms_of
-from wakeful.service.searching import alarms_like, fires_like
+from wakeful.service.bulk import alarms_like, alarms_of, fires_like
 
 PAGE: Final = 50
 SIZE: Final = 400_000  # characters of rows on a page

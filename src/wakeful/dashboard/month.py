@@ -10,8 +10,16 @@ from starlette.responses import Response
 
 from wakeful.dashboard.addresses import between
 from wakeful.dashboard.page import Visit
-from wakeful.service.figures import timeline
-from wakeful.service.timeline import Cell, day_of, days_of_month, first_of, hours_between, month_name, week_name
+from wakeful.service.figures import (
+    Cell,
+    day_of,
+    days_of_month,
+    first_of,
+    hours_between,
+    month_name,
+    timeline,
+    week_name,
+)
 
 DayCell = tuple[date, Cell, float]  # with how many hours the day has
 

@@ -13,8 +13,7 @@ from wakeful.dashboard.addresses import between
 from wakeful.dashboard.page import Visit
 from wakeful.dashboard.reader_zone import reader_zone
 from wakeful.errors import InvalidRequest
-from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
-from wakeful.service.timeline import days, hours_of, monday_of, month_name, week_name
+from wakeful.service.figures import AHEAD, AHEAD_SIZE, days, hours_of, monday_of, month_name, timeline, week_name
 
 LISTED: Final = 150
 _WEEK: Final = timedelta(days=7)

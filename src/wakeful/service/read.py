@@ -18,15 +18,13 @@ from wakeful.cpu_time import in_thread
 from wakeful.errors import NotFound
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.answers import Details, Noted
-from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.holidays import as_said, calendar_meant
-from wakeful.service.manual_fires import copies_of, fires_of, with_manual, without_copies
-from wakeful.service.notes import due_notes, notes_on
+from wakeful.service.notes import due_notes, notes_on, with_assumed_zone
 from wakeful.service.resolving import get_alarm, get_fire, is_id
 from wakeful.service.session import Session
 from wakeful.service.why import LATELY, Why, explain, is_put_back
-from wakeful.store import AlarmQuery, FireQuery, Matches, Stats
+from wakeful.store import AlarmQuery, FireQuery, Matches, Stats, Store
 from wakeful.store.looking import ROWS_A_READ, ROWS_A_SEARCH
 
 EVIDENCE: Final = 1_000_000  # characters of fires, and of events, that are read for one explanation
@@ -287,3 +285,56 @@ async def explain_alarm(session: Session, id: str) -> Why:
         manual=tuple((one, next((fire for fire in manual if fire.alarm_id == one.id), None)) for one in copies[:10]),
     )
     return await in_thread(tell) if alarm.kind == "cron" else tell()
+
+
+# Manual fires: "Fire now" stores a one-shot copy, and its fire is told as one of the alarm that it copies.
+
+LOOKED_AT: Final = 500  # the newest alarms of a chain, among which an alarm's copies are looked for
+
+
+async def copies_of(store: Store, alarm: Alarm) -> list[Alarm]:
+    """The copies of an alarm by which it was fired, newest first."""
+    root = alarm.root_id or alarm.id
+    chain = await store.find(AlarmQuery(owner=alarm.owner_did, root_id=root, limit=LOOKED_AT))
+    return [one for one in chain if one.policy.manual_of == alarm.id]
+
+
+async def fires_of(store: Store, copies: list[Alarm]) -> list[Fire]:
+    """What has become of these copies. One that was snoozed has two fires: the first, and the one to come."""
+    keys = {(one.id, at) for one in copies for at in (one.fire_at, one.occurrence_at) if at is not None}
+    return list((await store.fires_at([*keys])).values()) if keys else []
+
+
+def without_copies(page: Matches[Alarm]) -> Matches[Alarm]:
+    """The alarms of a page but for the copies, which are told as fires of their alarms."""
+    return Matches((one for one in page if one.policy.manual_of is None), page.further)
+
+
+async def with_manual(store: Store, id: str, query: FireQuery, page: Matches[Fire]) -> Matches[Fire]:
+    """A page of an alarm's fires, with its manual fires among them: those whose `alarm_id` is another."""
+    alarm = await store.get(id, owner=query.owner)
+    if alarm is None:
+        return page
+    manual = [one for one in await fires_of(store, await copies_of(store, alarm)) if _fits(one, query)]
+    if page.further is not None:  # what is earlier comes with the pages to follow
+        manual = [one for one in manual if _place(one) >= page.further]
+    if not manual:
+        return page
+    found = sorted([*page, *manual], key=_place, reverse=True)
+    if len(found) <= query.limit:
+        return Matches(found, page.further)
+    return Matches(found[: query.limit], _place(found[query.limit - 1]))
+
+
+def _place(fire: Fire) -> tuple[datetime, str]:
+    return fire.scheduled_for, fire.alarm_id
+
+
+def _fits(fire: Fire, query: FireQuery) -> bool:
+    return (
+        (not query.statuses or fire.status in query.statuses)
+        and query.target in ("", fire.target)
+        and (query.since is None or fire.scheduled_for >= query.since)
+        and (query.until is None or fire.scheduled_for < query.until)
+        and (query.cursor is None or _place(fire) < query.cursor)
+    )

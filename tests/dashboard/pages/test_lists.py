@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.dashboard.pages.desk import Desk, rows
-from wakeful.service import searching
+from wakeful.service import bulk
 
 HOUR = timedelta(hours=1)
 
@@ -76,8 +76,8 @@ _QUERIES = ("label=it", "text=deep", "status=cancelled,failed", "conversation_id
 async def test_a_list_looks_through_so_many_and_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    monkeypatch.setattr(searching, "LOOKED_AT", 4)
-    monkeypatch.setattr(searching, "READ", 4)
+    monkeypatch.setattr(bulk, "LOOKED_AT", 4)
+    monkeypatch.setattr(bulk, "READ", 4)
     wanted = await desk.alarms.set("every day at 9am", "deep down", label="it", conversation_id="c")
     await desk.alarms.cancel(wanted.id)
     for number in range(5):
@@ -92,7 +92,7 @@ async def test_a_list_looks_through_so_many_and_goes_on(
 
 
 async def test_what_was_cancelled_is_found_at_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "LOOKED_AT", 4)
+    monkeypatch.setattr(bulk, "LOOKED_AT", 4)
     wanted = await desk.alarms.set("every day at 9am", "deep down", label="it")
     await desk.alarms.cancel(wanted.id)
     for number in range(5):
@@ -101,7 +101,7 @@ async def test_what_was_cancelled_is_found_at_once(desk: Desk, monkeypatch: pyte
 
 
 async def test_fires_are_looked_through_the_same_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "LOOKED_AT", 1)
+    monkeypatch.setattr(bulk, "LOOKED_AT", 1)
     for _ in range(2):
         await desk.visit.fired()
     first = await desk.get("/fires?target=elsewhere")

@@ -141,9 +141,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.read", "return page if is_chain else without_copies(page)", "return page"
     ),
     "a manual fire is not among its alarm's": Source("wakeful.service.read", "if id else page", "if False else page"),
-    "a page of fires repeats manual ones": Source(
-        "wakeful.service.manual_fires", "if page.further is not None:", "if False:"
-    ),
+    "a page of fires repeats manual ones": Source("wakeful.service.read", "if page.further is not None:", "if False:"),
     "nobody is told that a fire was manual": Source(
         "wakeful.service.history", "manual=bool(found.manual_of),", "manual=False,"
     ),
