@@ -22,10 +22,10 @@ from wakeful.app import Wakeful, build
 from wakeful.config import Settings
 from wakeful.errors import StoreBusy
 from wakeful.service import Alarms
+from wakeful.service.bulk import alarms_like, fires_like
 from wakeful.service.caller import Caller
 from wakeful.service.figures import owners
 from wakeful.service.limits import COUNTED_AT_ONCE
-from wakeful.service.searching import alarms_like, fires_like
 from wakeful.store import COUNTED, AlarmQuery, FireQuery
 from wakeful.store.filters import ROWS_A_READ
 

@@ -21,7 +21,7 @@ from bench.full_database import fill_postgres, fill_sqlite, views
 from tests.doors.world import Visitor, serving
 from wakeful.app import build
 from wakeful.config import Settings
-from wakeful.service import searching
+from wakeful.service import bulk as searching
 
 ROWS = 20_000
 LOOKED_AT = 500

@@ -14,7 +14,7 @@ import pytest
 from tests.doors.world import Visitor, serving
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import zone
-from wakeful.service.timeline import cells, day_of, days, first_of, hours_between, hours_of, monday_of, week_name
+from wakeful.service.figures import cells, day_of, days, first_of, hours_between, hours_of, monday_of, week_name
 from wakeful.store.maintenance import StepCount
 from wakeful.testing import store_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled

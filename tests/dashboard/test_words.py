@@ -6,7 +6,7 @@ import pytest
 
 from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.dashboard.words import MARKED, SHOWN, SIGNS, is_cut, pretty, state, visible
-from wakeful.service.timeline import outcome_of
+from wakeful.service.figures import outcome_of
 from wakeful.store.maintenance import StepCount
 
 

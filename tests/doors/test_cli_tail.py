@@ -18,7 +18,7 @@ from tests.doors.pty_world import WAKEFUL, check_snapshot, environ, on_a_termina
 from wakeful.app import build
 from wakeful.config import Settings
 from wakeful.service import live
-from wakeful.service.overview import overview
+from wakeful.service.watch import overview
 from wakeful.store import Store, TargetState, Worker
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import a_fire, an_alarm

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from icalendar import Calendar
 
 from wakeful.client import Wakeful
-from wakeful.service.calendar_feed import MOST_COMING, MOST_OF_ONE, CalendarFeed, calendar_feed
-from wakeful.service.calendar_text import LINE, CalendarEvent, calendar_file
+from wakeful.service.calendar_feed import (
+    LINE,
+    MOST_COMING,
+    MOST_OF_ONE,
+    CalendarEvent,
+    CalendarFeed,
+    calendar_feed,
+    calendar_file,
+)
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

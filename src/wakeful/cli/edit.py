@@ -64,11 +64,12 @@ def edit_command(id: str, policies: tuple[str, ...], version: int | None, **give
 async def _by_flags(
     clock: Wakeful, id: str, said: dict[str, Any], policies: tuple[str, ...], version: int | None
 ) -> Changed:
+    alarm = await clock.get(id)
     if "payload" in said:
         said["payload"] = payload_of(said["payload"])
     if policies:
         said["policy"] = dict(map(_pair, policies))
-    return await _edited(clock, id, said, version)
+    return await _edited(clock, alarm.id, said, version)
 
 
 async def _edited(clock: Wakeful, id: str, fields: dict[str, Any], version: int | None) -> Changed:

@@ -16,7 +16,7 @@ from wakeful.cli.times import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.schedule import zone
 from wakeful.service.diagnosis import length
-from wakeful.service.overview import Overview
+from wakeful.service.watch import Overview
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _APART: Final = ("\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l")  # the terminal's other screen, and back

@@ -17,8 +17,7 @@ from wakeful.errors import InvalidRequest
 from wakeful.http import operations
 from wakeful.moments import cursor_text
 from wakeful.schedule import duration
-from wakeful.service.bulk import alarms_of
-from wakeful.service.searching import alarms_like, fires_like
+from wakeful.service.bulk import alarms_like, alarms_of, fires_like
 
 PAGE: Final = 50
 SIZE: Final = 400_000  # characters of rows on a page

@@ -14,8 +14,7 @@ from wakeful.alarm import Alarm
 from wakeful.dashboard.page import Visit, between, reader_zone
 from wakeful.service.attention import UNREAD_AFTER, Need
 from wakeful.service.attention import needs as needing
-from wakeful.service.bulk import alarms_of
-from wakeful.service.searching import latest_fires
+from wakeful.service.bulk import alarms_of, latest_fires
 
 HOURS: Final = 24
 AHEAD: Final = 500  # fires that are looked at for the bars

@@ -11,8 +11,8 @@ from wakeful.dashboard.page import Visit
 from wakeful.service.figures import SAMPLED
 from wakeful.service.figures import targets as targets_by_hour
 from wakeful.service.hours import TargetHours
-from wakeful.service.overview import overview
 from wakeful.service.target_testing import told
+from wakeful.service.watch import overview
 
 ACTIVE: Final = 500
 FIRES: Final = 500

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from wakeful.dashboard.page import Visit, between, reader_zone
 from wakeful.errors import InvalidRequest
-from wakeful.service.figures import AHEAD, AHEAD_SIZE, timeline
-from wakeful.service.timeline import (
+from wakeful.service.figures import (
+    AHEAD,
+    AHEAD_SIZE,
     Cell,
     day_of,
     days,
@@ -22,6 +23,7 @@ from wakeful.service.timeline import (
     hours_of,
     monday_of,
     month_name,
+    timeline,
     week_name,
 )
 

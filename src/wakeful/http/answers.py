@@ -18,10 +18,9 @@ from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry, Signalled, Similar
 from wakeful.service.cancel import NAMED_AT_ONCE
-from wakeful.service.overview import Overview
 from wakeful.service.subscription import LiveEvent
 from wakeful.service.taken_wake import PreviousFire
-from wakeful.service.watch import TargetStatus
+from wakeful.service.watch import Overview, TargetStatus
 from wakeful.store import Stats
 from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 

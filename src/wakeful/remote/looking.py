@@ -37,9 +37,8 @@ from wakeful.schedule.days_off import without_days_off
 from wakeful.service import Details, HistoryEntry, Noted, Why
 from wakeful.service.history import STATUSES, HistoryStatus, Pending, offset
 from wakeful.service.live import LiveEvent
-from wakeful.service.overview import Overview
 from wakeful.service.read import Cursor
-from wakeful.service.watch import TargetStatus
+from wakeful.service.watch import Overview, TargetStatus
 from wakeful.store import Matches, Stats
 
 T = TypeVar("T")

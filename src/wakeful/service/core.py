@@ -13,9 +13,8 @@ from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.metrics import Metrics
 from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
-from wakeful.service.connection_limit import ConnectionLimit
 from wakeful.service.inbox_signal import InboxSignal
-from wakeful.service.limits import Limits
+from wakeful.service.limits import ConnectionLimit, Limits
 from wakeful.service.owner_settings import OwnerSettingsCache
 from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
 from wakeful.service.targets import TargetRegistry

@@ -5,17 +5,23 @@ Each figure comes from a bounded read (store/maintenance.py); where a bound was 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from calendar import monthrange
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
+from wakeful.alarm import FIRE_STATUSES
+from wakeful.alarm.model import UNSUCCESSFUL
+from wakeful.errors import InvalidRequest
 from wakeful.service import Service
 from wakeful.service.alarms import Alarms
 from wakeful.service.hours import Spread, TargetHours, by_target, last_hours, lateness
-from wakeful.service.timeline import Cell, cells
-from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step
+from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step, StepCount
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar
 AHEAD: Final = 1000  # coming fires that are looked at
@@ -86,3 +92,140 @@ async def targets(alarms: Alarms, *, everyone: bool, now: datetime) -> dict[str,
 async def waiting(service: Service) -> list[OwnerBacklog]:
     """Whose alarms are due and not leased, going by the first DUE at each target. For the operator."""
     return await service.store.maintenance.backlog_by_owner(lease=service.settings.lease, limit=DUE)
+
+
+# Time as a calendar: the hours of a week, the days of a month, in somebody's zone; what fired and what will. Pure
+
+
+YEARS: Final = range(1971, 2200)
+LEVELS: Final = 4
+_DAY: Final = timedelta(days=1)
+# The worst first: a step is shown as the worst that happened in it.
+_WARN: Final = ("retrying", "skipped")
+_GOOD: Final = ("completed",)
+_OPEN: Final = tuple(status for status in FIRE_STATUSES if status not in (*UNSUCCESSFUL, *_WARN, *_GOOD))
+_WORST: Final = {"bad": UNSUCCESSFUL, "warn": _WARN, "open": _OPEN, "good": _GOOD}
+
+
+class Cell(Struct, frozen=True):
+    """One step of a calendar: how much fired in it, how that went, and how much is still to come."""
+
+    since: datetime
+    until: datetime
+    count: int = 0
+    more: bool = False  # than were counted
+    failed: int = 0
+    outcome: str = ""  # bad, warn, open, good; empty where nothing fired
+    coming: int = 0
+    level: int = 0  # how much that is among its neighbours, from 0 to LEVELS
+
+
+class Day(Struct, frozen=True):
+    """`hours`: how long the clocks make it, which is not 24 where daylight saving time begins or ends."""
+
+    day: date
+    hours: float
+    cells: list[Cell | None]  # None: an hour that does not exist that day
+
+
+def monday_of(text: str, today: date) -> date:
+    """The first day of a week such as 2026-W47; of this week where nothing is asked for."""
+    if not text:
+        return today - timedelta(days=today.weekday())
+    try:
+        year, week = (int(part) for part in text.split("-W"))
+        if year in YEARS:
+            return date.fromisocalendar(year, week, 1)
+    except ValueError:
+        pass
+    raise InvalidRequest(f"{text!r} is not a week", field="week", fix="Give a year and a week, such as 2026-W47.")
+
+
+def first_of(text: str) -> date:
+    """The first day of a month such as 2026-11."""
+    try:
+        year, month = (int(part) for part in text.split("-"))
+        if year in YEARS:
+            return date(year, month, 1)
+    except ValueError:
+        pass
+    raise InvalidRequest(f"{text!r} is not a month", field="month", fix="Give a year and a month, such as 2026-11.")
+
+
+def week_name(monday: date) -> str:
+    """The week of a day, as it is asked for; empty before the first year and after the last."""
+    year, week, _ = monday.isocalendar()
+    return f"{year}-W{week:02}" if year in YEARS else ""
+
+
+def month_name(day: date) -> str:
+    """The month of a day, as it is asked for; empty before the first year and after the last."""
+    return f"{day:%Y-%m}" if day.year in YEARS else ""
+
+
+def days_of_month(first: date) -> list[date]:
+    return [first + timedelta(days=number) for number in range(monthrange(first.year, first.month)[1])]
+
+
+def hours_of(day: date, tz: ZoneInfo) -> list[Step | None]:
+    """The 24 hours that a clock on the wall may show that day; None for one that it skips."""
+    bounds = [_instant(datetime.combine(day, time(hour)), tz) for hour in range(24)]
+    bounds.append(_instant(datetime.combine(day + _DAY, time()), tz))
+    return [(since, until) if since < until else None for since, until in pairwise(bounds)]
+
+
+def day_of(day: date, tz: ZoneInfo) -> Step:
+    return _instant(datetime.combine(day, time()), tz), _instant(datetime.combine(day + _DAY, time()), tz)
+
+
+def hours_between(step: Step) -> float:
+    return (step[1] - step[0]) / timedelta(hours=1)
+
+
+def cells(steps: Sequence[Step], counts: Sequence[StepCount], coming: Sequence[datetime], *, most: int) -> list[Cell]:
+    """What is known of each step. `coming` are moments that are still to come; `most`, how far fires were counted."""
+    ahead = [0] * len(steps)
+    starts = [since for since, _ in steps]
+    for moment in coming:
+        at = bisect_right(starts, moment) - 1
+        if at >= 0 and moment < steps[at][1]:
+            ahead[at] += 1
+    totals = [max(count.count, count.failed) + further for count, further in zip(counts, ahead, strict=True)]
+    busiest = max(totals, default=0)
+    return [
+        Cell(
+            since=since,
+            until=until,
+            count=max(count.count, count.failed),
+            more=count.count >= most,
+            failed=count.failed,
+            outcome=outcome_of(count),
+            coming=further,
+            level=-(-LEVELS * total // busiest) if busiest else 0,
+        )
+        for (since, until), count, further, total in zip(steps, counts, ahead, totals, strict=True)
+    ]
+
+
+def outcome_of(count: StepCount) -> str:
+    if count.failed:
+        return "bad"
+    return next((name for name, statuses in _WORST.items() if any(count.statuses.get(one) for one in statuses)), "")
+
+
+def days(dates: Sequence[date], tz: ZoneInfo, found: Sequence[Cell]) -> list[Day]:
+    """The cells of hours, day by day, each in the column of its hour."""
+    by_start = {cell.since: cell for cell in found}
+    return [
+        Day(
+            day=day,
+            hours=hours_between(day_of(day, tz)),
+            cells=[None if step is None else by_start[step[0]] for step in hours_of(day, tz)],
+        )
+        for day in dates
+    ]
+
+
+def _instant(wall: datetime, tz: ZoneInfo) -> datetime:
+    """Of two the first; of none, the moment at which the clocks jump over it."""
+    return wall.replace(tzinfo=tz).astimezone(UTC)

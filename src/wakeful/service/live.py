@@ -27,8 +27,8 @@ from wakeful.alarm.signalling import SIGNALLED
 from wakeful.alarm.undo import UNDONE
 from wakeful.clock import Clock, turn
 from wakeful.errors import StoreUnavailable
-from wakeful.service.numbering import OwnerCounts, ResumeNames
 from wakeful.service.subscription import CHUNK, QUEUE, LiveEvent, LoopShare, NumberedEvent, Subscription, Wanted
+from wakeful.service.tasks import OwnerCounts, ResumeNames
 from wakeful.store import Followed, MovedFire, NewAlarm, Store
 
 __all__ = ["CHUNK", "QUEUE", "WHATS", "Live", "LiveEvent", "NumberedEvent", "Subscription", "recent"]

@@ -7,6 +7,7 @@ every door, in `notes`, while whoever set the alarm can still do something about
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from typing import Final
@@ -21,14 +22,13 @@ from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.alarm.signals import signal_notes
 from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidSchedule, StoreUnavailable, TooMany
-from wakeful.schedule import Understood, describe, is_rule, parse, zone
+from wakeful.schedule import Understood, describe, is_interval, is_rule, parse, zone
 from wakeful.schedule.days_off import with_working_days
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.schedule.descriptions import remarks
 from wakeful.schedule.names import listed
 from wakeful.schedule.times_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
-from wakeful.service.assumed_zone import ASSUMED, moment_depends_on_zone, series_depends_on_zone
 from wakeful.service.core import Service
 from wakeful.store import FireQuery
 
@@ -256,3 +256,36 @@ def _is_near_a_change(alarm: Alarm) -> bool:
     around = (alarm.fire_at - _CHANGE_WITHIN, alarm.fire_at + _CHANGE_WITHIN)
     before, after = (moment.astimezone(zone(alarm.timezone)).utcoffset() for moment in around)
     return before != after
+
+
+# Which zone was assumed for a time that was said without one, told where another zone would make it another time
+
+
+ASSUMED: Final = "No timezone was given: the time is in {}. Give `timezone` if you meant another."
+_FAR_WEST: Final = "Etc/GMT+12"  # what means the same moment there does not depend on the zone
+_FAR_EAST: Final = "Etc/GMT-14"
+
+
+def with_assumed_zone(found: Understood, when: str, usual: OwnerSettings) -> Understood:
+    """What a time was understood to mean, with a remark on its zone where that was not said."""
+    if found.timezone != usual.timezone:
+        return found
+    if found.kind == "cron":
+        depends = series_depends_on_zone(found.cron_expr)
+    else:
+        depends = moment_depends_on_zone(when, found.timezone, found.fire_at, found.now, usual)
+    return replace(found, _remarks=(ASSUMED.format(usual.timezone), *found.remarks)) if depends else found
+
+
+def series_depends_on_zone(cron_expr: str) -> bool:
+    """Not so elapsed time, and what fires at any hour of any day."""
+    return not is_interval(cron_expr) and cron_expr.split()[-4:] != ["*"] * 4
+
+
+def moment_depends_on_zone(when: str, name: str, fire_at: datetime | None, now: datetime, usual: OwnerSettings) -> bool:
+    """Whether the same words mean another moment on the other side of the world."""
+    far = _FAR_WEST if name != _FAR_WEST else _FAR_EAST
+    try:
+        return parse(when, timezone=far, now=now, date_order=usual.date_order).fire_at != fire_at
+    except InvalidSchedule:  # past there
+        return True

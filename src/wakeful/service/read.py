@@ -18,11 +18,10 @@ from wakeful.cpu_time import in_thread
 from wakeful.errors import NotFound
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.answers import Details, Noted
-from wakeful.service.assumed_zone import with_assumed_zone
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
 from wakeful.service.holidays import calendar_meant
 from wakeful.service.manual_fires import copies_of, fires_of, with_manual, without_copies
-from wakeful.service.notes import due_notes, notes_on
+from wakeful.service.notes import due_notes, notes_on, with_assumed_zone
 from wakeful.service.resolving import get_alarm, get_fire, is_id
 from wakeful.service.session import Session
 from wakeful.service.why import LATELY, Why, explain, is_put_back

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.dashboard.pages.desk import Desk, rows
-from wakeful.service import searching
+from wakeful.service import bulk as searching
 
 HOUR = timedelta(hours=1)
 

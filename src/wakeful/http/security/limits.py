@@ -1,6 +1,6 @@
 """Limits of one owner at one process: requests and CPU time per minute, and answers that are not read yet.
 
-Connections that stay open: service/connection_limit.py.
+Connections that stay open: service/limits.py.
 
 Each process counts for itself. Only callers with a token are limited, not the machine's owner.
 """
