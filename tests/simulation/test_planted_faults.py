@@ -80,6 +80,8 @@ FOUND: Final = (
     "a wake is sent without being counted",
     "waits go by the wall clock and have no bound",
     "suspects are tried one a tick",
+    "the loop sleeps by the wall clock",
+    "the next suspect waits for a tick",
 )
 
 NO_CALENDARS: Final = "calendars are not simulated"
@@ -129,6 +131,7 @@ NOT_FOUND: Final[dict[str, str]] = {
     "an answer to one owner counts for all": RARE,
     "what cannot be counted is sent": RARE,
     "an alarm claimed again keeps the fire of before": RARE,
+    "a report is overwritten by the flight of before": RARE,
     "what is under way fires again by the new rules": SAME_IN_WINTER,
     "alarms are claimed before the law is looked at": SAME_IN_WINTER,
     "an older process plans by its own rules": SAME_IN_WINTER,
@@ -137,11 +140,8 @@ NOT_FOUND: Final[dict[str, str]] = {
     "after a clock was set back a signal is an old wake": SAME_MS,
     "an edit may give a series rearm": UNTRIED,
     "after a clock step a wake is early by what a claim takes": UNTRIED,
-    "a report is overwritten by the flight of before": UNTRIED,
     "a claim ends with the settlement before it": UNTRIED,
     "a wait for what was claimed early has no bound": UNTRIED,
-    "the loop sleeps by the wall clock": UNTRIED,
-    "the next suspect waits for a tick": UNTRIED,
     "a wake whose worker died is charged again": UNTRIED,
     "what was counted is forgotten at midnight": UNTRIED,
     "the next group does not wait for the last one": UNTRIED,
