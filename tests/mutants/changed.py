@@ -1,4 +1,4 @@
-"""Which mutants a change concerns: those in a source file it changed; of very many, some that each commit draws."""
+"""Which mutants a change concerns: those in a source file it changed; of very many, some that each source tree draws."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST: Final = 60  # take about three minutes on two cores
 
 @cache
 def chosen(root: Path) -> tuple[frozenset[str], int]:
-    """Those to run, the same in each run of a commit and others with the next, and how many more are concerned."""
-    changed, commit = files(root), _git(root, "rev-parse", "HEAD")
+    """Those to run, the same for the same sources and others after a change of them, and how many more are concerned."""
+    changed, sources = files(root), _git(root, "rev-parse", "HEAD:src")
     concerned = [fault for fault in FAULTS if concerns(fault, changed)]
-    drawn = sorted(concerned, key=lambda fault: sha256(f"{commit} {fault}".encode()).digest())
+    drawn = sorted(concerned, key=lambda fault: sha256(f"{sources} {fault}".encode()).digest())
     return frozenset(drawn[:MOST]), len(drawn[MOST:])
 
 
