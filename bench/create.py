@@ -21,7 +21,7 @@ import wakeful
 from bench import bare
 from bench.worlds import World
 from wakeful.alarm.request import CreateRequest
-from wakeful.server import tune_interpreter
+from wakeful.process.server import tune_interpreter
 
 ROUNDS = 5  # alone and together in turn: the machine's speed changes from one second to the next
 ALONE = 300

@@ -18,9 +18,9 @@ from playwright.async_api import Browser, async_playwright
 
 from bench.full_database import fill_postgres, fill_sqlite, views
 from bench.worlds import World
-from wakeful.app import build
-from wakeful.config import Settings
-from wakeful.server import serve
+from wakeful.process.application import build
+from wakeful.process.server import serve
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 GOALS: Final = {"first_paint_ms": 200, "page_bytes": 100_000, "slowest_read_ms": 50}

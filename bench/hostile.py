@@ -22,7 +22,7 @@ from typing import Any
 import wakeful
 from bench.worlds import World
 from wakeful.clock import SystemClock
-from wakeful.server import tune_interpreter
+from wakeful.process.server import tune_interpreter
 from wakeful.targets.webhook import Webhook
 from wakeful.testing.targets import a_wake
 

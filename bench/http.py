@@ -93,9 +93,9 @@ class _Server:
 
 
 def _serve_wakeful(ready: Connection, place: dict[str, Any]) -> None:
-    from wakeful.app import build
-    from wakeful.config import Settings
-    from wakeful.server import run_process, serve
+    from wakeful.process.application import build
+    from wakeful.process.server import run_process, serve
+    from wakeful.settings import Settings
 
     async def run() -> None:
         async with build(Settings(port=0, **place)) as clock:

@@ -69,9 +69,9 @@ def _process(work: Any, given: Any) -> Iterator[Connection]:
 
 
 def _serve(told: Connection, place: dict[str, Any]) -> None:
-    from wakeful.app import build
-    from wakeful.config import Settings
-    from wakeful.server import serve
+    from wakeful.process.application import build
+    from wakeful.process.server import serve
+    from wakeful.settings import Settings
 
     async def run() -> None:
         settings = Settings(port=0, lease=LEASE, creates_per_minute=1_000_000, **place)

@@ -10,7 +10,7 @@ from typing import Any
 
 import wakeful
 from bench.worlds import World
-from wakeful.server import tune_interpreter
+from wakeful.process.server import tune_interpreter
 
 ALARMS = 300
 SECONDS = 10.0

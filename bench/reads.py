@@ -18,14 +18,14 @@ import asyncpg
 
 from bench.full_database import fill_postgres, fill_sqlite
 from bench.worlds import World
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
 from wakeful.errors import StoreBusy
+from wakeful.process.application import Wakeful, build
 from wakeful.service import Alarms
 from wakeful.service.bulk import alarms_like, fires_like
 from wakeful.service.caller import Caller
 from wakeful.service.figures import owners
 from wakeful.service.limits import COUNTED_AT_ONCE
+from wakeful.settings import Settings
 from wakeful.store import COUNTED, AlarmQuery, FireQuery
 from wakeful.store.filters import ROWS_A_READ
 

@@ -12,7 +12,7 @@ from typing import Any
 import wakeful
 from bench import bare
 from bench.worlds import World
-from wakeful.server import tune_interpreter
+from wakeful.process.server import tune_interpreter
 from wakeful.store import Turn
 from wakeful.testing.conformance.making import done
 

@@ -22,11 +22,11 @@ import wakeful
 from bench import bare
 from bench.worlds import World
 from wakeful.alarm import Outcome, Wake
-from wakeful.app import build
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
-from wakeful.server import run_process, tune_interpreter
+from wakeful.process.application import build
+from wakeful.process.server import run_process, tune_interpreter
+from wakeful.settings import Settings
 from wakeful.targets import Target
 from wakeful.targets.webhook import Webhook
 from wakeful.testing import targets_of

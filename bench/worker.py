@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import wakeful
-from wakeful.server import run_process, tune_interpreter
+from wakeful.process.server import run_process, tune_interpreter
 
 
 async def drain(place: dict[str, Any], alarms: int) -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from wakeful.metrics import COUNTERS, GAUGES, HISTOGRAMS
+from wakeful.runtime.metrics import COUNTERS, GAUGES, HISTOGRAMS
 
 HERE: Final = Path(__file__).parent
 DASHBOARD: Final = HERE / "grafana" / "wakeful.json"

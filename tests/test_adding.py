@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from wakeful.config import TARGET_KINDS
+from wakeful.settings import TARGET_KINDS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "wakeful"
 MIGRATIONS = "store/sql/migrations/"
-GENERATED = "keywords.py"  # from the others: a test in tests/typing says when it is to be written anew
+GENERATED = "alarm/keywords.py"  # from the others: a test in tests/typing says when it is to be written anew
 MOST = {"field": 6, "policy": 3, "fire status": 4, "target": 2}
 # Something there is of each, and where it is named besides: there its value is used to decide, or means something else.
 SAMPLES: dict[str, tuple[str, set[str]]] = {
     "field": ("isolated", {"alarm/task.py", "mcp/task_tools.py", "targets/table.py"}),  # a column of others' tables
-    "policy": ("grace", {"config/__init__.py"}),  # a setting too
+    "policy": ("grace", {"settings/__init__.py"}),  # a setting too
     "fire status": (
         "snoozed",
         # An alarm can be snoozed as well as a fire: an event of that name, an outcome, what is said of many at once.
@@ -48,10 +48,10 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
         {
             "store/postgres/__init__.py",
             "store/postgres/hints.py",
-            "server.py",
-            "serve_processes.py",
-            "stop_signals.py",
-            "systemd.py",
+            "process/server.py",
+            "process/processes.py",
+            "runtime/os_signals.py",
+            "runtime/systemd.py",
         },
     ),
 }
@@ -115,7 +115,7 @@ FIELD: dict[str, list[tuple[str, str]]] = {
         ("    label: str\n", "    colour: str\n"),
         ("            label=alarm.label,\n", "            colour=alarm.colour,\n"),
     ],
-    "views.py": [("    conversation_id: Text = UNSET\n", "    colour: Text = UNSET\n")],
+    "service/views.py": [("    conversation_id: Text = UNSET\n", "    colour: Text = UNSET\n")],
     "mcp/schemas.py": [('    label: str = ""\n    key: str', '    colour: str = ""\n')],
 }
 COLUMN = "alter table {t}alarms add column colour text not null default '';\n"
@@ -131,7 +131,7 @@ from wakeful.errors import InvalidRequest
 from wakeful.http.answers import InboxWake
 from wakeful.mcp import agent_views, schemas
 from wakeful.alarm.arguments import request_fields, set_arguments
-from wakeful.views import AlarmView, encode
+from wakeful.service.views import AlarmView, encode
 
 now = datetime.now(UTC)
 def drawn(colour):

@@ -20,11 +20,11 @@ import click
 import pytest
 import yaml
 
-from wakeful import systemd
 from wakeful.cli import main
-from wakeful.config import Settings, load
 from wakeful.errors import InvalidConfig
-from wakeful.metrics import Metrics
+from wakeful.runtime import systemd
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings import Settings, load
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"

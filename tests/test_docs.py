@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from wakeful.config import Settings
+from wakeful.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "wakeful"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import wakeful
-from wakeful.sync import SyncWakeful
+from wakeful.python.sync import SyncWakeful
 from wakeful.testing import ManualClock
 
 VERBS = {

@@ -13,10 +13,10 @@ import pytest
 
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
 from wakeful.alarm import Delivered, Failed, Outcome, Row, Wake
-from wakeful.config import Settings, load
 from wakeful.dispatcher.observability import shown
 from wakeful.errors import InvalidConfig
-from wakeful.logs import FIRST, FORMATS, HIDDEN, SPAN, Summing, log_to_stderr, redacted
+from wakeful.runtime.logs import FIRST, FORMATS, HIDDEN, SPAN, Summing, log_to_stderr, redacted
+from wakeful.settings import Settings, load
 from wakeful.targets.handler import Handler
 from wakeful.targets.webhook import Webhook
 from wakeful.testing.conformance import Outbox

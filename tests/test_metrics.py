@@ -18,7 +18,7 @@ from wakeful.alarm.request import ReportRequest
 from wakeful.dispatcher import ServedTarget
 from wakeful.dispatcher.store_clock import ClockJumpDetector
 from wakeful.errors import StoreUnavailable
-from wakeful.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
+from wakeful.runtime.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 from wakeful.service import Service
 from wakeful.testing import ManualClock
 from wakeful.testing.receiver import RecordingTarget

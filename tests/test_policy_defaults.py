@@ -17,10 +17,10 @@ from tests.doors.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import Policy, default_policy
 from wakeful.alarm.model import NEW_POLICY
-from wakeful.app import build_targets
 from wakeful.cli import main
-from wakeful.config import FOREVER, Settings, load
 from wakeful.errors import InvalidConfig
+from wakeful.process.application import build_targets
+from wakeful.settings import FOREVER, Settings, load
 from wakeful.testing import ManualClock
 
 __all__ = ["clock", "gateway"]

@@ -15,8 +15,8 @@ import pytest
 
 import wakeful
 from tests.databases import database_of
-from wakeful.client import Wakeful
-from wakeful.sync import SyncWakeful
+from wakeful.python.client import Wakeful
+from wakeful.python.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 Place = dict[str, Any]

@@ -16,10 +16,10 @@ from wakeful._version import __version__
 if TYPE_CHECKING:
     from wakeful.alarm import Alarm, Fire, Policy, Wake
     from wakeful.alarm.arguments import When
+    from wakeful.alarm.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
     from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
     from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
     from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, PolicyRequest, ReportRequest
-    from wakeful.app import Wakeful, open, open_sync
     from wakeful.errors import (
         Conflict,
         Forbidden,
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
         UnknownTarget,
         WakefulError,
     )
-    from wakeful.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
+    from wakeful.process.application import Wakeful, open, open_sync
+    from wakeful.python.sync import SyncWakeful
     from wakeful.remote import RemoteWakeful
     from wakeful.schedule import Understood, describe, parse
     from wakeful.service import (
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from wakeful.service.history import HistoryStatus, Pending
     from wakeful.service.subscription import LiveEvent
     from wakeful.store import Matches, Stats
-    from wakeful.sync import SyncWakeful
     from wakeful.targets.handler import HandlerFunction, Snooze
 
 _HOMES = {
@@ -71,9 +71,9 @@ _HOMES = {
     "OnConflict": "alarm.request",
     "PolicyRequest": "alarm.request",
     "ReportRequest": "alarm.request",
-    "Wakeful": "app",
-    "open": "app",
-    "open_sync": "app",
+    "Wakeful": "process.application",
+    "open": "process.application",
+    "open_sync": "process.application",
     "Conflict": "errors",
     "Forbidden": "errors",
     "InvalidConfig": "errors",
@@ -87,9 +87,9 @@ _HOMES = {
     "Unauthorized": "errors",
     "UnknownTarget": "errors",
     "WakefulError": "errors",
-    "OpenKeywords": "keywords",
-    "PolicyKeywords": "keywords",
-    "UpdateKeywords": "keywords",
+    "OpenKeywords": "alarm.keywords",
+    "PolicyKeywords": "alarm.keywords",
+    "UpdateKeywords": "alarm.keywords",
     "RemoteWakeful": "remote",
     "Understood": "schedule",
     "describe": "schedule",
@@ -108,7 +108,7 @@ _HOMES = {
     "LiveEvent": "service.subscription",
     "Matches": "store",
     "Stats": "store",
-    "SyncWakeful": "sync",
+    "SyncWakeful": "python.sync",
     "HandlerFunction": "targets.handler",
     "Snooze": "targets.handler",
 }

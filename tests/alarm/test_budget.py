@@ -24,7 +24,7 @@ from wakeful.alarm.budget import (
     wake_notes,
     wakes_per_day,
 )
-from wakeful.config.tables import BudgetSettings, OwnerLimits
+from wakeful.settings.tables import BudgetSettings, OwnerLimits
 
 USUAL = Budget(BudgetSettings())
 

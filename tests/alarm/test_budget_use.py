@@ -9,7 +9,7 @@ from tests.alarm.world import HOUR, MINUTE, alarm, at
 from wakeful.alarm import Alarm
 from wakeful.alarm.budget import Budget, BudgetCount
 from wakeful.alarm.budget_use import may_wait_for_budget, uses, waiting_for_budget
-from wakeful.config.tables import BudgetSettings
+from wakeful.settings.tables import BudgetSettings
 
 BUDGET = Budget(BudgetSettings(rewakes_per_hour=3, owner_cost_per_day=2.0))
 NOW = at(9, 30)

@@ -31,8 +31,8 @@ from wakeful.alarm import (
     settle,
     update,
 )
+from wakeful.alarm.backoff import backoff, fraction, spread
 from wakeful.errors import Conflict, InvalidRequest, NotFound
-from wakeful.retry import backoff, fraction, spread
 from wakeful.schedule import schedule
 
 from .world import LEASE, MINUTE, MONDAY, SECOND, World, alarm

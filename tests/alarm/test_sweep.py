@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.acting import Draft
 from wakeful.alarm import Policy, Report, differences
 from wakeful.alarm.budget import Budget
-from wakeful.config.tables import BudgetSettings
+from wakeful.settings.tables import BudgetSettings
 
 from .world import ARRIVED, AWAITED, BROKEN, DONE, HOUR, MINUTE, MONDAY, World, at, hourly, once
 

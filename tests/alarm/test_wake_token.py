@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Wake
 from wakeful.alarm.wake_token import fire_named, is_wake_token_of, wake_token, why_not_good
-from wakeful.logs import redacted
+from wakeful.runtime.logs import redacted
 
 from .world import AWAITED, BROKEN, DAY, HOUR, World, alarm, at, once
 

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Completed, Fire, Outcome, Wake, coming
 from wakeful.alarm.model import Attempt
-from wakeful.app import Wakeful, build
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
+from wakeful.process.application import Wakeful, build
+from wakeful.settings import Settings
 from wakeful.testing import store_of, targets_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled
 

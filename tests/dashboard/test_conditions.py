@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.dashboard.world import Person
 from tests.doors.world import serving
-from wakeful.config.tables import CheckSettings
+from wakeful.settings.tables import CheckSettings
 
 
 async def test_its_signals_and_its_check_are_named(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ import pytest
 from bench.full_database import fill_postgres, fill_sqlite, views
 
 from tests.doors.world import Visitor, serving
-from wakeful.app import build
-from wakeful.config import Settings
+from wakeful.process.application import build
 from wakeful.service import bulk as searching
+from wakeful.settings import Settings
 
 ROWS = 20_000
 LOOKED_AT = 500

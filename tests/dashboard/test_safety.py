@@ -20,11 +20,11 @@ from starlette.routing import Mount
 
 from tests.dashboard.world import Person, person
 from tests.doors.world import Visitor, serving
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.dashboard import words
 from wakeful.dashboard.page import COOKIE, _templates
 from wakeful.http.security.auth import mint
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.testing import store_of
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.dashboard.world import Person, person
 from tests.doors.world import Answer, Visitor, serving
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.dashboard.page import COOKIE
 from wakeful.dashboard.sign_in_link import GOOD_FOR, LABEL, SESSION, SignInLink
 from wakeful.http.security.auth import mint
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.testing import ManualClock, store_of
 
 

@@ -12,10 +12,10 @@ from tests.acting import Draft, keep
 from tests.store.conftest import clock, outbox, place, store
 from wakeful.alarm import Alarm, Fire, Policy
 from wakeful.clock import Clock
-from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, ServedTarget
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
 from wakeful.service import Service
+from wakeful.settings import Settings
 from wakeful.store import FireQuery, Store, Worker
 from wakeful.targets import Target
 from wakeful.testing import ManualClock

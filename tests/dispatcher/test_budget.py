@@ -15,8 +15,8 @@ from tests.acting import acting
 from wakeful.alarm import Failed
 from wakeful.alarm.budget import Allowance, Charge, Refusal
 from wakeful.alarm.request import ReportRequest
-from wakeful.config.tables import BudgetSettings, OwnerLimits
 from wakeful.errors import StoreUnavailable
+from wakeful.settings.tables import BudgetSettings, OwnerLimits
 from wakeful.store import AlarmQuery, EventQuery
 from wakeful.testing.conformance.making import an_alarm
 

@@ -13,12 +13,12 @@ from typing import Any, cast
 import pytest
 
 from tests.acting import acting
-from wakeful.client import Wakeful
 from wakeful.dispatcher import STORE_PATIENCE, TICKS_SILENT, Dispatcher
 from wakeful.http.health import check_loop
 from wakeful.http.security.guard import Refusal
-from wakeful.metrics import Metrics
-from wakeful.server import is_alive
+from wakeful.process.server import is_alive
+from wakeful.python.client import Wakeful
+from wakeful.runtime.metrics import Metrics
 from wakeful.testing import ManualClock
 
 from .conftest import OWNER, World

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from wakeful.alarm import Alarm
-from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings import Settings
 from wakeful.store import Store, Worker
 
 from .conftest import World

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tests.acting import acting
 from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.alarm.request import EditRequest, PolicyRequest
-from wakeful.config.tables import BudgetSettings, CheckSettings, OwnerLimits
 from wakeful.errors import InvalidRequest, StoreUnavailable
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings.tables import BudgetSettings, CheckSettings, OwnerLimits
 from wakeful.store import EventQuery
 from wakeful.testing.conformance import Outbox
 from wakeful.testing.receiver import Receiver

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from tests.acting import acting
 from wakeful.alarm import Delivered, Outcome, Wake
-from wakeful.config.tables import BudgetSettings
 from wakeful.errors import InvalidRequest
 from wakeful.service import Alarms, Signalled
+from wakeful.settings.tables import BudgetSettings
 from wakeful.store import AlarmQuery
 
 from .conftest import OWNER, World

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from wakeful.alarm import Completed, Delivered, Failed, Snoozed
-from wakeful.logs import FIRST, SPAN
+from wakeful.runtime.logs import FIRST, SPAN
 from wakeful.targets.inbox import Inbox
 
 from .conftest import World

@@ -24,7 +24,7 @@ from tests.zone_worlds import (
 )
 from wakeful.alarm import Alarm, Change, Delivered, Try, settle
 from wakeful.dispatcher import zone_planning
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.zone_rules import ZoneRules
 from wakeful.store import EventQuery
 from wakeful.store.maintenance import Edition

@@ -19,11 +19,11 @@ import click
 
 from wakeful import __version__
 from wakeful.alarm import Wake
-from wakeful.app import Wakeful, build
 from wakeful.cli import HELP, main
-from wakeful.config import Settings
 from wakeful.http.security.auth import mint
+from wakeful.process.application import Wakeful, build
 from wakeful.service import Alarms
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 DB: Final = "wakeful.db"

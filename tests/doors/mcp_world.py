@@ -10,10 +10,10 @@ import jsonschema  # type: ignore[import-untyped]  # has no stubs of its own
 from mcp import Client
 from mcp.server.lowlevel import Server
 
-from wakeful.app import Wakeful
 from wakeful.http.security.auth import Principal
 from wakeful.mcp import server
 from wakeful.mcp.agent_views import BUDGET
+from wakeful.process.application import Wakeful
 
 MODES = ("auto", "legacy")
 ALL = frozenset({"read", "write"})

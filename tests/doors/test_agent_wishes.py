@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.doors.wish_doors import DOORS, WishDoor
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
+from wakeful.process.application import Wakeful, build
+from wakeful.settings import Settings
 from wakeful.testing import ManualClock
 
 from .wishes import WISHES

@@ -13,9 +13,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tests.doors.world import serving
 from wakeful.alarm import Event
-from wakeful.config import Settings
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal, mint
+from wakeful.settings import Settings
 from wakeful.store import Store, Token
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock, store_of

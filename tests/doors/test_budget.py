@@ -18,9 +18,9 @@ from tests.doors.world import Visitor, serving
 from wakeful.alarm.budget import Allowance, Charge
 from wakeful.alarm.request import PolicyRequest
 from wakeful.cli import main
-from wakeful.config import load
-from wakeful.config.tables import BudgetSettings
 from wakeful.errors import InvalidConfig
+from wakeful.settings import load
+from wakeful.settings.tables import BudgetSettings
 from wakeful.targets.webhook import _answered
 from wakeful.testing import store_of
 

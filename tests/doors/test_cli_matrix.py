@@ -25,7 +25,7 @@ from tests.doors.matrix_world import CALLS, Call, Prepared, all_commands, copied
 from tests.doors.pty_world import COLUMNS, SNAPSHOTS, WAKEFUL, environ, on_a_terminal, piped
 from tests.remote.world import serving_process
 from wakeful.cli import main
-from wakeful.views import AlarmView, FireView
+from wakeful.service.views import AlarmView, FireView
 
 MODES: Final = "abcde"  # terminal, pipe, --json, the database itself, the same through a server
 REFERENCE: Final = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()

@@ -12,12 +12,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.doors.pty_world import check_snapshot, on_a_terminal, piped
-from wakeful import views
 from wakeful.alarm import ALARM_STATUSES
 from wakeful.alarm.model import FIRE_STATUSES
 from wakeful.cli import times
-from wakeful.cli.output import Output, clean, is_coloured, painted, table
+from wakeful.cli.colours import is_coloured, painted
+from wakeful.cli.output import Output, clean, table
 from wakeful.errors import NotFound
+from wakeful.service import views
 from wakeful.service.diagnosis import State
 
 

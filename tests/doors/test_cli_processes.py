@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import wakeful
-from wakeful.config import exposed
+from wakeful.settings import exposed
 
 WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -51,7 +51,17 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stderr.readline()
 
 
-HEAVY = ("aiohttp", "starlette", "uvicorn", "apsw", "asyncpg", "msgspec", "asyncio", "wakeful.alarm", "wakeful.config")
+HEAVY = (
+    "aiohttp",
+    "starlette",
+    "uvicorn",
+    "apsw",
+    "asyncpg",
+    "msgspec",
+    "asyncio",
+    "wakeful.alarm",
+    "wakeful.settings",
+)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"]])
@@ -112,7 +122,7 @@ def test_a_process_that_stays_runs_on_uvloop_where_there_is_one(
 HANGS = """
 import asyncio, sys
 import wakeful
-from wakeful.server import log_to_stderr, work
+from wakeful.process.server import log_to_stderr, work
 
 async def main():
     async with wakeful.open("wakeful.db", stop_within="60s") as clock:

@@ -17,8 +17,8 @@ from tests.doors.pty_world import check_snapshot, environ, on_a_terminal, piped
 from wakeful.alarm import Policy
 from wakeful.alarm.create import LONGEST_WAIT
 from wakeful.cli.init import SEEDS, settings_text
-from wakeful.config import TABLES, Settings, load
-from wakeful.config.sources import user_db
+from wakeful.settings import TABLES, Settings, load
+from wakeful.settings.sources import user_db
 from wakeful.testing.receiver import Receiver
 
 SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"

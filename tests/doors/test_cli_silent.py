@@ -20,8 +20,8 @@ import pytest
 
 from wakeful import open_sync
 from wakeful.cli.times import shell_zone
-from wakeful.config import load
 from wakeful.errors import InvalidConfig, InvalidSchedule
+from wakeful.settings import load
 
 Wakeful = Callable[..., "subprocess.CompletedProcess[str]"]
 HOME = "data/wakeful/wakeful.db"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tests.doors.pty_world import WAKEFUL, check_snapshot, environ, on_a_terminal, piped
-from wakeful.app import build
-from wakeful.config import Settings
+from wakeful.process.application import build
 from wakeful.service import live
 from wakeful.service.watch import overview
+from wakeful.settings import Settings
 from wakeful.store import Store, TargetState, Worker
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import a_fire, an_alarm

@@ -15,9 +15,9 @@ import uvloop
 
 from tests.doors.test_owner_limits import streaming
 from tests.doors.world import Visitor, serving
-from wakeful.config import Settings
 from wakeful.http.http_server import ACCEPTED_AT_ONCE, Acceptor
 from wakeful.http.security.connection import ConnectionLimiter, room
+from wakeful.settings import Settings
 
 FAR, FARTHER = "192.0.2.1", "192.0.2.2"
 

@@ -20,10 +20,10 @@ import pytest
 import wakeful
 from tests.databases import database_of
 from tests.doors.world import Answer, serving
-from wakeful.config import load
-from wakeful.cpu_time import charged, in_thread
 from wakeful.errors import InvalidConfig, TooMany
 from wakeful.http.security.limits import LONGEST_WAIT, OWNERS, CpuShares
+from wakeful.runtime.cpu_time import charged, in_thread
+from wakeful.settings import load
 from wakeful.testing import ManualClock, store_of
 
 SHARE = timedelta(milliseconds=200)
@@ -268,7 +268,7 @@ async def test_one_owner_has_one_of_the_threads_beside_the_event_loop(tmp_path: 
 
 def test_a_thread_that_computes_keeps_the_event_loop_of_a_server_for_a_millisecond() -> None:
     code = (
-        "import sys; from wakeful.server import run_process\n"
+        "import sys; from wakeful.process.server import run_process\n"
         "async def main(): print(sys.getswitchinterval())\n"
         "run_process(main())"
     )

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from tests.doors.world import serving
 from wakeful.alarm import Event
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, InvalidRequest, TooMany, Unauthorized
 from wakeful.http import did
 from wakeful.http.did import Challenge, Proof, VerifyBody, has_small_order
 from wakeful.http.security.auth import Auth
 from wakeful.http.security.limits import Newcomers
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.store import Store
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock

@@ -13,9 +13,9 @@ import wakeful
 from wakeful.cli import COMMANDS
 from wakeful.http.app import OPERATIONS
 from wakeful.mcp.catalogue import TOOLS
+from wakeful.python.sync import SyncWakeful
 from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms
-from wakeful.sync import SyncWakeful
 
 VERBS: Final = sorted(name for name, verb in vars(Alarms).items() if inspect.iscoroutinefunction(verb))
 # Reasons, in the place of an operation, a tool, a command or a page.

@@ -12,11 +12,11 @@ from mcp import Client
 
 from tests.doors.mcp_world import Agent, door
 from tests.doors.world import serving
-from wakeful.app import build_targets
 from wakeful.cli import main
-from wakeful.config import load
-from wakeful.config.tables import CheckSettings
 from wakeful.errors import InvalidConfig
+from wakeful.process.application import build_targets
+from wakeful.settings import load
+from wakeful.settings.tables import CheckSettings
 
 CHECKS = {"one": CheckSettings(sql="select 1"), "two": CheckSettings(sql="select 2")}
 KNOWN = "Known are: one, two."

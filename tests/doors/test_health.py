@@ -111,8 +111,8 @@ async def test_it_is_not_ready_once_its_dispatcher_has_ended(visit: Visitor) -> 
 
 
 async def test_a_dispatcher_that_died_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wakeful.app import build
-    from wakeful.config import Settings
+    from wakeful.process.application import build
+    from wakeful.settings import Settings
 
     async def dies(_: object) -> float:
         raise RuntimeError("a bug")

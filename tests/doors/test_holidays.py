@@ -12,10 +12,10 @@ from click.testing import CliRunner
 import wakeful
 from tests.doors.world import serving
 from wakeful.cli import main
-from wakeful.config import load
-from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidConfig
 from wakeful.schedule.holiday_calendars import CountryDays
+from wakeful.settings import load
+from wakeful.settings.tables import CalendarSettings
 
 BERLIN = {"berlin": CalendarSettings(country="DE", subdivision="BE")}
 

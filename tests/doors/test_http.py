@@ -15,8 +15,8 @@ import wakeful
 from tests.databases import database_of
 from tests.doors.world import Visitor, serving
 from wakeful.alarm import Event, report_token
-from wakeful.app import build
-from wakeful.config import Settings
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 

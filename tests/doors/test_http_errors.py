@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from tests.doors.world import Visitor, serving
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.http.app import application
 from wakeful.http.security.guard import BODY_LIMIT
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 GOOD = {"wake_message": "x", "when": "in 1 hour"}

@@ -14,11 +14,11 @@ import pytest
 from mcp import Client
 
 from tests.doors.mcp_world import MODES, SET, Agent, door, the_whole_round, woken
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
 from wakeful.mcp import TASK_TOOLS, TOOLS
 from wakeful.mcp.agent_views import cut
 from wakeful.mcp.schemas import schema, without_nulls
+from wakeful.process.application import Wakeful, build
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 DOCS = Path(__file__).parents[2] / "docs"

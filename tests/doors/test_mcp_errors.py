@@ -11,11 +11,11 @@ import pytest
 from mcp import Client
 
 from tests.doors.mcp_world import SET, Agent, door, taught, woken
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
 from wakeful.mcp import TOOLS, _read
 from wakeful.mcp.schemas import SetArguments
+from wakeful.process.application import Wakeful, build
+from wakeful.settings import Settings
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ async def test_what_agents_say_is_not_logged(visit: Visitor, caplog: pytest.LogC
 
 
 async def test_without_the_package_there_is_no_such_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakeful.client.find_spec", lambda _: None)
+    monkeypatch.setattr("wakeful.python.client.find_spec", lambda _: None)
     async with serving(str(tmp_path / "w.db")) as visit:
         assert (await visit("POST", "/mcp", HELLO, headers=JSON)).told[0] == 404
         assert (await visit("GET", "/healthz")).status == 200
@@ -138,7 +138,7 @@ async def test_without_the_package_there_is_no_such_route(tmp_path: Path, monkey
 def test_without_the_package_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("wakeful.client.find_spec", lambda _: None)
+    monkeypatch.setattr("wakeful.python.client.find_spec", lambda _: None)
     with pytest.raises(SystemExit) as end:
         main(["mcp"])
     assert end.value.code == 2

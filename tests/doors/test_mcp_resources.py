@@ -11,8 +11,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.doors.mcp_world import Agent, door, taught, woken
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
+from wakeful.process.application import Wakeful, build
+from wakeful.settings import Settings
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from mcp import Client, StdioServerParameters
 
 from tests.acting import acting
 from tests.doors.mcp_world import MODES, Agent, the_whole_round
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.http.security.auth import mint
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 WAKEFUL = ["-m", "wakeful.cli", "mcp"]

@@ -17,10 +17,10 @@ from tests.doors.test_mcp_http import visiting
 from tests.doors.test_mcp_stdio import connected
 from tests.doors.world import serving
 from tests.seeds.task_tools_world import BRIEF, the_whole_round, tools
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
 from wakeful.http.security.auth import mint
 from wakeful.mcp import TASK_TOOLS, TOOLS
+from wakeful.process.application import Wakeful, build
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -21,9 +21,9 @@ from tests.doors.mcp_world import door as mcp_door
 from tests.doors.test_same_everywhere import said
 from tests.doors.world import serving
 from wakeful.alarm.request import CreateRequest, EditRequest, request_of
-from wakeful.app import build
 from wakeful.cli import main
-from wakeful.config import Settings
+from wakeful.process.application import build
+from wakeful.settings import Settings
 
 ONCE = {"when": "2099-03-29 02:30", "wake_message": "look", "timezone": "Europe/Berlin"}
 OFTEN = {"when": "every 5 minutes", "wake_message": "often", "timezone": "UTC", "idempotency_key": "often"}

@@ -12,9 +12,9 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.testclient import TestClient
 
 from tests.doors.world import Visitor, serving
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.http.endpoint import operations_of
+from wakeful.process.application import build
+from wakeful.settings import Settings
 
 # What OpenAPI has no words for, each with a page of its own.
 ELSEWHERE = {

@@ -18,10 +18,10 @@ from tests.databases import database_of
 from tests.doors.mcp_world import Agent, door
 from tests.doors.world import Visitor, serving
 from wakeful.alarm.request import CreateRequest, request_of
-from wakeful.app import build
 from wakeful.cli import main
-from wakeful.config import Settings
 from wakeful.errors import InvalidSchedule
+from wakeful.process.application import build
+from wakeful.settings import Settings
 from wakeful.testing import ManualClock
 
 BERLIN = "Europe/Berlin"
@@ -220,4 +220,4 @@ async def test_an_alarm_that_has_a_zone_without_summer_time_keeps_it(tmp_path: P
 
 def test_the_setting_of_the_zone_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAKEFUL_TIMEZONE", "europe/berlin")
-    assert wakeful.config.load().timezone == BERLIN
+    assert wakeful.settings.load().timezone == BERLIN

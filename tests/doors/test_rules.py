@@ -13,9 +13,9 @@ from mcp import Client
 import wakeful
 from tests.doors.mcp_world import Agent, door
 from tests.doors.world import serving
-from wakeful.app import build
 from wakeful.cli import main
-from wakeful.config import Settings
+from wakeful.process.application import build
+from wakeful.settings import Settings
 
 BERLIN = "Europe/Berlin"
 RULE = "RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9"

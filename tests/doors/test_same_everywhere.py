@@ -23,14 +23,14 @@ import wakeful
 from tests.doors.mcp_world import door as mcp_door
 from tests.doors.world import Visitor, serving
 from tests.seeds.alarm_world import Desk
-from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import CreateRequest, EditRequest, request_of
-from wakeful.app import build
 from wakeful.cli import main
-from wakeful.config import Settings
 from wakeful.errors import WakefulError
+from wakeful.process.application import build
+from wakeful.service import views
 from wakeful.service.history import HistoryStatus
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, Store
 from wakeful.testing import store_of
 

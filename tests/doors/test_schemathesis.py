@@ -30,12 +30,12 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.acting import acting
 from wakeful.alarm.request import ReportRequest
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.http.app import document
 from wakeful.http.endpoint import operations_of
 from wakeful.http.security.auth import mint
-from wakeful.server import serve
+from wakeful.process.application import build
+from wakeful.process.server import serve
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 EXAMPLES = int(os.environ.get("WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES", "5"))  # 25 with --long

@@ -14,12 +14,12 @@ import apsw
 import pytest
 
 from tests.doors.world import serving
-from wakeful.app import Wakeful, build
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
 from wakeful.http import http_server
-from wakeful.server import serve, shown, stay, work
+from wakeful.process.application import Wakeful, build
+from wakeful.process.server import serve, shown, stay, work
+from wakeful.settings import Settings
 
 
 def a_clock(tmp_path: Path, **settings: str | int) -> Wakeful:

@@ -13,16 +13,17 @@ import msgspec
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
-from wakeful import errors, views
+from wakeful import errors
 from wakeful.alarm import Fire, Policy
 from wakeful.alarm.request import CreateRequest, PolicyRequest, span
 from wakeful.alarm.request import moment as read_moment
-from wakeful.app import build
 from wakeful.cli import main
-from wakeful.config import TABLES, Settings
-from wakeful.config.tables import BudgetLimits
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.security import guard
+from wakeful.process.application import build
+from wakeful.service import views
+from wakeful.settings import TABLES, Settings
+from wakeful.settings.tables import BudgetLimits
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.alarm.world import alarm
 from wakeful.cli.output import schedule_of
 from wakeful.mcp.agent_views import TextBudget, alarm_view
-from wakeful.views import view
+from wakeful.service.views import view
 
 BY_THE_CLOCK = alarm(when="2027-07-01 09:00", timezone="Europe/Berlin")
 

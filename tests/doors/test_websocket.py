@@ -17,11 +17,11 @@ import pytest
 from tests.databases import database_of
 from tests.doors.world import Visitor, serving
 from wakeful.alarm import Alarm
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.http.security.auth import mint
 from wakeful.http.websocket import MESSAGE_LIMIT
+from wakeful.process.application import build
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, WHATS, Live, LiveEvent
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 TICK = timedelta(milliseconds=50)

@@ -19,11 +19,11 @@ import psutil
 import pytest
 
 from tests.ports import free_port
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
 from wakeful.http.security.auth import mint
-from wakeful.server import work
+from wakeful.process.application import Wakeful, build
+from wakeful.process.server import work
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 WAKEFUL = [sys.executable, "-m", "wakeful.cli"]

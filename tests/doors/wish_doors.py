@@ -20,14 +20,13 @@ from mcp import Client
 
 import wakeful
 from tests.doors.mcp_world import Agent, door, taught
-from wakeful import views
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.request import CreateRequest, ReportRequest, request_of
-from wakeful.app import Wakeful
-from wakeful.client import Wakeful as AnyWakeful
 from wakeful.errors import WakefulError
 from wakeful.http.http_server import HttpServer
-from wakeful.service import Changed, Created, TakenWake
+from wakeful.process.application import Wakeful
+from wakeful.python.client import Wakeful as AnyWakeful
+from wakeful.service import Changed, Created, TakenWake, views
 from wakeful.service.taken_wake import missed
 
 Said = dict[str, Any]

@@ -13,12 +13,12 @@ import aiohttp
 
 from tests.loop_guard import LoopGuard, SlowCallback
 from wakeful.alarm import Delivered, Outcome, Wake
-from wakeful.app import Wakeful, build
 from wakeful.clock import Clock
-from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.security.auth import mint
-from wakeful.server import serve
+from wakeful.process.application import Wakeful, build
+from wakeful.process.server import serve
+from wakeful.settings import Settings
 from wakeful.testing import store_of, targets_of
 
 

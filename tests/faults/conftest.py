@@ -20,9 +20,9 @@ import pytest
 from tests.acting import Draft
 from tests.databases import database_of
 from wakeful.alarm import Alarm, Fire
-from wakeful.app import build_store
-from wakeful.config import load
 from wakeful.ids import Ids
+from wakeful.process.application import build_store
+from wakeful.settings import load
 from wakeful.store import AlarmQuery, FireQuery, Store
 
 from .worker import Orders

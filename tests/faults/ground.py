@@ -19,9 +19,9 @@ import msgspec
 import psutil
 
 from tests.ports import free_port
-from wakeful.app import build_store
-from wakeful.config import load
 from wakeful.errors import WakefulError
+from wakeful.process.application import build_store
+from wakeful.settings import load
 from wakeful.store import AlarmQuery, FireQuery, Store
 
 from .client import FIRST_OF_KINDS, acknowledged, alarm_body

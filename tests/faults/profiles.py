@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from wakeful.config import Settings
+from wakeful.settings import Settings
 
 STEADY: Final = 1.6  # seconds that the receiver of a stream takes for each wake
 _DEFAULTS: Final = Settings()

@@ -20,10 +20,10 @@ import msgspec
 import tests.mutants.plant  # noqa: F401 - first: it may plant a fault here too
 import wakeful
 from wakeful.alarm import Alarm, Change, Wake
-from wakeful.app import build_store
-from wakeful.client import Wakeful
-from wakeful.config import load
-from wakeful.server import log_to_stderr, work
+from wakeful.process.application import build_store
+from wakeful.process.server import log_to_stderr, work
+from wakeful.python.client import Wakeful
+from wakeful.settings import load
 
 Point = Literal["", "claimed", "delivering", "settling", "settled", "creating", "created"]
 HALT = "halt"  # the message of the alarm at which a worker stops

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from tests.seeds.erlang import term_to_binary
-from wakeful import views
 from wakeful.alarm import (
     DEFAULT_POLICY,
     Alarm,
@@ -32,15 +31,16 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.request import CreateRequest, decode, moment, span, wanted_alarm
 from wakeful.alarm.task import Planner
-from wakeful.app import build_targets
-from wakeful.config import Settings, load
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.operations import CURSOR
 from wakeful.ids import id_of
 from wakeful.mcp.agent_views import cursor
+from wakeful.process.application import build_targets
 from wakeful.schedule import describe, duration, parse, schedule, zone
 from wakeful.seeds.alarm_file import LATER, FileAlarm, state_of, taken
 from wakeful.seeds.erlang_terms import Atom, Map, as_json, inspect, read
+from wakeful.service import views
+from wakeful.settings import Settings, load
 
 from .harness import Broke, Open, Parser, pure
 from .inputs import (

@@ -28,12 +28,12 @@ from wakeful.alarm import (
     settle,
     update,
 )
-from wakeful.config import Settings
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.sql_tasks import SqlTasks
 from wakeful.errors import Conflict, InvalidRequest, NotFound
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery
 
 from .house import House

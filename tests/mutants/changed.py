@@ -1,4 +1,4 @@
-"""Which mutants a change concerns: those in a source file it changed; of very many, some that each source tree draws."""
+"""Which mutants a change concerns: those in a source file it changed; of many, some that the source tree draws."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST: Final = 60  # take about three minutes on two cores
 
 @cache
 def chosen(root: Path) -> tuple[frozenset[str], int]:
-    """Those to run, the same for the same sources and others after a change of them, and how many more are concerned."""
+    """Those to run, the same as long as the sources are, and how many more are concerned."""
     changed, sources = files(root), _git(root, "rev-parse", "HEAD:src")
     concerned = [fault for fault in FAULTS if concerns(fault, changed)]
     drawn = sorted(concerned, key=lambda fault: sha256(f"{sources} {fault}".encode()).digest())

@@ -26,9 +26,9 @@ from tests.faults.places import Place, PostgresPlace
 from tests.faults.processes import Kept, answers, python_environ, wait_until
 from tests.faults.records import read
 from tests.ports import free_port
-from wakeful.app import build_store
-from wakeful.config import load
 from wakeful.http.security.auth import mint
+from wakeful.process.application import build_store
+from wakeful.settings import load
 
 from . import quiet
 from .records import Asked, Evidence, Sample, Stall, Window, Woken

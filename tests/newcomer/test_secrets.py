@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from wakeful.app import build_store, build_targets
-from wakeful.config import Settings, exposed, is_given, load
 from wakeful.errors import InvalidConfig
+from wakeful.process.application import build_store, build_targets
+from wakeful.settings import Settings, exposed, is_given, load
 
 SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"
 HOOK = '[targets.ops]\nkind = "webhook"\nurl = "https://ops.example/wake"\n'

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.doors.world import Visitor, serving
-from wakeful.app import open_server
-from wakeful.client import Wakeful
+from wakeful.process.application import open_server
+from wakeful.python.client import Wakeful
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

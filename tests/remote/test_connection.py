@@ -15,13 +15,13 @@ from aiohttp import web
 import wakeful
 from tests.doors.world import serving
 from tests.remote.world import serving_process, until
-from wakeful.app import open_server
-from wakeful.client import Wakeful
 from wakeful.errors import Forbidden, InvalidConfig, StoreUnavailable, TooMany, Unauthorized, WakefulError
+from wakeful.process.application import open_server
+from wakeful.python.client import Wakeful
 from wakeful.remote import RemoteWakeful, server_address
 from wakeful.remote.connection import TRIES, ServerConnection
+from wakeful.service.views import DOORS
 from wakeful.testing import ManualClock
-from wakeful.views import DOORS
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ALARM = {

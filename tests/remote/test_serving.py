@@ -17,9 +17,9 @@ from tests.doors.world import Visitor
 from tests.ports import free_port
 from tests.remote.world import environment, serving_process, until
 from wakeful.alarm.model import FireStatus
-from wakeful.app import open_server
-from wakeful.client import Wakeful
 from wakeful.errors import InvalidRequest, UnknownTarget
+from wakeful.process.application import open_server
+from wakeful.python.client import Wakeful
 from wakeful.remote.decoding import taken_of
 
 

@@ -15,8 +15,8 @@ import wakeful
 from tests.doors.world import Visitor
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
-from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
+from wakeful.python.client import Wakeful
 from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms, Similar
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import database_of
 from wakeful import Wake
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 
 Place = dict[str, Any]
 STORES = ("sqlite", "postgres")

@@ -15,9 +15,9 @@ import pytest
 
 import tests.store.conftest  # noqa: F401 - before the suite below: it wants its assertions rewritten
 from wakeful.alarm import Alarm
-from wakeful.app import build_store
 from wakeful.clock import Clock
-from wakeful.config import Settings, load
+from wakeful.process.application import build_store
+from wakeful.settings import Settings, load
 from wakeful.store import AlarmQuery, Store
 from wakeful.store.queries import Naming
 from wakeful.store.sqlite import SqliteStore

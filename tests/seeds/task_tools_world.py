@@ -10,9 +10,9 @@ from mcp import Client
 from msgspec.structs import replace
 
 from tests.doors.mcp_world import ALL, Agent
-from wakeful.app import Wakeful
 from wakeful.http.security.auth import Principal
 from wakeful.mcp import server
+from wakeful.process.application import Wakeful
 
 CHAT = "123@g.us"
 BRIEF = {"targetJid": CHAT, "prompt": "Morning brief", "cron": "0 9 * * 1-5"}

@@ -14,10 +14,10 @@ import pytest
 
 import wakeful
 from tests.seeds.alarm_world import FUNCTIONS, STORES, Desk, Place, a_place
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
+from wakeful.python.sync import SyncWakeful
 from wakeful.service import History
 from wakeful.store import Store
-from wakeful.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock, store_of
 
 UNIX = int(NEW_YEAR.timestamp())
@@ -161,7 +161,7 @@ async def test_an_alarm_set_for_sooner_fires_first_and_a_cancelled_one_lets_the_
 
 
 async def test_names_and_payloads_are_data_and_never_become_code(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
-    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.client.Wakeful"):
+    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.python.client.Wakeful"):
         with pytest.raises(wakeful.UnknownTarget):
             await clock.set("in 1 minute", "go", target=name)
     payload = {"__class__": "os.system", "$type": "builtins.eval", "args": ["1/0"], "py/object": "posix.kill"}

@@ -17,7 +17,7 @@ from tests.doors.world import serving
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful import Alarm, Fire
 from wakeful.alarm import Report, quarantine
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 SEED: wakeful.PolicyKeywords = {"backoff_base": 5, "backoff_cap": "1d"}  # Alarm's own ladder

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from wakeful import views
 from wakeful.cli import main
-from wakeful.config import Settings
+from wakeful.service import views
+from wakeful.settings import Settings
 from wakeful.store.queries import Naming, queries
 from wakeful.testing import ManualClock
 

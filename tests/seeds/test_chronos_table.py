@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from tests.doors.world import serving
-from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.service import views
 from wakeful.store import Store
 from wakeful.testing import NEW_YEAR, ManualClock
 

@@ -17,8 +17,8 @@ from tests.acting import acting
 from tests.dispatcher.conftest import World
 from tests.dispatcher.test_isolation import Tells, running
 from wakeful.alarm import Delivered, Failed
-from wakeful.config import Settings, load
 from wakeful.seeds.chronos_import import ChronosTable, taken
+from wakeful.settings import Settings, load
 from wakeful.store import Claimed
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock

@@ -20,9 +20,9 @@ import pytest
 import wakeful
 from wakeful.alarm import Task, Wake
 from wakeful.cli.tasks import _outcomes
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
-from wakeful.server import work
+from wakeful.process.server import work
+from wakeful.settings import Settings
 from wakeful.store import EventQuery
 from wakeful.testing import store_of
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.acting import Draft
 from wakeful.alarm import Alarm, Change, Fire
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 from wakeful.service.audit import Audit, Window, audited, problems
 from wakeful.store import Store
 from wakeful.testing import ManualClock

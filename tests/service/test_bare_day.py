@@ -10,7 +10,7 @@ import pytest
 
 import wakeful
 from tests.remote.world import command
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 NOON = time(12)

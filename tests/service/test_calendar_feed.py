@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from icalendar import Calendar
 
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 from wakeful.service.calendar_feed import (
     LINE,
     MOST_COMING,

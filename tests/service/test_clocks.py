@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from tests.acting import Draft, acting, keep
 from tests.dispatcher.conftest import OWNER
 from wakeful.alarm import Alarm
-from wakeful.config import Settings
 from wakeful.service import Service
+from wakeful.settings import Settings
 from wakeful.store import Store, Worker
 from wakeful.testing import ManualClock
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from wakeful.client import Wakeful
-from wakeful.config import Settings
-from wakeful.config.tables import BudgetSettings, CalendarSettings, CheckSettings
 from wakeful.errors import InvalidRequest
-from wakeful.forecast import Down, Forecast, JumpingClock, forecast
+from wakeful.process.forecast import Down, Forecast, JumpingClock, forecast
+from wakeful.python.client import Wakeful
+from wakeful.settings import Settings
+from wakeful.settings.tables import BudgetSettings, CalendarSettings, CheckSettings
 from wakeful.store import AlarmQuery, FireQuery, Store, TargetState
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Change
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 from wakeful.service import inbox
 from wakeful.service.notes import due_notes
 from wakeful.store import Settled, Store

@@ -16,10 +16,10 @@ import pytest
 from tests.acting import Draft, acting, keep, keep_many
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import EditRequest, ReportRequest
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable, TooMany, WakefulError
+from wakeful.process.application import Wakeful, build
 from wakeful.service import Service
+from wakeful.settings import Settings
 from wakeful.store import Store
 from wakeful.testing import ManualClock, store_of
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import wakeful
-from wakeful.client import Wakeful
-from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidRequest
+from wakeful.python.client import Wakeful
 from wakeful.schedule import days_off
+from wakeful.settings.tables import CalendarSettings
 from wakeful.store import EventQuery, Store
 from wakeful.testing import ManualClock
 

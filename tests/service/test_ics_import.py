@@ -9,8 +9,8 @@ import pytest
 from tests.transfer.test_ics_file import BERLIN, calendar, event, valarm
 from wakeful.alarm import Alarm
 from wakeful.cli.ics import ImportedEvent, import_events
-from wakeful.client import Wakeful
 from wakeful.errors import UnknownTarget
+from wakeful.python.client import Wakeful
 from wakeful.service import Alarms
 from wakeful.store import Store
 from wakeful.testing import ManualClock

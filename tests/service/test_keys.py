@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from wakeful.alarm.request import CreateRequest, OnConflict
-from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

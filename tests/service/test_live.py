@@ -16,12 +16,12 @@ from tests.acting import Draft, acting, keep, keep_many
 from wakeful.alarm import Alarm, Delivered, Failed, Outcome, Wake, sweep
 from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import turn
-from wakeful.config import Settings
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.service.live import CHUNK, HANDED_AT_ONCE, OVERLAP, QUEUE, RING, TOO_SLOW, Live, LiveEvent, Subscription
 from wakeful.service.subscription import LoopShare
+from wakeful.settings import Settings
 from wakeful.store import Followed, Store, Worker
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.acting import Draft, acting, keep, keep_many
-from wakeful.config import Settings
 from wakeful.errors import TooMany
 from wakeful.service import Alarms, Service
 from wakeful.service.bulk import count_that_fit
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery, Store
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import SECOND, a_fire, change, settled

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Fire, Policy
-from wakeful.client import Wakeful
 from wakeful.errors import InvalidRequest
+from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import CreateRequest
-from wakeful.client import Wakeful
 from wakeful.clock import SystemClock, turn
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
+from wakeful.python.client import Wakeful
 from wakeful.service import Created
 from wakeful.service.building import Creation, DrawnAlarm
 from wakeful.service.notes import due_notes

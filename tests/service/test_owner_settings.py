@@ -8,11 +8,11 @@ import pytest
 
 import wakeful
 from wakeful.alarm.owner_settings import OwnerSettings
-from wakeful.client import Wakeful
-from wakeful.config import Settings
-from wakeful.config.tables import CalendarSettings
 from wakeful.errors import InvalidRequest
+from wakeful.python.client import Wakeful
 from wakeful.service.owner_settings import GOOD_FOR, OwnerSettingsCache
+from wakeful.settings import Settings
+from wakeful.settings.tables import CalendarSettings
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

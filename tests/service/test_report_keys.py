@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Delivered, Event, Fire, Outcome, Wake, report_token, reports_under
-from wakeful.client import Wakeful
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.endpoint import Context
 from wakeful.http.routes.fires import _speaks_for
+from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock, targets_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled

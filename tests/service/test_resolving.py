@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wakeful.client import Wakeful
 from wakeful.errors import Conflict, NotFound
+from wakeful.python.client import Wakeful
 from wakeful.service.resolving import resolve
 from wakeful.store import Store
 from wakeful.testing import ManualClock

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from wakeful.alarm.bounds import series_words
+from wakeful.alarm.keywords import PolicyKeywords
 from wakeful.alarm.request import CreateRequest
-from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule
-from wakeful.keywords import PolicyKeywords
+from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from wakeful.alarm import Change, Wake
-from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import NEW_YEAR, ManualClock
 

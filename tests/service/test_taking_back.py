@@ -11,7 +11,7 @@ import pytest
 from tests.acting import Draft, acting, keep
 from wakeful.alarm import Policy
 from wakeful.alarm.request import EditRequest
-from wakeful.client import Wakeful
+from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

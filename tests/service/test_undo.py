@@ -11,8 +11,8 @@ from tests.acting import acting
 from wakeful.alarm import Event
 from wakeful.alarm.model import Alarm
 from wakeful.alarm.undo import BOOKKEEPING, FORMER_LIMIT
-from wakeful.client import Wakeful
 from wakeful.errors import Conflict, InvalidRequest, NotFound, TooMany
+from wakeful.python.client import Wakeful
 from wakeful.store import EventQuery, Store
 from wakeful.store.columns import DISPATCH, FIXED
 from wakeful.testing import ManualClock

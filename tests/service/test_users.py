@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from tests.acting import Draft, acting, keep, keep_many
 from wakeful.alarm import Alarm, users_of
 from wakeful.alarm.request import EditRequest
-from wakeful.app import build_targets
-from wakeful.client import Wakeful
-from wakeful.config import Settings, load
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
+from wakeful.process.application import build_targets
+from wakeful.python.client import Wakeful
+from wakeful.settings import Settings, load
 from wakeful.store import Store, Worker
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock

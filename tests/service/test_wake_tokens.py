@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Event, Policy
 from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, ReportRequest
-from wakeful.client import Wakeful
-from wakeful.config import load
-from wakeful.config.tables import BudgetSettings
 from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, Unauthorized
+from wakeful.python.client import Wakeful
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
 from wakeful.service.wake_tokens import wake_behind
+from wakeful.settings import load
+from wakeful.settings.tables import BudgetSettings
 from wakeful.store import EventQuery, Store
 from wakeful.testing import ManualClock
 

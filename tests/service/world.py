@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.acting import acting
 from wakeful.alarm import Alarm
-from wakeful.client import Wakeful
 from wakeful.clock import Clock
-from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
+from wakeful.python.client import Wakeful
+from wakeful.settings import Settings
 from wakeful.store import Store
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock

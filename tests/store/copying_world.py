@@ -14,10 +14,10 @@ import asyncpg
 from msgspec.structs import asdict, replace
 
 from wakeful.alarm import Alarm, Attempt, Change, Event, Fire, Policy
-from wakeful.app import build_copy_end
-from wakeful.config import Settings
 from wakeful.ids import Ids
 from wakeful.moments import whole_ms
+from wakeful.process.application import build_copy_end
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store, TargetState, Token, Worker
 from wakeful.store.copying import CopyEnd, Seen, Watch
 from wakeful.store.copying.backup import (

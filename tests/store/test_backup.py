@@ -17,10 +17,10 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Attempt, Policy, begin
-from wakeful.app import build
-from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion, StoreUnavailable, WakefulError
+from wakeful.process.application import build
 from wakeful.schedule.zone_rules import edition
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery, FireQuery
 from wakeful.store.copying import LEFT_OUT, TABLES, Seen, copying_sql
 from wakeful.store.queries import OURS, Naming, migrations

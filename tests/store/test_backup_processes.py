@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.config import Settings
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.copying import CopyEnd
 from wakeful.testing.receiver import Receiver

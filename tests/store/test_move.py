@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 import wakeful
 from wakeful.alarm import Task
-from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery
 from wakeful.store.copying import CopyEnd, table
 from wakeful.store.copying.move import Moved, abandon, move
@@ -107,8 +107,8 @@ KILLED = """
 import asyncio, os, signal, sys
 import msgspec
 from datetime import UTC, datetime
-from wakeful.app import build_copy_end
-from wakeful.config import Settings
+from wakeful.process.application import build_copy_end
+from wakeful.settings import Settings
 from wakeful.store.copying.move import move
 
 old, new = msgspec.json.decode(sys.argv[1], type=tuple[dict[str, str], dict[str, str]])

@@ -23,9 +23,9 @@ from bench.reads import fill, reads
 from msgspec import Struct
 
 from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg, _rows, _steps
-from wakeful.app import Wakeful, build
-from wakeful.config import Settings
+from wakeful.process.application import Wakeful, build
 from wakeful.service.change import LATEST
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery, FireQuery
 from wakeful.store.filters import bounds
 from wakeful.store.postgres.database import _SETTINGS

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from wakeful import views
 from wakeful.clock import turn
 from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.service import views
 from wakeful.store.postgres import database as postgres_database
 from wakeful.store.postgres import hosts as postgres_hosts
 from wakeful.store.postgres.database import Database

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 import wakeful
-from wakeful.app import build
-from wakeful.config import Settings
+from wakeful.process.application import build
 from wakeful.service.tokens import TokenVerbs
+from wakeful.settings import Settings
 from wakeful.testing import store_of
 
 from .postgres_world import World

@@ -16,8 +16,8 @@ import pytest
 from tests.acting import Draft
 from tests.zone_worlds import BERLIN, NO_SUMMER_TIME, TODAY, TOMORROW, machine, process_on
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.ids import Ids
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store
 
 from .copying_world import Databases, end_of

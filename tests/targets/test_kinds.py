@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from wakeful.config import TARGET_KINDS
+from wakeful.settings import TARGET_KINDS
 
 
 @pytest.mark.parametrize("kind", TARGET_KINDS)

@@ -17,7 +17,7 @@ from bench import bare
 from bench.peers.drivers import measuring
 from bench.peers.drivers.worker_process import Handled, WorkerProcess
 from wakeful.alarm.request import CreateRequest
-from wakeful.server import run_process, tune_interpreter
+from wakeful.process.server import run_process, tune_interpreter
 
 FAR = datetime(2040, 1, 1, tzinfo=UTC)
 FIRES = "select count(*) from {{t}}fires where status = '{status}'"

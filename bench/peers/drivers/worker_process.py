@@ -65,7 +65,7 @@ class WorkerProcess:
 
 
 def _work(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
-    from wakeful.server import run_process
+    from wakeful.process.server import run_process
 
     run_process(_handle(told, count, place, handler))  # as `wakeful worker` does
 
@@ -73,7 +73,7 @@ def _work(told: Connection, count: Any, place: dict[str, Any], handler: bool) ->
 async def _handle(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
     import wakeful
     from wakeful.alarm.model import fire_id
-    from wakeful.server import tune_interpreter
+    from wakeful.process.server import tune_interpreter
 
     alarms: list[str] = []
     due: list[datetime] = []

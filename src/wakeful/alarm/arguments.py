@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.request import CreateRequest, policy_of
-from wakeful.config.sources import nearest
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
+from wakeful.settings.sources import nearest
 
 When = str | float | datetime | timedelta | time
 E = TypeVar("E", bound=WakefulError)

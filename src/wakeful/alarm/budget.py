@@ -17,12 +17,12 @@ from wakeful.alarm.model import DEFAULT_POLICY, Alarm, Change, Event, Fire, Poli
 from wakeful.alarm.passing import with_tries
 from wakeful.alarm.plan import following, skipped_run, timetable, undecided
 from wakeful.alarm.settle import UNREPORTED, is_too_late, release, skip
-from wakeful.config.tables import BudgetLimits, BudgetSettings
 from wakeful.errors import InvalidSchedule
 from wakeful.moments import unix_ms, whole_ms
 from wakeful.schedule import is_interval, is_rule, schedule, zone
 from wakeful.schedule.expression import fires_per_day, fires_within_day, per_day
 from wakeful.schedule.zones import by_zone_rules
+from wakeful.settings.tables import BudgetLimits, BudgetSettings
 
 Scope = Literal["owner", "alarm", "chain", "rewake", "agent"]
 Period = Literal["hour", "day"]

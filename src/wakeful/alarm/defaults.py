@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from wakeful.alarm.model import NEW_POLICY, Policy
-from wakeful.config import Settings
+from wakeful.settings import Settings
 
 _OF_HOLIDAYS: Final = frozenset({"calendar", "working_days"})
 

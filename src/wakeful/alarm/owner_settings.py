@@ -11,11 +11,11 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from wakeful.alarm.request import about
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import given_zone
 from wakeful.schedule.days_off import days_text
 from wakeful.schedule.names import DATE_ORDERS
+from wakeful.settings import Settings
 
 SETTINGS_FIELDS: Final = ("timezone", "date_order", "working_days", "calendar")
 

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from wakeful.alarm.backoff import fraction
 from wakeful.alarm.holidays import end_of_day, holiday_at, moved_from_holidays
 from wakeful.alarm.model import Alarm, Fire, Policy, SkipReason, fire_id
 from wakeful.moments import whole_ms
-from wakeful.retry import fraction
 from wakeful.schedule import Schedule, is_interval, read_alike, rules_changed_at, schedule, split_zone
 
 _MS: Final = timedelta(milliseconds=1)

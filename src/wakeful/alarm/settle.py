@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.attempts import NOTED, attempt_number, logged, open_fire, taken_up
+from wakeful.alarm.backoff import backoff, spread
 from wakeful.alarm.first_try import settled_at_once
 from wakeful.alarm.holidays import end_of_day, holiday_at, holidays_unknown, unfired
 from wakeful.alarm.lineage import announced
@@ -50,7 +51,6 @@ from wakeful.alarm.plan import (
 )
 from wakeful.alarm.suspect import deaths, is_poison, unsettled_again
 from wakeful.moments import whole_ms
-from wakeful.retry import backoff, spread
 
 RETRY_AFTER_LIMIT: Final = 86_400.0
 WORKER_DIED: Final = "worker died"

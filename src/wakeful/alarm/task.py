@@ -18,10 +18,10 @@ from wakeful.alarm.defaults import default_policy
 from wakeful.alarm.edit import cancel, taken_over
 from wakeful.alarm.model import DEFAULT_POLICY, TASKS, Alarm, Change, Fire, Policy
 from wakeful.alarm.users import Users, task_users
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import anchor_now, counts_from_start, schedule
+from wakeful.settings import Settings
 
 ISOLATED: Final = "isolated"
 _LIVE: Final = ("active", "paused")

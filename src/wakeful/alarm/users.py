@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from wakeful.alarm.model import TASKS, Alarm
-from wakeful.config import EVERYONE, TARGET_KINDS, Settings
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.settings import EVERYONE, TARGET_KINDS, Settings
 
 ANYONE: Final = frozenset({EVERYONE})
 READ_AS_WORDS: Final = frozenset(name for name, kind in TARGET_KINDS.items() if kind.read_as_words)

@@ -160,7 +160,7 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    from wakeful.config.sources import nearest
+    from wakeful.settings.sources import nearest
 
     return f" {found}" if (found := nearest(name, known)) else ""
 
@@ -168,7 +168,7 @@ def _meant(name: str, known: list[str]) -> str:
 def tell(error: WakefulError, *, json: bool) -> int:
     """Say on stderr what went wrong and what to do; the exit status for it."""
     from wakeful.cli.output import clean, error_line
-    from wakeful.views import DOORS
+    from wakeful.service.views import DOORS
 
     click.echo(error_line(error) if json else f"error: {clean(str(error))}", err=True)
     return DOORS[error.code][1]

@@ -16,27 +16,27 @@ import msgspec
 from msgspec.structs import replace
 
 from wakeful.alarm import Wake
-from wakeful.app import Wakeful, build, build_copy_end, build_store, build_targets
 from wakeful.cli.backup import note_task_table, progress
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import clean, utc
 from wakeful.cli.tasks import scheduled_tasks
-from wakeful.client import Checked
 from wakeful.clock import SystemClock
-from wakeful.config import Settings, exposed
 from wakeful.errors import InvalidRequest, NotFound
-from wakeful.logs import shown
+from wakeful.process.application import Wakeful, build, build_copy_end, build_store, build_targets
+from wakeful.python.client import Checked
+from wakeful.runtime.logs import shown
 from wakeful.schedule import duration
 from wakeful.service.diagnosis import size
 from wakeful.service.target_testing import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
 from wakeful.service.watch import TargetStatus
+from wakeful.settings import Settings, exposed
 from wakeful.store import Inspection, TargetState
 from wakeful.store.maintenance import IMPOSSIBLE
 
 if TYPE_CHECKING:
-    from wakeful.config import Settings
-    from wakeful.parent_link import ParentLink
+    from wakeful.process.parent_link import ParentLink
+    from wakeful.settings import Settings
     from wakeful.store.copying.move import Moved
 
 
@@ -54,8 +54,8 @@ def serve_command(create: bool, **flags: Any) -> int:
 
     A database that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a second one at once.
     """
-    from wakeful.serve_processes import serve_together
-    from wakeful.server import serve
+    from wakeful.process.processes import serve_together
+    from wakeful.process.server import serve
 
     def one_of_many(settings: Settings, parent: ParentLink) -> None:
         _stay(partial(serve, ready=parent.ready, parent=parent), settings, parent=parent)
@@ -77,14 +77,14 @@ def worker_command(create: bool, **flags: Any) -> None:
     Any number of them share one database; one that is away is waited for. SIGTERM or Ctrl-C stops it in good order; a
     second one at once.
     """
-    from wakeful.server import work
+    from wakeful.process.server import work
 
     _stay(work, _settings(**flags), create=create)
 
 
 def _settings(**flags: Any) -> Settings:
     """The settings of a process that stays, which logs from here on."""
-    from wakeful.logs import log_to_stderr
+    from wakeful.runtime.logs import log_to_stderr
 
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
@@ -100,7 +100,7 @@ def _stay(
     create: bool = False,
     parent: ParentLink | None = None,
 ) -> None:
-    from wakeful.server import run_process, stay
+    from wakeful.process.server import run_process, stay
 
     async def staying() -> None:
         await stay(build(settings, via="cli"), run, create=create, parent=parent)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from wakeful._version import __version__
-from wakeful.app import build_copy_end
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import utc
 from wakeful.clock import SystemClock
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.process.application import build_copy_end
 from wakeful.store.queries import Naming
 
 if TYPE_CHECKING:
-    from wakeful.config import Settings
+    from wakeful.settings import Settings
     from wakeful.store.copying import Seen, Watch
     from wakeful.store.copying.backup import BackupMade, Missed, Restored
 
@@ -114,7 +114,7 @@ def restore_command(file: str, missed: Missed, replace: bool, yes: bool) -> None
 
 
 def _confirm(settings: Settings) -> None:
-    from wakeful.logs import shown
+    from wakeful.runtime.logs import shown
 
     name = shown(settings.db)
     if not sys.stdin.isatty():

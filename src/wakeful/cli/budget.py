@@ -8,8 +8,8 @@ import click
 from msgspec import to_builtins
 
 from wakeful.alarm.budget_use import BudgetUse
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
+from wakeful.process.application import Wakeful
 
 
 @click.command("budget", cls=Command)

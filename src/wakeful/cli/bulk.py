@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import click
 
-from wakeful import views
 from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
 from wakeful.alarm.model import PENDING, UNSUCCESSFUL
-from wakeful.app import Wakeful
 from wakeful.cli.context import asked
 from wakeful.cli.output import since
 from wakeful.errors import InvalidRequest
+from wakeful.process.application import Wakeful
+from wakeful.service import views
 
 _PAGE: Final = 500
 _MANY: Final = 10  # above this the number is typed, not only agreed to

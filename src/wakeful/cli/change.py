@@ -8,16 +8,15 @@ from typing import Any
 
 import click
 
-from wakeful import views
 from wakeful.alarm import ALARM_STATUSES
 from wakeful.alarm.request import ReportRequest
-from wakeful.app import Wakeful
 from wakeful.cli import tell
 from wakeful.cli.bulk import agreed_ids, all_to_cancel, choosing, is_chosen, picked, picked_fires, to_cancel
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import tell_notes, tracked
 from wakeful.errors import InvalidRequest, WakefulError
-from wakeful.service import Changed, ChangedFire
+from wakeful.process.application import Wakeful
+from wakeful.service import Changed, ChangedFire, views
 
 Verb = Callable[[Wakeful, str], Awaitable[dict[str, Any]]]
 

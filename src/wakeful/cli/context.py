@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from wakeful.cli.output import CHOICES
+from wakeful.cli.colours import CHOICES
 from wakeful.errors import WakefulError
 
 if TYPE_CHECKING:
-    from wakeful.app import Wakeful
     from wakeful.cli.output import Output
     from wakeful.cli.times import ShellZone
-    from wakeful.config import Settings
+    from wakeful.process.application import Wakeful
+    from wakeful.settings import Settings
 
 T = TypeVar("T")
 
@@ -53,8 +53,8 @@ class CliContext:
 
     def settings(self, **flags: Any) -> Settings:
         """The settings for a database: whoever asks for them is about to open it."""
-        from wakeful.config import load
         from wakeful.errors import InvalidRequest
+        from wakeful.settings import load
 
         if url := self.server()[0]:
             raise InvalidRequest(
@@ -87,9 +87,9 @@ class CliContext:
         """
         import asyncio
 
-        from wakeful.app import build, open_server
         from wakeful.cli.database import check_database
         from wakeful.errors import InvalidConfig
+        from wakeful.process.application import build, open_server
 
         url, token = self.server()
         if url and self.owner:

@@ -7,11 +7,9 @@ from typing import Any, Final, get_args
 
 import click
 
-from wakeful import views
 from wakeful.alarm import Fire
 from wakeful.alarm.model import Kind
 from wakeful.alarm.request import CreateRequest, OnConflict, PolicyRequest
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import field_options, payload_of, policy_options, with_options, words_of
 from wakeful.cli.leading_time import split
@@ -21,8 +19,9 @@ from wakeful.cli.times import ShellZone, own_zone
 from wakeful.cli.waiting import GOOD, outcome, settled
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidSchedule
+from wakeful.process.application import Wakeful
 from wakeful.schedule import Understood, is_rule, parse
-from wakeful.service import Created
+from wakeful.service import Created, views
 
 _EXPLICIT: Final = ("every ", "each ", "@", "*", "cron_tz=", "tz=")
 # How 03/04 is read is said by whoever sets the alarm: here any order tells that it is a time at all.

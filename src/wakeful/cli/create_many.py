@@ -11,13 +11,12 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from wakeful import views
 from wakeful.alarm.request import CreateRequest, decode
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import schedule_of, tell_notes
 from wakeful.errors import InvalidRequest
-from wakeful.service import Created
+from wakeful.process.application import Wakeful
+from wakeful.service import Created, views
 
 
 @click.command("set", cls=Command)

@@ -10,15 +10,14 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wakeful import views
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.request import CreateRequest
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, local, utc
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest
-from wakeful.service import Created
+from wakeful.process.application import Wakeful
+from wakeful.service import Created, views
 from wakeful.transfer.crontab import CronJob, Crontab, read
 
 _AT_ONCE: Final = 100

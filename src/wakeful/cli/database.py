@@ -6,9 +6,9 @@ import os
 
 import click
 
-from wakeful.config import LoadedSettings, Settings
-from wakeful.config.sources import HERE, user_db
 from wakeful.errors import StoreUnavailable
+from wakeful.settings import LoadedSettings, Settings
+from wakeful.settings.sources import HERE, user_db
 
 
 def check_database(settings: Settings, *, creates: bool) -> None:

@@ -16,19 +16,20 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from wakeful.app import build
+from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import Output, clean, painted
-from wakeful.client import Wakeful
+from wakeful.cli.output import Output, clean
 from wakeful.clock import SystemClock
-from wakeful.config import FILE, FOREVER, Settings, exposed
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, WakefulError
 from wakeful.http.security.auth import is_loopback
+from wakeful.process.application import build
+from wakeful.python.client import Wakeful
 from wakeful.schedule.zone_rules import zone_data
 from wakeful.service import diagnosis
 from wakeful.service.audit import audited
 from wakeful.service.diagnosis import Finding
 from wakeful.service.why import is_alive
+from wakeful.settings import FILE, FOREVER, Settings, exposed
 from wakeful.store import Store
 from wakeful.store.maintenance import Edition
 from wakeful.store.zones import adopt_newer_rules

@@ -8,17 +8,16 @@ from typing import Any, Final
 
 import click
 
-from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.create import POLICY_COUNTS
 from wakeful.alarm.request import EditRequest, PolicyRequest, request_of
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.edit_text import changed, text_of
 from wakeful.cli.fields import field_options, payload_of, with_options
 from wakeful.cli.output import clean, next_fire, tell_notes, words
 from wakeful.errors import InvalidRequest, StaleVersion
-from wakeful.service import Changed
+from wakeful.process.application import Wakeful
+from wakeful.service import Changed, views
 
 _MARK: Final = "# error: "
 _TIME: Final = {"when", "fire_at", "delay_seconds", "cron_expr", "timezone"}

@@ -14,13 +14,13 @@ from typing import BinaryIO, Final
 import click
 
 from wakeful._version import __version__
-from wakeful.app import build_store
 from wakeful.cli.backup import progress
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
-from wakeful.config import Settings
 from wakeful.errors import Conflict
-from wakeful.logs import shown
+from wakeful.process.application import build_store
+from wakeful.runtime.logs import shown
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery
 from wakeful.transfer.json_lines import FORMAT, VERSION, End, Header, exported, how_much
 

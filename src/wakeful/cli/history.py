@@ -7,12 +7,11 @@ from datetime import datetime
 import click
 import msgspec
 
-from wakeful import views
 from wakeful.alarm import Alarm
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import schedule_of, since, tell_notes
-from wakeful.service import HistoryEntry
+from wakeful.process.application import Wakeful
+from wakeful.service import HistoryEntry, views
 from wakeful.service.history import STATUSES, HistoryStatus
 from wakeful.store import COUNTED, Stats
 

@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful import views
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, utc
 from wakeful.clock import SystemClock
 from wakeful.errors import Conflict, InvalidRequest, UnknownTarget
+from wakeful.service import views
 from wakeful.transfer.ics import KEYS
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from wakeful.app import build_store
 from wakeful.cli.backup import progress
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import clean
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
+from wakeful.process.application import build_store
+from wakeful.settings import Settings
 
 if TYPE_CHECKING:
     from wakeful.transfer.json_lines import ImportResult

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
 from wakeful.cli.crontab import import_crontab
 from wakeful.cli.database import check_database
 from wakeful.cli.ics import import_ics
 from wakeful.cli.import_file import import_file
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, UnknownTarget
+from wakeful.process.application import build_store, build_targets
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 if TYPE_CHECKING:

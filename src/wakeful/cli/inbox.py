@@ -8,15 +8,14 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
-from wakeful import views
 from wakeful.alarm import INBOX
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, tell_notes, utc
 from wakeful.cli.times import distance
 from wakeful.clock import stopwatch
+from wakeful.process.application import Wakeful
 from wakeful.schedule import duration
-from wakeful.service import TakenWake
+from wakeful.service import TakenWake, views
 
 AT_A_TIME: Final = 60.0  # seconds
 _LATE: Final = timedelta(seconds=1)  # from here on a person is told

@@ -12,8 +12,8 @@ import click
 
 from wakeful.alarm.create import LONGEST_WAIT
 from wakeful.cli.context import Command, asked
-from wakeful.config import FILE, FOREVER, HINTS, ROUTER, TABLES, Settings
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.settings import FILE, FOREVER, HINTS, ROUTER, TABLES, Settings
 
 _HEAD: Final = """\
 # Settings of wakeful. A line that is a comment shows a default: take the # away where you want something else.

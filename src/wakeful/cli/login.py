@@ -8,10 +8,10 @@ import sys
 
 import click
 
-from wakeful.app import open_server
 from wakeful.cli.context import Command, asked
 from wakeful.cli.profiles import forget_profile, keep_profile
 from wakeful.errors import InvalidConfig
+from wakeful.process.application import open_server
 from wakeful.remote.address import server_address
 
 

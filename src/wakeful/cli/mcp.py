@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
-from wakeful.app import Wakeful, build_store
 from wakeful.cli.context import Command, asked
-from wakeful.client import has_mcp
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
 from wakeful.http.security.auth import SCOPES, Auth, Principal
+from wakeful.process.application import Wakeful, build_store
+from wakeful.python.client import has_mcp
+from wakeful.settings import Settings
 
 log = logging.getLogger("wakeful.mcp")
 
@@ -34,7 +34,7 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
     """
     if not has_mcp():
         raise InvalidConfig("the package mcp is not installed", field="mcp", fix='Do: pip install "wakeful[mcp]"')
-    from wakeful.server import log_to_stderr, shown
+    from wakeful.process.server import log_to_stderr, shown
 
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)

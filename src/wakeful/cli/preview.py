@@ -10,17 +10,17 @@ import click
 
 from wakeful.alarm.bounds import BOUNDS
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import OWN_ZONE, ShellZone, absolute, full, own_zone, reader_zone
 from wakeful.clock import SystemClock
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.process.application import Wakeful
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
 from wakeful.schedule.holiday_calendars import Calendars
 from wakeful.service.holidays import calendar_meant
+from wakeful.settings import Settings
 
 
 @click.command("preview", cls=Command)

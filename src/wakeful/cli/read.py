@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from wakeful import views
 from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, local, schedule_of, since, utc, words
+from wakeful.process.application import Wakeful
+from wakeful.service import views
 
 _PAGE = 500
 

@@ -7,8 +7,8 @@ from msgspec.structs import asdict
 
 from wakeful.alarm.owner_settings import SETTINGS_FIELDS, OwnerSettings, OwnerSettingsView, SettingsRequest, changed
 from wakeful.alarm.request import request_of
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
+from wakeful.process.application import Wakeful
 
 
 @click.command("settings", cls=Command)

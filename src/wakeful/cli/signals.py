@@ -8,14 +8,13 @@ from typing import Final
 import click
 from msgspec import Raw
 
-from wakeful import views
 from wakeful.alarm.create import check_payload
 from wakeful.alarm.json_text import raw_text
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import payload_of
 from wakeful.cli.output import Output
-from wakeful.service import Signalled
+from wakeful.process.application import Wakeful
+from wakeful.service import Signalled, views
 from wakeful.service.signalling import SignalledAlarm
 
 _CHANGED: Final = ("cancelled", "fired", "skipped", "moved")

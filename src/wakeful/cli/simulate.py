@@ -16,13 +16,13 @@ import click
 from msgspec import to_builtins
 
 from wakeful.alarm import INBOX
-from wakeful.app import build_store
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, NotFound
-from wakeful.forecast import Down, Forecast, HourOfTarget, JumpingClock, forecast
+from wakeful.process.application import build_store
+from wakeful.process.forecast import Down, Forecast, HourOfTarget, JumpingClock, forecast
 from wakeful.schedule import zone
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 _SPAN: Final = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})")

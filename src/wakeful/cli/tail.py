@@ -10,11 +10,12 @@ import click
 import msgspec
 
 from wakeful.alarm import Alarm
-from wakeful.app import Wakeful
+from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import Output, clean, painted, utc
+from wakeful.cli.output import Output, clean, utc
 from wakeful.cli.times import reader_zone
 from wakeful.errors import NotFound, TooMany
+from wakeful.process.application import Wakeful
 from wakeful.remote.events import RESET
 from wakeful.schedule import zone
 from wakeful.service.live import WHATS, LiveEvent

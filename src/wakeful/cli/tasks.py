@@ -12,16 +12,16 @@ from typing import Any, Final, TypeVar
 import click
 
 from wakeful.alarm import TASKS, Planner, Task, TaskNews, Wake
-from wakeful.app import build_store, build_targets
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.clock import SystemClock
-from wakeful.config import Settings, is_given
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.process.application import build_store, build_targets
 from wakeful.service.target_testing import wake_for_test
 from wakeful.service.tasks import USUAL_TABLE
+from wakeful.settings import Settings, is_given
 from wakeful.store import Store
 from wakeful.targets.table import TableTarget
 

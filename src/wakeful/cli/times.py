@@ -13,12 +13,12 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wakeful.config import LoadedSettings, Settings
 from wakeful.errors import InvalidSchedule, NotFound
 from wakeful.schedule import given_zone, zone
+from wakeful.settings import LoadedSettings, Settings
 
 if TYPE_CHECKING:
-    from wakeful.app import Wakeful
+    from wakeful.process.application import Wakeful
 
 
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))

@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from wakeful.alarm import KEY_GRACE, Event
-from wakeful.app import build_store
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.process.application import build_store
 from wakeful.schedule import duration
 from wakeful.service.calendar_link import feed_url
 from wakeful.service.tokens import CALENDAR, TokenVerbs, outlived, token_state

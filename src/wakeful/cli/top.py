@@ -8,13 +8,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wakeful import views
-from wakeful.app import Wakeful
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, table
 from wakeful.cli.times import reader_zone
 from wakeful.clock import SystemClock
+from wakeful.process.application import Wakeful
 from wakeful.schedule import zone
+from wakeful.service import views
 from wakeful.service.diagnosis import length
 from wakeful.service.watch import Overview
 

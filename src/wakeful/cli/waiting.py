@@ -10,10 +10,10 @@ from typing import Final
 import click
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.app import Wakeful
 from wakeful.cli.context import asked
 from wakeful.cli.output import clean
 from wakeful.clock import SystemClock
+from wakeful.process.application import Wakeful
 
 EVERY: Final = 0.1  # seconds between two looks
 GOOD: Final = ("waiting", "delivered", "completed", "working")

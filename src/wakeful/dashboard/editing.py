@@ -16,7 +16,7 @@ from wakeful.dashboard.words import is_cut
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
 from wakeful.service.change import EditPreview, preview_edit
 from wakeful.service.history import next_fires
-from wakeful.views import DOORS
+from wakeful.service.views import DOORS
 
 TEXTS: Final = ("wake_message", "label", "target", "timezone", "conversation_id")
 NEXT: Final = 5

@@ -9,9 +9,9 @@ from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
-from wakeful import views
 from wakeful.dashboard.page import Visit, refuse_other_sites
 from wakeful.http.sse import HEARTBEAT, End
+from wakeful.service import views
 from wakeful.service.live import LiveEvent, Subscription
 
 _TOGETHER: Final = 0.25  # seconds: what happens meanwhile is one word, however much it is

@@ -13,8 +13,8 @@ from wakeful.schedule.zone_rules import zone_data
 from wakeful.service import diagnosis
 from wakeful.service.figures import CHANGED, DUE, SAMPLED, waiting
 from wakeful.service.figures import health as health_by_hour
+from wakeful.service.views import encode
 from wakeful.service.why import is_alive
-from wakeful.views import encode
 
 WORKERS: Final = 50
 OWNERS: Final = 20

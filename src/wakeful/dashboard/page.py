@@ -24,7 +24,6 @@ from starlette.types import Receive, Scope, Send
 
 from wakeful._version import __version__
 from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.cpu_time import charged, in_thread
 from wakeful.dashboard import words
 from wakeful.dashboard.sign_in_link import SignInLink
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
@@ -32,6 +31,7 @@ from wakeful.http.endpoint import Context, whole_body
 from wakeful.http.security.auth import SCOPES, Principal
 from wakeful.http.security.guard import problem, refuse_pages
 from wakeful.http.sse import LiveContext
+from wakeful.runtime.cpu_time import charged, in_thread
 from wakeful.schedule import zone
 from wakeful.service import Alarms
 

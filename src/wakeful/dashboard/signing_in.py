@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from wakeful.dashboard.page import COOKIE, HEADERS, Visit, form_of
 from wakeful.dashboard.sign_in_link import LABEL
 from wakeful.errors import Forbidden, Unauthorized
-from wakeful.views import problem
+from wakeful.service.views import problem
 
 if TYPE_CHECKING:
     from wakeful.dashboard.page import Dashboard

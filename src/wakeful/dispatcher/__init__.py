@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Fire, release
 from wakeful.clock import BUSY, Clock, SteppedClock, SystemClock, stopwatch, within
-from wakeful.config import Settings
 from wakeful.dispatcher.claiming import Suspects, Turns
 from wakeful.dispatcher.delivery import Deliveries
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
@@ -28,7 +27,8 @@ from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.dispatcher.upkeep import Upkeep
 from wakeful.dispatcher.zone_planning import ZonePlanning
 from wakeful.errors import StoreUnavailable
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings import Settings
 from wakeful.store import NOT_EARLY, Claimed, Store, Worker
 
 __all__ = ["Dispatcher", "DispatcherHealth", "MakeFeature", "ServedTarget"]

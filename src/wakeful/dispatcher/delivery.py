@@ -27,8 +27,6 @@ from wakeful.alarm import (
 from wakeful.alarm.budget import Budget
 from wakeful.alarm.plan import following
 from wakeful.clock import Clock
-from wakeful.config import Settings
-from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.claiming import Suspects
 from wakeful.dispatcher.flights import EARLY, Flight, Flights
@@ -37,9 +35,11 @@ from wakeful.dispatcher.observability import DeliveryMetrics
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.errors import StoreUnavailable
-from wakeful.metrics import Metrics
 from wakeful.moments import MS
+from wakeful.runtime.cpu_time import in_thread
+from wakeful.runtime.metrics import Metrics
 from wakeful.schedule import takes_long
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 log = logging.getLogger("wakeful.dispatcher")

@@ -1,7 +1,7 @@
 """The guards of a delivery, in order: each may return a change to settle instead, and the first that does ends it.
 
 A feature that may stop a delivery is an entry in one of the lists at the end. A feature that plans alarms itself, and
-knows of many at once whether they still stand, is a `Feature`: `app.py` lists those.
+knows of many at once whether they still stand, is a `Feature`: process/application.py lists those.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from wakeful.alarm.budget import DEFERRED, Allowance, Charge, attempt_of, over_b
 from wakeful.alarm.checks import CheckFailed, CheckLook, keeps_back, look_at, unchanged
 from wakeful.alarm.pace import too_soon
 from wakeful.clock import Clock
-from wakeful.config import Settings
-from wakeful.config.tables import CheckSettings
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.claiming import Suspects
 from wakeful.dispatcher.flights import Flight, Flights
 from wakeful.errors import WakefulError
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings import Settings
+from wakeful.settings.tables import CheckSettings
 from wakeful.store import Store
 from wakeful.store.access import MAX_CHECK_ROWS
 

@@ -32,8 +32,8 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.settle import is_silent
 from wakeful.dispatcher.flights import Flight
-from wakeful.logs import FIRST, SPAN
-from wakeful.metrics import Metrics
+from wakeful.runtime.logs import FIRST, SPAN
+from wakeful.runtime.metrics import Metrics
 from wakeful.targets.table_writer import NOT_INSERTED
 
 log = logging.getLogger("wakeful.dispatcher")

@@ -26,7 +26,7 @@ from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.guards import Feature, overtaken
 from wakeful.dispatcher.observability import DeliveryMetrics
 from wakeful.errors import StoreBusy, StoreUnavailable
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
 from wakeful.store import Settled, Store
 
 log = logging.getLogger("wakeful.dispatcher")

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan
 from wakeful.alarm.task import refused_task
 from wakeful.clock import stopwatch
-from wakeful.config import Settings
 from wakeful.dispatcher import observability
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 log = logging.getLogger("wakeful.dispatcher")

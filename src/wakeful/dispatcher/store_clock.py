@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from wakeful.clock import Clock, SystemClock, monotonic_us
-from wakeful.metrics import Metrics
 from wakeful.moments import EPOCH, from_unix_ms
+from wakeful.runtime.metrics import Metrics
 
 log = logging.getLogger("wakeful.dispatcher")
 

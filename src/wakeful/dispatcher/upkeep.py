@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Change, Event, sweep
 from wakeful.clock import Clock, stopwatch
-from wakeful.config import Settings
-from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flights
 from wakeful.dispatcher.guards import Feature
 from wakeful.errors import StoreUnavailable
-from wakeful.metrics import Metrics
+from wakeful.runtime.cpu_time import in_thread
+from wakeful.runtime.metrics import Metrics
 from wakeful.schedule import takes_long
+from wakeful.settings import Settings
 from wakeful.store import Claim, Store, TargetState, Worker
 from wakeful.store.maintenance import BUDGETS_KEPT
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Change, rezone
 from wakeful.clock import Clock
-from wakeful.cpu_time import in_thread
 from wakeful.dispatcher import observability
-from wakeful.metrics import Metrics
+from wakeful.runtime.cpu_time import in_thread
+from wakeful.runtime.metrics import Metrics
 from wakeful.schedule import takes_long
 from wakeful.schedule.holiday_calendars import refresh_calendars
 from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here

@@ -20,9 +20,9 @@ from wakeful.service import HistoryEntry, Signalled, Similar
 from wakeful.service.cancel import NAMED_AT_ONCE
 from wakeful.service.subscription import LiveEvent
 from wakeful.service.taken_wake import PreviousFire
+from wakeful.service.views import AlarmView, FireView, Instant, Problem, Shape, Text
 from wakeful.service.watch import Overview, TargetStatus
 from wakeful.store import Stats
-from wakeful.views import AlarmView, FireView, Instant, Problem, Shape, Text
 
 BATCH_LIMIT: Final = 1000
 INBOX_LIMIT: Final = 100

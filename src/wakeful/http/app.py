@@ -17,19 +17,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 
-from wakeful import views
 from wakeful._version import __version__
 from wakeful.alarm.request import CreateRequest
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, WakefulError
 from wakeful.http.endpoint import Context, operations_of, routed
 from wakeful.http.operations import Operation, OperationRequest, Parameter, TextParameter
 from wakeful.http.routes import alarms, calendar, fires, look, settings
 from wakeful.http.security.auth import SCOPES, Auth, AuthMiddleware, Principal
 from wakeful.http.security.guard import Guard, refused
-from wakeful.service import Service
+from wakeful.service import Service, views
+from wakeful.service.views import Problem
+from wakeful.settings import Settings
 from wakeful.store import Store
-from wakeful.views import Problem
 
 _REF: Final = "#/components/schemas/{name}"
 _PLACES: Final = re.compile(r"{(\w+)}")

@@ -24,7 +24,6 @@ from starlette.routing import Route
 
 from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
 from wakeful.http.endpoint import routed
 from wakeful.http.operations import Operation, OperationRequest
@@ -32,6 +31,7 @@ from wakeful.http.security.auth import Auth, mint
 from wakeful.http.security.guard import answer, body
 from wakeful.http.security.limits import Newcomers
 from wakeful.moments import unix_ms
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, Store
 
 NONCE_LASTS: Final = timedelta(seconds=120)

@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wakeful.clock import stopwatch
-from wakeful.config import Settings
 from wakeful.errors import StoreUnavailable, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http.operations import Operation, OperationRequest, read_query
@@ -23,6 +22,7 @@ from wakeful.http.security.auth import PRINCIPAL, Principal
 from wakeful.http.security.guard import BODY_READ, Refusal, answer, read, refuse_pages
 from wakeful.moments import cursor_text
 from wakeful.service import Alarms, Caller, Changed, Service
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 _NONE: Final[Mapping[str, str]] = {}

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Raw
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakeful import views
 from wakeful.alarm import user_of
 from wakeful.http.security.auth import route_path
 from wakeful.http.security.guard import PIECE
+from wakeful.service import views
 
 AGENT: Final = b"x-chronos-agent"
 _AUTH: Final = re.compile(r"/v1/agent/auth/(challenge|verify)")

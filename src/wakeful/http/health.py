@@ -21,7 +21,7 @@ from wakeful.http import answers as shape
 from wakeful.http.endpoint import routed
 from wakeful.http.operations import Operation, OperationRequest, TextParameter
 from wakeful.http.security.guard import Refusal, answer, refused
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
 from wakeful.store import Store
 
 log = logging.getLogger("wakeful.http")

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
-from wakeful import views
 from wakeful.clock import Clock
 from wakeful.errors import StoreUnavailable, Unauthorized
 from wakeful.http.endpoint import Context
 from wakeful.http.operations import Header, Operation, OperationRequest, TextParameter, several, text
 from wakeful.http.security.auth import PRINCIPAL, Auth, Principal
 from wakeful.http.security.connection import hang_up
+from wakeful.service import views
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
 

@@ -17,21 +17,20 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from wakeful import views
 from wakeful.alarm import Alarm
 from wakeful.alarm.request import Moment, decode
-from wakeful.cpu_time import charged
 from wakeful.errors import InvalidRequest, TooMany, WakefulError
 from wakeful.http.endpoint import routed
 from wakeful.http.security.auth import UNAUTHORIZED, Principal
 from wakeful.http.security.guard import Guard, Refusal, refused
 from wakeful.http.sse import OPERATIONS, End, LiveContext, principal_of
 from wakeful.moments import unix_ms
-from wakeful.service import Alarms
+from wakeful.runtime.cpu_time import charged
+from wakeful.service import Alarms, views
 from wakeful.service.history import HistoryStatus, offset
 from wakeful.service.live import WHATS, LiveEvent, Subscription
+from wakeful.service.views import AlarmView, FireView
 from wakeful.store import Matches
-from wakeful.views import AlarmView, FireView
 
 log = logging.getLogger("wakeful.rpc")
 

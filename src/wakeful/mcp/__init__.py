@@ -29,8 +29,6 @@ from wakeful.alarm import INBOX
 from wakeful.alarm.create import check_text
 from wakeful.alarm.json_text import json_of
 from wakeful.alarm.request import decode
-from wakeful.config import Settings
-from wakeful.cpu_time import charged
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import disconnected, unless_gone, whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
@@ -40,7 +38,9 @@ from wakeful.mcp.agent_views import utc
 from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
 from wakeful.mcp.schemas import given, schema, without_nulls
 from wakeful.mcp.task_tools import TASK_INSTRUCTIONS, TASK_TOOLS
+from wakeful.runtime.cpu_time import charged
 from wakeful.service import Alarms, Service
+from wakeful.settings import Settings
 
 __all__ = ["TASK_TOOLS", "TOOLS", "http", "server", "stdio"]
 

@@ -22,7 +22,7 @@ from wakeful.schedule import zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import TakenWake
 from wakeful.service.signalling import SignalledAlarm
-from wakeful.views import view
+from wakeful.service.views import view
 
 BUDGET: Final = 6000
 NAME: Final = 160

@@ -20,13 +20,12 @@ from msgspec.structs import asdict, replace
 from wakeful.alarm import INBOX, Alarm, Fire
 from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
 from wakeful.alarm.json_text import json_of
+from wakeful.alarm.keywords import SetKeywords, UpdateKeywords
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of, span
 from wakeful.alarm.signals import check_signal_name
 from wakeful.clock import Clock, SystemClock
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
-from wakeful.keywords import SetKeywords, UpdateKeywords
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import Answered, ServerConnection
 from wakeful.remote.decoding import (
@@ -49,12 +48,13 @@ from wakeful.remote.events import followed
 from wakeful.remote.looking import RemoteLookVerbs
 from wakeful.remote.problems import error_of
 from wakeful.remote.serving import InboxWorker
+from wakeful.runtime.os_signals import ending_run
 from wakeful.service import Alarms, Changed, ChangedFire, Created, Noted, Service, Signalled, TakenWake
 from wakeful.service.cancel import Cancelled
 from wakeful.service.create import log_created
 from wakeful.service.live import LiveEvent
 from wakeful.service.report import log_repeated
-from wakeful.stop_signals import ending_run
+from wakeful.settings import Settings
 from wakeful.targets.handler import Handler, HandlerFunction
 
 F = TypeVar("F", bound=HandlerFunction)

@@ -13,9 +13,9 @@ from wakeful.alarm.arguments import accepted
 from wakeful.alarm.budget_use import BudgetUse
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
-from wakeful.client import Wakeful
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.moments import cursor_text
+from wakeful.python.client import Wakeful
 from wakeful.remote.connection import Answered, ServerConnection
 from wakeful.remote.decoding import (
     alarm_of,

@@ -15,10 +15,10 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from wakeful.alarm import INBOX, Completed, Failed, Fire, Outcome, Snoozed, Wake
+from wakeful.alarm.backoff import backoff
 from wakeful.clock import Clock
 from wakeful.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, TooMany
 from wakeful.remote.decoding import FetchedWake
-from wakeful.retry import backoff
 from wakeful.service import TakenWake
 from wakeful.targets.handler import Handler
 

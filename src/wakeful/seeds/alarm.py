@@ -18,14 +18,14 @@ import msgspec
 from wakeful.alarm import Alarm as AlarmRow
 from wakeful.alarm import Fire
 from wakeful.alarm.create import MESSAGE_LIMIT
+from wakeful.alarm.keywords import OpenKeywords
 from wakeful.alarm.model import PENDING
-from wakeful.app import open_sync
 from wakeful.clock import Clock
 from wakeful.errors import InvalidRequest, NotFound
-from wakeful.keywords import OpenKeywords
+from wakeful.process.application import open_sync
+from wakeful.python.sync import SyncWakeful
 from wakeful.service import HistoryEntry
 from wakeful.service.history import HistoryStatus
-from wakeful.sync import SyncWakeful
 from wakeful.targets.handler import HandlerFunction
 
 F = TypeVar("F", bound=HandlerFunction)

@@ -23,9 +23,9 @@ from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.relative_moments import bound_meant
 from wakeful.alarm.request import CreateRequest, OnConflict, wanted_alarm
 from wakeful.clock import LoopShare
-from wakeful.cpu_time import in_thread
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
 from wakeful.moments import whole_ms
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import may_be_rule
 from wakeful.service.caller import Caller
 from wakeful.service.core import Service

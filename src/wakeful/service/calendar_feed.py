@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, coming, fire_id
 from wakeful.alarm.model import STEPPED_OVER
-from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import describe
 from wakeful.store import DescribedFire, FireQuery, Matches, Store
 

@@ -35,13 +35,13 @@ from wakeful.alarm.arguments import argument_named, request_fields
 from wakeful.alarm.checks import check_gate
 from wakeful.alarm.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
 from wakeful.alarm.inbox import OPEN
+from wakeful.alarm.keywords import UpdateKeywords
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest, shown
 from wakeful.alarm.relative_moments import bound_meant, said_moment
 from wakeful.alarm.request import EditRequest, moment, request_of, span
 from wakeful.alarm.undo import Former, former_values
-from wakeful.cpu_time import in_thread
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
-from wakeful.keywords import UpdateKeywords
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import is_rule, may_be_rule
 from wakeful.service.answers import Changed
 from wakeful.service.holidays import wanted_edit

@@ -9,9 +9,8 @@ from typing import Final
 from wakeful.alarm import Defaults, Users
 from wakeful.alarm.budget import Budget
 from wakeful.clock import Clock
-from wakeful.config import Settings
 from wakeful.ids import Ids
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
 from wakeful.service.inbox_signal import InboxSignal
 from wakeful.service.limits import ConnectionLimit, Limits
@@ -19,6 +18,7 @@ from wakeful.service.owner_settings import OwnerSettingsCache
 from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
 from wakeful.service.targets import TargetRegistry
 from wakeful.service.tasks import Tasks
+from wakeful.settings import Settings
 from wakeful.store import Store
 from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets import Target

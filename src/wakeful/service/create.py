@@ -16,11 +16,11 @@ from wakeful.alarm import (
 )
 from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
 from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.alarm.keywords import SetKeywords
 from wakeful.alarm.lineage import author_of
 from wakeful.alarm.request import CreateRequest, OnConflict
 from wakeful.clock import LoopShare
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, Unauthorized, WakefulError
-from wakeful.keywords import SetKeywords
 from wakeful.service.answers import Created, Similar
 from wakeful.service.building import Creation, DrawnAlarm, check_holder, check_key, check_on_conflict, check_taken
 from wakeful.service.change import cancel_alarm, replace_alarm

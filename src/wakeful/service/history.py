@@ -22,9 +22,9 @@ from wakeful.alarm.arguments import accepted
 from wakeful.alarm.budget import Budget, Charge
 from wakeful.alarm.budget_use import may_wait_for_budget, waiting_for_budget
 from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
-from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidRequest
 from wakeful.moments import unix_ms
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
 from wakeful.store.filters import ROWS_A_READ
 from wakeful.store.pages import Cursor

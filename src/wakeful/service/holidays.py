@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from wakeful.alarm import Policy, Wanted
 from wakeful.alarm.owner_settings import OwnerSettings, check_calendar
 from wakeful.alarm.request import EditRequest, wanted_change
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
 from wakeful.schedule.days_off import USUAL_DAYS, calendar_problem, days_text, with_working_days, without_days_off
 from wakeful.service.resolving import get_alarm
 from wakeful.service.session import Session
+from wakeful.settings import Settings
 
 FIELDS: Final = ("calendar", "on_holiday", "working_days")
 _CONFIGURE: Final = (

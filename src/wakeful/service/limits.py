@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Origin, Policy, parse_fire_id
 from wakeful.alarm.plan import timetable
 from wakeful.alarm.request import PolicyRequest
-from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany, WakefulError
 from wakeful.schedule import is_interval, is_rule
 from wakeful.service.caller import Caller
+from wakeful.settings import Settings
 from wakeful.store import Store
 
 MINUTE: Final = timedelta(minutes=1)

@@ -20,8 +20,8 @@ from wakeful.alarm.lineage import end_note
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.alarm.signals import signal_notes
-from wakeful.cpu_time import in_thread
 from wakeful.errors import InvalidSchedule, StoreUnavailable, TooMany
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, describe, is_interval, is_rule, parse, zone
 from wakeful.schedule.days_off import with_working_days
 from wakeful.schedule.descriptions import moment as in_words

@@ -16,8 +16,8 @@ from wakeful.alarm.owner_settings import (
     of_server,
 )
 from wakeful.clock import Clock
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
+from wakeful.settings import Settings
 
 if TYPE_CHECKING:
     from wakeful.store import Store

@@ -14,8 +14,8 @@ from wakeful.alarm import Alarm, Fire, is_fire_id, parse_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
 from wakeful.alarm.relative_moments import moment_or_ago
-from wakeful.cpu_time import in_thread
 from wakeful.errors import NotFound
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.answers import Details, Noted
 from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Completed, Delivered, Failed, Outcome, Snoozed, Wake
 from wakeful.clock import stopwatch
-from wakeful.config import Settings
 from wakeful.errors import UnknownTarget
 from wakeful.ids import Ids
 from wakeful.moments import whole_ms
+from wakeful.settings import Settings
 from wakeful.targets import Target
 
 MESSAGE: Final = "This is a test of wakeful: nothing is to be done."

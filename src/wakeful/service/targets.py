@@ -7,9 +7,9 @@ from typing import Final
 
 from wakeful.alarm import INBOX, Alarm, Event, Users
 from wakeful.clock import stopwatch
-from wakeful.config import Settings
 from wakeful.errors import UnknownTarget
 from wakeful.service.why import is_alive
+from wakeful.settings import Settings
 from wakeful.store import Store, TargetState, Worker
 
 SERVED_GOOD_FOR: Final = 1.0  # seconds: a burst of creates asks once

@@ -22,11 +22,11 @@ from msgspec.structs import asdict, replace
 from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel
 from wakeful.alarm.task import ISOLATED, moment_of, rfc3339
 from wakeful.alarm.users import CHAT_FIX
-from wakeful.config import Settings
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.ids import Ids
 from wakeful.moments import unix_ms
 from wakeful.service.limits import Limits, check
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, Store
 
 USUAL_TABLE: Final = "scheduled_tasks"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wakeful.logs import printable
+from wakeful.runtime.logs import printable
 
 
 def storable(text: str, limit: int) -> str:

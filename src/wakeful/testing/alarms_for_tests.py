@@ -6,18 +6,18 @@ import os
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from wakeful.app import build
-from wakeful.app import open as open_clock
-from wakeful.client import Wakeful
+from wakeful.alarm.keywords import OpenKeywords
 from wakeful.clock import Clock, SystemClock
-from wakeful.config import load
 from wakeful.dispatcher import ServedTarget
-from wakeful.keywords import OpenKeywords
+from wakeful.process.application import build
+from wakeful.process.application import open as open_clock
+from wakeful.python.client import Wakeful
+from wakeful.python.sync import SyncWakeful
 from wakeful.schedule import duration
+from wakeful.settings import load
 from wakeful.store import Store
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase
-from wakeful.sync import SyncWakeful
 from wakeful.testing.manual_clock import NEW_YEAR, ManualClock
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.doors.wish_doors import Refused, WishDoor
 from wakeful.alarm import Alarm, coming
-from wakeful.app import Wakeful
+from wakeful.process.application import Wakeful
 from wakeful.testing import ManualClock
 
 MONDAY = datetime(2030, 1, 7, 8, 0, tzinfo=UTC)

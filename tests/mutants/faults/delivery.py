@@ -140,22 +140,22 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.targets.handler", "            self._log_failure(wake)\n            return", "            return"
     ),
     "a program's SIGTERM is not handled": Source(
-        "wakeful.client", "with ending_run() if signals", "with ending_run() if False"
+        "wakeful.python.client", "with ending_run() if signals", "with ending_run() if False"
     ),
     "run takes the place of a program's own signal handler": Source(
-        "wakeful.stop_signals", "if in_main and signal.getsignal(one) is usual]", "if in_main]"
+        "wakeful.runtime.os_signals", "if in_main and signal.getsignal(one) is usual]", "if in_main]"
     ),
     "a run that stays when its clock is closed": Source(
-        "wakeful.client", "            run.cancel()  #", "            return  #"
+        "wakeful.python.client", "            run.cancel()  #", "            return  #"
     ),
     "an inbox that is served later is forgotten": Source(
         "wakeful.remote.serving", "        if self._group is not None:\n", "        if False:\n"
     ),
     "a plain script registers beside its loop": Source(
-        "wakeful.sync", "            return self._result(on_its_loop())", "            return decorate(function)"
+        "wakeful.python.sync", "            return self._result(on_its_loop())", "            return decorate(function)"
     ),
     "a forked child registers handlers with what its parent opened": Source(
-        "wakeful.sync", "            if self._process.is_forked:\n                self._process.check()\n", ""
+        "wakeful.python.sync", "            if self._process.is_forked:\n                self._process.check()\n", ""
     ),
     "a wait for what was claimed early has no bound": Source(
         "wakeful.dispatcher.delivery", "if rest > LONGEST_EARLY:", "if False:"
@@ -167,7 +167,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     ),
     "a loop that has stopped running is healthy": Source("wakeful.http.health", "and pulse.stuck:", "and False:"),
     "a watchdog hears of a process whose loop has stopped": Source(
-        "wakeful.server", "return pulse is None or not pulse.stuck", "return True"
+        "wakeful.process.server", "return pulse is None or not pulse.stuck", "return True"
     ),
     "a step of the worker's own clock is not told": Source(
         "wakeful.dispatcher.store_clock", "elif abs(ours) > JUMP:", "elif False:"

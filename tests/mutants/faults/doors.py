@@ -100,10 +100,10 @@ IN_DOORS: Final[dict[str, Fault]] = {
         "wakeful.schedule.expression", "is_rule(text) or _REPEATED.match(text) is not None", "is_rule(text)"
     ),
     "CPU time in the event loop is not charged": Source(
-        "wakeful.cpu_time", "self._spend(thread_time() - began)", "self._spend(0.0)"
+        "wakeful.runtime.cpu_time", "self._spend(thread_time() - began)", "self._spend(0.0)"
     ),
     "CPU time in threads is not charged": Source(
-        "wakeful.cpu_time", "loop.call_soon_threadsafe(spend, thread_time() - began)", "pass"
+        "wakeful.runtime.cpu_time", "loop.call_soon_threadsafe(spend, thread_time() - began)", "pass"
     ),
     "reads of a SQLite file are not charged": Source(
         "wakeful.store.sqlite.readers", "charging(self._run)", "self._run"

@@ -8,9 +8,11 @@ from .fault import Fault, Source
 
 IN_VERBS: Final[dict[str, Fault]] = {
     "with a router new alarms go to an inbox": Source(
-        "wakeful.config", 'ROUTER if self.wake_url else "inbox"', '"inbox"'
+        "wakeful.settings", 'ROUTER if self.wake_url else "inbox"', '"inbox"'
     ),
-    "rows in SQL stay with the inbox": Source("wakeful.server", "    if not name:\n        return\n", "    return\n"),
+    "rows in SQL stay with the inbox": Source(
+        "wakeful.process.server", "    if not name:\n        return\n", "    return\n"
+    ),
     "calendar links outlive the token that made them": Source(
         "wakeful.service.tokens",
         "            await self._store.access.update_token(link, revoked_at=now)\n",
@@ -74,11 +76,13 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.notes", "return _ended(alarm, asked)", "return []"
     ),
     "a forecast makes the checks of alarms": Source(
-        "wakeful.forecast", "replace(alarm.policy, only_if=None)", "alarm.policy"
+        "wakeful.process.forecast", "replace(alarm.policy, only_if=None)", "alarm.policy"
     ),
-    "a forecast wakes targets that are paused": Source("wakeful.forecast", "served.keys() - closed", "served.keys()"),
+    "a forecast wakes targets that are paused": Source(
+        "wakeful.process.forecast", "served.keys() - closed", "served.keys()"
+    ),
     "a forecast's workers are never down": Source(
-        "wakeful.forecast", "            moment = back\n", "            break\n"
+        "wakeful.process.forecast", "            moment = back\n", "            break\n"
     ),
     "an audit believes reports that are gone": Source(
         "wakeful.service.audit", "fire.status not in _REPORTED:", "fire.status == 'skipped':"

@@ -21,8 +21,8 @@ from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRe
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why
 from wakeful.service.building import numbered
+from wakeful.service.views import AlarmView
 from wakeful.store.filters import AlarmFilter
-from wakeful.views import AlarmView
 
 READ_AT_ONCE: Final = 8  # items of a batch, before others have their turn
 KEY: Final = Header("Idempotency-Key", "The same as idempotency_key in the body.", ".+")

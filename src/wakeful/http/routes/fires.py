@@ -10,7 +10,6 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from wakeful import views
 from wakeful.alarm import FIRE_STATUSES, INBOX, Fire, Wake, parse_fire_id, report_token, reports_under
 from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.alarm.request import ReportRequest
@@ -21,10 +20,10 @@ from wakeful.http.endpoint import Context, disconnected, further, unless_gone
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
-from wakeful.service import Alarms, Caller, TakenWake, Why
+from wakeful.service import Alarms, Caller, TakenWake, Why, views
+from wakeful.service.views import FireView
 from wakeful.store import Matches
 from wakeful.store.filters import FireFilter
-from wakeful.views import FireView
 
 RETRY_LIMIT: Final = 1000
 RETRY_AT_ONCE: Final = 32

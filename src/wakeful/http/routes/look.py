@@ -9,19 +9,19 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 from starlette.responses import Response
 
-from wakeful.cpu_time import in_thread
 from wakeful.http import answers as shape
 from wakeful.http import operations
 from wakeful.http.endpoint import Context
 from wakeful.http.operations import LIMIT, PAGE, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body
+from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, zone
 from wakeful.service.history import STATUSES
 from wakeful.service.live import WHATS
 from wakeful.service.taken_wake import missed
+from wakeful.service.views import AlarmView
 from wakeful.service.watch import MOST_EVENTS
 from wakeful.store import Matches
-from wakeful.views import AlarmView
 
 LONGEST_AGENDA: Final = 24 * 366.0
 _LIMIT: Final = "The most to return; fewer if they are long."

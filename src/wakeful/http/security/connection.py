@@ -16,9 +16,9 @@ from msgspec import Struct
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from wakeful import views
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest
+from wakeful.service import views
+from wakeful.settings import Settings
 
 log = logging.getLogger("wakeful.http")
 

@@ -22,11 +22,11 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakeful import views
 from wakeful.alarm.request import decode
-from wakeful.config import Settings
 from wakeful.errors import InvalidRequest, NotFound, TooMany, WakefulError
 from wakeful.http.security.connection import hang_up
+from wakeful.service import views
+from wakeful.settings import Settings
 
 log = logging.getLogger("wakeful.http")
 

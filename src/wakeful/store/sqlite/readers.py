@@ -17,9 +17,9 @@ from msgspec.structs import asdict
 
 from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
 from wakeful.clock import stopwatch
-from wakeful.cpu_time import charging
 from wakeful.errors import OneProcess, StoreUnavailable
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.runtime.cpu_time import charging
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.filters import CANCELLED, PAUSED, indexed_statuses, is_by_id
 from wakeful.store.pages import Cursor, too_slow

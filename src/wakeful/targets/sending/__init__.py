@@ -29,7 +29,7 @@ from yarl import URL
 from wakeful.alarm import Failed
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
-from wakeful.logs import trace_id
+from wakeful.runtime.logs import trace_id
 from wakeful.targets.calls import Deadlines, Threads
 from wakeful.targets.sending.addresses import Allowed, check_url, networks, refusal
 from wakeful.targets.sending.reading import Answering, BadAnswer, Reply

@@ -13,7 +13,7 @@ import msgspec
 
 from wakeful.alarm.checks import CheckFailed
 from wakeful.clock import Clock
-from wakeful.config.tables import CheckSettings
+from wakeful.settings.tables import CheckSettings
 from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import Allowed, check_headers, check_url, networks
 from wakeful.targets.sending.reading import Reply

@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol, cast
 from msgspec import Struct
 
 from wakeful.alarm import Completed, Delivered, Failed, Outcome, Wake
-from wakeful.config import Settings
-from wakeful.config.tables import BudgetSettings
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.zones import ProcessRules, simulated_rules, switch_rules
 from wakeful.service import Alarms, Caller, Service
+from wakeful.settings import Settings
+from wakeful.settings.tables import BudgetSettings
 from wakeful.store import Store, Worker
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase

@@ -24,9 +24,8 @@ import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from wakeful import schedule, systemd
+from wakeful import schedule
 from wakeful._version import __version__
-from wakeful.client import Reachable, Wakeful, has_mcp
 from wakeful.errors import InvalidConfig, StoreUnavailable
 from wakeful.http import health
 from wakeful.http.app import with_middleware
@@ -34,10 +33,12 @@ from wakeful.http.http_server import HttpServer
 from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection, ConnectionLimiter, raise_limit, room
 from wakeful.http.websocket import MESSAGE_LIMIT
-from wakeful.logs import log_to_stderr, shown
-from wakeful.parent_link import ParentLink
+from wakeful.process.parent_link import ParentLink
+from wakeful.python.client import Reachable, Wakeful, has_mcp
+from wakeful.runtime import systemd
+from wakeful.runtime.logs import log_to_stderr, shown
+from wakeful.runtime.os_signals import handling_signals, stopped_by_signals
 from wakeful.service.tasks import USUAL_TABLE
-from wakeful.stop_signals import handling_signals, stopped_by_signals
 from wakeful.store.sqlite.file import begin_anew, expect
 
 if TYPE_CHECKING:  # a worker shows no pages, and loads nothing for them

@@ -23,12 +23,12 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful import systemd
 from wakeful.clock import SystemClock, stopwatch
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig
-from wakeful.parent_link import READY, STOP, STOP_AT_ONCE, ParentLink
-from wakeful.stop_signals import SIGNALS
+from wakeful.process.parent_link import READY, STOP, STOP_AT_ONCE, ParentLink
+from wakeful.runtime import systemd
+from wakeful.runtime.os_signals import SIGNALS
+from wakeful.settings import Settings
 
 log = logging.getLogger("wakeful.server")
 

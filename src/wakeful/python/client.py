@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from wakeful._version import __version__
 from wakeful.alarm import INBOX, Users, users_of
 from wakeful.clock import Clock, SystemClock
-from wakeful.config import Settings
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
-from wakeful.metrics import Metrics
+from wakeful.runtime.metrics import Metrics
+from wakeful.runtime.os_signals import ending_run
 from wakeful.service import Alarms, Caller, Service
-from wakeful.stop_signals import ending_run
+from wakeful.settings import Settings
 from wakeful.store import Store, Worker
 from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets.inbox import Inbox

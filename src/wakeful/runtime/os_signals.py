@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Final
 
-from wakeful import systemd
+from wakeful.runtime import systemd
 
 log = logging.getLogger("wakeful.server")
 

@@ -13,11 +13,11 @@ from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext,
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
 
-from wakeful.client import Wakeful
-from wakeful.config import Settings
 from wakeful.errors import OneProcess, StoreUnavailable
+from wakeful.python.client import Wakeful
+from wakeful.runtime.os_signals import ending_program
 from wakeful.service import Alarms, Transaction
-from wakeful.stop_signals import ending_program
+from wakeful.settings import Settings
 from wakeful.targets.handler import HandlerFunction
 
 P = ParamSpec("P")

@@ -10,20 +10,20 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
 from wakeful.alarm import INBOX, Users, users_of
-from wakeful.client import Wakeful
+from wakeful.alarm.keywords import OpenKeywords
 from wakeful.clock import Clock, SystemClock
-from wakeful.config import ROUTER, TARGET_KINDS, Settings, load
-from wakeful.config.sources import FILE_SUFFIX, make_folder, nearest
 from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.keywords import OpenKeywords
+from wakeful.python.client import Wakeful
 from wakeful.schedule import duration
+from wakeful.settings import ROUTER, TARGET_KINDS, Settings, load
+from wakeful.settings.sources import FILE_SUFFIX, make_folder, nearest
 from wakeful.store import Store
 from wakeful.store.queries import Naming
 
 if TYPE_CHECKING:
     from wakeful.dispatcher import MakeFeature, ServedTarget
+    from wakeful.python.sync import SyncWakeful
     from wakeful.store.copying import CopyEnd
-    from wakeful.sync import SyncWakeful
     from wakeful.targets import Target
 
 __all__ = ["Wakeful", "build", "open", "open_sync"]
@@ -78,7 +78,7 @@ def open_sync(
 
     `background`: dispatch as long as it is open.
     """
-    from wakeful.sync import SyncWakeful
+    from wakeful.python.sync import SyncWakeful
 
     def make() -> Wakeful:
         return open(db, owner=owner, config=config, clock=clock, token=token, **settings)
@@ -172,7 +172,7 @@ def _store(settings: Settings, clock: Clock | None) -> Store:
 
 def build_copy_end(settings: Settings) -> CopyEnd:
     """A database to back up, to restore into, or to move."""
-    from wakeful.logs import shown
+    from wakeful.runtime.logs import shown
     from wakeful.store.copying import CopyEnd
 
     naming = Naming(schema=settings.schema, prefix=settings.prefix)

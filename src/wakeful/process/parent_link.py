@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from wakeful.clock import Clock
-from wakeful.stop_signals import SignalHandler, end_at_once
+from wakeful.runtime.os_signals import SignalHandler, end_at_once
 
 READY: Final = b"r"
 ALIVE: Final = b"a"

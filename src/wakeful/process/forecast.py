@@ -18,13 +18,13 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Completed, Fire, Outcome, Wake
 from wakeful.alarm.model import PENDING
-from wakeful.client import Wakeful
 from wakeful.clock import turn
-from wakeful.config import Settings
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidRequest
+from wakeful.python.client import Wakeful
 from wakeful.schedule import split_zone
 from wakeful.schedule.zones import transition, zone
+from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery, Store
 
 LONGEST: Final = timedelta(days=366)

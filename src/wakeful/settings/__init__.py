@@ -15,7 +15,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from wakeful.config.sources import (
+from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.schedule import duration, zone
+from wakeful.schedule.names import DATE_ORDERS
+from wakeful.settings.sources import (
     FILE_SUFFIX,
     HERE,
     Elsewhere,
@@ -29,7 +32,7 @@ from wakeful.config.sources import (
     refers,
     without_values,
 )
-from wakeful.config.tables import (
+from wakeful.settings.tables import (
     BudgetSettings,
     CalendarSettings,
     CheckSettings,
@@ -37,9 +40,6 @@ from wakeful.config.tables import (
     check_calendars,
     check_checks,
 )
-from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.schedule import duration, zone
-from wakeful.schedule.names import DATE_ORDERS
 
 FILE: Final = "wakeful.toml"
 

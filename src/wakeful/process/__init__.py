@@ -1,0 +1,1 @@
+"""What runs wakeful: the application, the server, several processes on one port, the forecast."""

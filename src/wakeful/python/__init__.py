@@ -1,0 +1,1 @@
+"""The library: alarms in a program, with async and without."""
