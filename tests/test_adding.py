@@ -36,7 +36,7 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
             "alarm/undo.py",
             "service/live.py",
             "dispatcher/observability.py",
-            "cli/output.py",
+            "cli/colours.py",
             "dashboard/bulk.py",
             "dashboard/words.py",
             "store/sql/alarms.sqlite.sql",  # which has to name the index that finds it
