@@ -62,6 +62,7 @@ def test_importing_it_loads_neither_the_rest_of_wakeful_nor_the_phrases() -> Non
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert set(loaded) <= {
         "wakeful",
+        "wakeful._version",
         "wakeful.errors",
         "wakeful.schedule",
         *(f"wakeful.schedule.{name}" for name in ("cron", "expression", "interval", "names", "wall_schedule", "zones")),

@@ -322,7 +322,7 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        if name == "tasks":
+        if name in ("tasks", "maintenance"):
             return Watched(found, self._asked)
         if not asyncio.iscoroutinefunction(found):
             return found

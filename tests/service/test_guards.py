@@ -365,7 +365,7 @@ async def test_what_cannot_be_read_for_an_answer_never_fails_what_was_set(
         raise error("not now")
 
     monkeypatch.setattr(store, "similar", refused)
-    monkeypatch.setattr(store, "workers", refused)
+    monkeypatch.setattr(store.maintenance, "workers", refused)
     counting: Any = Counting(store)
     service = Service(counting, clock=clock, settings=Settings(creates_per_minute=1000))
     await gather(*(set_one(service, cron_expr="0 9 * * *") for _ in range(200)))

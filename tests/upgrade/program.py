@@ -45,7 +45,8 @@ async def state(clock: Any, *ids: str) -> dict[str, list[str]]:
 
 
 async def relabel(clock: Any, id: str, label: str) -> str:
-    return str((await clock.update(id, label=label)).label)
+    await clock.update(id, label=label)
+    return str((await clock.get(id)).label)
 
 
 VERBS: dict[str, Callable[..., Awaitable[Any]]] = {"work": work, "state": state, "relabel": relabel}
