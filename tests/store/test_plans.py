@@ -37,8 +37,8 @@ MOST_ROWS = 2_500  # several times as many as are looked at or told at once, and
 MOST_STEPS = 50 * MOST_ROWS  # of SQLite's machine
 TABLES = ("alarms", "fires", "events")
 BOUNDED = (
-    *("looking.ROWS_A_READ", "looking.ROWS_A_SEARCH", "history.ROWS_A_READ", "watching.LOOKED_AT"),
-    *("searching.LOOKED_AT", "searching.READ"),
+    *("read.ROWS_A_READ", "read.ROWS_A_SEARCH", "history.ROWS_A_READ", "watch.LOOKED_AT"),
+    *("bulk.LOOKED_AT", "bulk.READ"),
 )
 
 # What none of these reads asks for, and why it need not be looked at here.

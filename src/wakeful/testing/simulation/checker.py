@@ -173,6 +173,7 @@ class Checker:
         alarm = self.known.get(operation.alarm) if operation.alarm is not None else None
         if alarm is None:
             return
+        is_alone = alarm.changed <= operation.began  # of two changes at the same time nobody knows which came first
         if operation.what not in ("cancel", "pause", "completed", "working"):
             alarm.asking -= 1
             alarm.changed = self._passed()
@@ -182,7 +183,7 @@ class Checker:
             return
         if operation.what in ("cancel", "pause"):
             self._quietened(alarm, operation, answer)
-        elif operation.what == "reword" and alarm.words is not None and not answer.in_flight and not alarm.asking:
+        elif operation.what == "reword" and alarm.words is not None and not answer.in_flight and is_alone:
             alarm.words = {operation.message}
         elif operation.what in ("completed", "failed"):
             self._reported[operation.fire_id] = (operation.what, self._passed())
