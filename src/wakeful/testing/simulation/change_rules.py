@@ -63,7 +63,8 @@ class Written(Struct, frozen=True):
     """A change that took effect. `asked`: the verb of the client, empty for what a dispatcher does by itself.
 
     `was`, `fires`: the rows before. `outcome`: of the attempt that began under this claim. `began`: whether one did.
-    `untouched`: nobody has asked anything of the alarm since it was set, or reported on it.
+    `untouched`: nobody has asked anything of the alarm since it was set, or reported on it, and nothing has gone wrong:
+    a wake that was counted, and whose answer or worker was lost, uses up a budget although it is not sent.
     """
 
     process: object

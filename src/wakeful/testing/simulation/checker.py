@@ -332,7 +332,7 @@ class Checker:
             fires,
             began=bool(begun),
             outcome=begun[-1].outcome if begun else None,
-            untouched=known is not None and known.untouched,
+            untouched=known is not None and known.untouched and not self.trouble,
         )
         self._rules.check(written)
         if written.by_worker:
