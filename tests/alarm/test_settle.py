@@ -25,6 +25,7 @@ from wakeful.alarm import (
     settle,
 )
 from wakeful.alarm.model import ERROR_LIMIT, LOG_LIMIT
+from wakeful.alarm.settle import skip
 
 from .world import ARRIVED, AWAITED, BROKEN, DAY, DONE, HOUR, MINUTE, World, alarm, at, hourly, once
 
@@ -422,3 +423,14 @@ def test_an_alarm_set_aside_keeps_what_a_report_has_said() -> None:
     assert (aside.after.status, aside.fires) == ("failed", ())
     [kept] = quarantine(claimed, None, "it cannot be planned", now=now).fires
     assert (kept.status, kept.reason) == ("failed", "broken")
+
+
+def test_what_passed_before_a_retry_of_the_last_fire_allowed_is_on_record_when_that_is_skipped() -> None:
+    policy = Policy(max_fires=1, backoff_base=150, backoff_cap=150, exact_backoff=True)
+    world = World(alarm(cron_expr="* * * * *", policy=policy))
+    world.attempt(BROKEN)
+    claimed = world.claim(world.alarm.next_fire_at)
+    assert world.write(skip(claimed, "budget", now=claimed.next_fire_at))
+    [fire] = world.fires.values()
+    assert (fire.status, fire.scheduled_for, fire.through, fire.count) == ("skipped", at(8, 1), at(8, 3), 3)
+    assert world.alarm.next_fire_at == at(8, 4)

@@ -38,6 +38,11 @@ TRACED = (1, 2, 11, 21)
 LOOKS_FOR = 60.0
 
 FOUND: dict[str, tuple[Step, ...]] = {
+    "instants before the retry of the last fire allowed were lost when it was skipped for its budget": (
+        Create(alarm=2, every=1, owner="cat", max_fires=3),
+        Wait(seconds=3.0),
+        Report(alarm=2, what="failed"),
+    ),
     "a late answer replaced a failure that was reported after its alarm was moved": (
         Create(alarm=0, target="long", report_within=3.0),
         Wait(seconds=4.0),

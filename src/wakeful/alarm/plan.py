@@ -168,7 +168,9 @@ def put_back(alarm: Alarm, at: datetime, *, now: datetime) -> tuple[datetime, tu
 
 def undone(alarm: Alarm, last: datetime, reason: SkipReason, *, now: datetime) -> tuple[Fire, ...]:
     """Return rows for the untried current occurrence and for later ones up to `last` that are not recorded yet."""
-    after = following(alarm, alarm.occurrence_at)
+    after = following(
+        alarm, alarm.occurrence_at, fired=1
+    )  # None where nothing was to follow: then nothing is on record
     if after is None or after > alarm.next_fire_at:
         runs = [(alarm.occurrence_at, last)]
     else:  # it was put back, and what that passed over has its rows

@@ -56,6 +56,9 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     "a failure that is reported after its alarm was moved is not kept": Source(
         "wakeful.alarm.report", 'if said.outcome == "failed" and may_still_arrive(fire):', "if False:"
     ),
+    "what passed before the retry of a last fire is not on record": Source(
+        "wakeful.alarm.plan", "following(alarm, alarm.occurrence_at, fired=1)", "following(alarm, alarm.occurrence_at)"
+    ),
     "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
     "a retry that may delay the series": Source(
         "wakeful.alarm.settle", "if upcoming is not None and at >= upcoming", "if False"
