@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ruff: noqa: B905, C901, E501, E731, RUF007
+# ruff: noqa: C901, E501
 """Figures of a Python package's structure, from its source alone.
 
     python scripts/structure.py src/wakeful [--small] [--cycles]

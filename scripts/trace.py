@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ruff: noqa: B905, C901, E501, E731, RUF007
+# ruff: noqa: B905, E501, E731, RUF007
 """How many functions and modules one request crosses. Run with the project's own Python:
 
     .venv/bin/python scripts/trace.py [--names]
