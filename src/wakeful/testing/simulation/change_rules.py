@@ -225,7 +225,7 @@ class ChangeRules:
 
     def _check_worker(self, one: Written) -> None:
         was, after = one.was, one.after
-        if after.finished or one.is_moved:
+        if (after.finished and not was.finished) or one.is_moved:
             self._check_on_record(one)
         elif not one.began and after.claimed_at is None:
             self._check_released(one)
