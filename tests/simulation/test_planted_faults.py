@@ -122,6 +122,7 @@ NOT_FOUND: Final[dict[str, str]] = {
     "a claim before the tasks are planned": NO_TASKS,
     "put back past the next instant": RARE,
     "a failure that is reported after its alarm was moved is not kept": RARE,
+    "what passed before the retry of a last fire is not on record": RARE,
     "a signal skips what has arrived": RARE,
     "a snooze of a series is a new wake": RARE,
     "a wake that arrived may be had again": RARE,

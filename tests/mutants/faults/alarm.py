@@ -57,7 +57,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.report", 'if said.outcome == "failed" and may_still_arrive(fire):', "if False:"
     ),
     "what passed before the retry of a last fire is not on record": Source(
-        "wakeful.alarm.plan", "following(alarm, alarm.occurrence_at, fired=1)", "following(alarm, alarm.occurrence_at)"
+        "wakeful.alarm.plan", "        alarm, alarm.occurrence_at, fired=1\n", "        alarm, alarm.occurrence_at\n"
     ),
     "no poison rule": Source("wakeful.alarm.settle", "if is_poison(alarm):", "if False:"),
     "a retry that may delay the series": Source(
