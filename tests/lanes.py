@@ -30,7 +30,7 @@ QUICK: Final = (
     "service",
     "store/test_conformance.py",
     "store/test_memory.py",
-    "doors/test_same_everywhere.py",
+    "interfaces/test_same_everywhere.py",
 )
 NOT_QUICK: Final = (  # these wait, or count for many seconds
     "alarm/test_long_lives.py",
@@ -57,7 +57,7 @@ ONE_MORE_COLUMN: Final = "TestOneMoreColumn"  # the contract once more, on table
 POOLED_CLASSES: Final = ("TestClaiming", "TestSettling", "TestLeases", "TestNextDue")
 EXAMPLES: Final[dict[Lane, int]] = {"quick": 15, "usual": 50, "long": 200}  # of each property
 # Interfaces pass on what a store answers, and the conformance suite shows that both stores answer alike.
-INTERFACES: Final = ("dashboard", "doors", "remote")
+INTERFACES: Final = ("dashboard", "interfaces", "remote")
 LONG_SEARCHES: Final = {"WAKEFUL_TEST_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES": "25"}
 MARKERS: Final = (
     "browser: drives a real Chromium; left out where there is none",

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from mcp import Client
 
 import wakeful
-from tests.doors.mcp_world import Agent, door
-from tests.doors.world import serving
+from tests.interfaces.mcp_world import Agent, door
+from tests.interfaces.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.alarm import Policy, default_policy
 from wakeful.alarm.model import NEW_POLICY

@@ -46,7 +46,11 @@ def collected(*args: str) -> set[str]:
 
 
 def test_each_lane_holds_the_one_before() -> None:
-    places = ("tests/store/test_conformance.py", "tests/store/test_postgres_pgbouncer.py", "tests/doors/test_sse.py")
+    places = (
+        "tests/store/test_conformance.py",
+        "tests/store/test_postgres_pgbouncer.py",
+        "tests/interfaces/test_sse.py",
+    )
     quick, usual, long = (collected(*lane, *places) for lane in (["--quick"], [], ["--long"]))
     assert quick < usual < long
     assert {name.partition("::")[0] for name in quick} == {"tests/store/test_conformance.py"}

@@ -10,7 +10,7 @@ from playwright.async_api import Browser
 from tests.dashboard.browser import browsing
 from tests.dashboard.driving import QUICK
 from tests.databases import database_of
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from playwright.async_api import Locator, Page, expect
 
-from tests.doors.world import Visitor
+from tests.interfaces.world import Visitor
 from tests.remote.world import until
 from wakeful.alarm import Alarm, Completed, Failed, Outcome, Wake
 from wakeful.dispatcher import ServedTarget

@@ -17,7 +17,7 @@ from playwright.async_api import Browser, expect
 from tests.dashboard.browser import browsing, reading
 from tests.dashboard.png import smaller
 from tests.dashboard.scene import NOW, ZONE, StoppedClock, fill, fill_up, serve_targets, served_targets
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from wakeful.testing import targets_of
 
 LOOKS: Final[dict[str, dict[str, Any]]] = {

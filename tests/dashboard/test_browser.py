@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.dashboard.browser import reading
 from tests.dashboard.driving import alarm_of, door, fired_as, is_live, is_over, press, press_in_menu, status_of
-from tests.doors.world import Visitor
+from tests.interfaces.world import Visitor
 from wakeful.store import FireQuery
 from wakeful.testing import store_of
 

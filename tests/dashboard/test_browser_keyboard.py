@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from tests.dashboard.browser import reading
 from tests.dashboard.driving import alarm_of, arrived, is_live, tab_to
-from tests.doors.world import Visitor
+from tests.interfaces.world import Visitor
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 OUTLINED = """() => {

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.dashboard.browser import Reader, reading
 from tests.dashboard.driving import door, is_live, is_over
-from tests.doors.world import Visitor
+from tests.interfaces.world import Visitor
 from wakeful.http.security.auth import mint
 from wakeful.testing import store_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.dashboard.world import Person
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 from wakeful.settings.tables import CheckSettings
 
 

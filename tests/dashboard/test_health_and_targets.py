@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.doors.world import Answer, Visitor, serving
+from tests.interfaces.world import Answer, Visitor, serving
 from wakeful.dashboard.targets import bars, latency_line, outlines
 from wakeful.service.hours import (
     Spread,

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.dashboard.browser import browsing, reading
 from tests.dashboard.driving import door, is_live
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from tests.remote.world import until
 from wakeful.store import FireQuery
 from wakeful.testing import store_of

@@ -10,7 +10,7 @@ import pytest
 
 from tests.dashboard.world import person
 from tests.databases import database_of
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from wakeful.store import AlarmQuery
 from wakeful.testing import store_of
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.doors.world import Answer, Visitor, serving
+from tests.interfaces.world import Answer, Visitor, serving
 from wakeful.testing import store_of
 
 

@@ -18,7 +18,7 @@ import asyncpg
 import pytest
 from bench.full_database import fill_postgres, fill_sqlite, views
 
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from wakeful.process.application import build
 from wakeful.service import bulk as searching
 from wakeful.settings import Settings

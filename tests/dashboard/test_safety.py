@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from tests.dashboard.world import Person, person
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from wakeful.dashboard import words
 from wakeful.dashboard.page import COOKIE, _templates
 from wakeful.http.security.auth import mint

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.dashboard.world import Person, person
-from tests.doors.world import Answer, Visitor, serving
+from tests.interfaces.world import Answer, Visitor, serving
 from wakeful.dashboard.page import COOKIE
 from wakeful.dashboard.sign_in_link import GOOD_FOR, LABEL, SESSION, SignInLink
 from wakeful.http.security.auth import mint

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 
 from tests.dashboard.browser import browsing, reading
 from tests.databases import database_of
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 
 pytestmark = pytest.mark.browser
 SOON = 60_000  # milliseconds: how long a thing may take on a busy machine

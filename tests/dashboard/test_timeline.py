@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from wakeful.errors import InvalidRequest
 from wakeful.schedule import zone
 from wakeful.service.figures import cells, day_of, days, first_of, hours_between, hours_of, monday_of, week_name

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.dashboard.browser import browsing, reading
 from tests.dashboard.test_timeline import fired
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 
 pytestmark = pytest.mark.browser
 SOON = 60_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlencode
 
-from tests.doors.world import Answer, Visitor
+from tests.interfaces.world import Answer, Visitor
 from wakeful.dashboard.page import COOKIE
 
 CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')

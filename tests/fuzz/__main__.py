@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from .doors import doors
 from .harness import SLOW, Finding, Parser, fuzz
+from .interfaces import interfaces
 from .outside import outside
 from .reading import readers
 
@@ -22,7 +22,7 @@ PRINTED: Final = 3_000  # and of one that has to be repeated
 
 
 def parsers() -> list[Parser]:
-    return [*readers(), *doors(), *outside()]
+    return [*readers(), *interfaces(), *outside()]
 
 
 def parsed() -> argparse.Namespace:

@@ -56,7 +56,7 @@ DEFERRED_TOLD = (
 SPENDING = "tests/dispatcher/test_budget.py::"
 BUDGET = "tests/alarm/test_budget.py::"
 WOKEN = "tests/service/test_wake_tokens.py::"
-WOKEN_DOORS = "tests/doors/test_wake_token_matrix.py::"
+WOKEN_DOORS = "tests/interfaces/test_wake_token_matrix.py::"
 LINEAGE = "tests/alarm/test_lineage.py::"
 SIGNALS = "tests/alarm/test_signals.py::"
 SET_BACK = "tests/dispatcher/test_signals.py::test_after_a_clock_was_set_back_a_signal_is_a_wake_of_its_own[sqlite]"
@@ -71,10 +71,10 @@ HOLIDAYS = "tests/alarm/test_holidays.py::"
 PLANS = "tests/store/test_postgres_plans.py::"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
-REVOKING = "tests/doors/test_revoking.py::"
+REVOKING = "tests/interfaces/test_revoking.py::"
 SAFETY = "tests/dashboard/test_safety.py::"
-HEAVY = "tests/doors/test_heavy_requests.py::"
-CPU = "tests/doors/test_cpu_share.py::"
+HEAVY = "tests/interfaces/test_heavy_requests.py::"
+CPU = "tests/interfaces/test_cpu_share.py::"
 KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_loses_nothing[{}-claimed]"
 
 NEWER_SCHEMA = "tests/store/test_newer_schema.py::"
@@ -155,16 +155,16 @@ CAUGHT_BY: dict[str, list[str]] = {
     "everyone has buttons": [SAFETY + "test_who_may_only_read_sees_no_buttons_and_is_refused"],
     "everyone is an operator": ["tests/dashboard/test_owner_filter.py::test_nobody_else_has_the_filter[sqlite]"],
     "anyone names an owner": [
-        "tests/doors/test_owner_pages.py::test_only_an_operator_looks_after_another_owners_alarms[sqlite]"
+        "tests/interfaces/test_owner_pages.py::test_only_an_operator_looks_after_another_owners_alarms[sqlite]"
     ],
     "a limit leaves somebody out": [
         "tests/service/test_bulk.py::test_a_limit_stops_it_and_going_on_from_there_does_the_rest[6]"
     ],
     "the end of the last token opens the server": [
-        "tests/doors/test_auth.py::test_the_end_of_the_last_token_opens_nothing[expired-settings0]"
+        "tests/interfaces/test_auth.py::test_the_end_of_the_last_token_opens_nothing[expired-settings0]"
     ],
     "a bad token is nobody's": [
-        "tests/doors/test_auth.py::test_a_bad_token_is_refused_also_where_none_is_needed[bearer nonsense]"
+        "tests/interfaces/test_auth.py::test_a_bad_token_is_refused_also_where_none_is_needed[bearer nonsense]"
     ],
     "an edit changes the kind unasked": ["tests/alarm/test_moving.py::test_what_would_change_the_kind_has_to_say_so"],
     "an edited policy drops what it does not name": [
@@ -174,18 +174,18 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/service/test_many.py::test_a_key_that_is_taken_refuses_all_of_them[sqlite]"
     ],
     "a page takes wakes out of the inbox": [
-        "tests/doors/test_http_look.py::test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server[sqlite]"
+        "tests/interfaces/test_http_look.py::test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server[sqlite]"
     ],
     "owners hear what a target said to others": [
-        "tests/doors/test_owner_matrix.py"
+        "tests/interfaces/test_owner_matrix.py"
         "::test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_is[sqlite]"
     ],
     "events are counted for all owners": [
         "tests/service/test_live.py::test_no_number_tells_how_much_another_owner_does[sqlite]"
     ],
-    "a key everyone can sign for": ["tests/doors/test_did.py::test_a_key_everyone_can_sign_for_proves_nothing"],
+    "a key everyone can sign for": ["tests/interfaces/test_did.py::test_a_key_everyone_can_sign_for_proves_nothing"],
     "what is signed names no server": [
-        "tests/doors/test_did.py::test_a_signature_that_names_another_server_or_none_is_good_nowhere[]"
+        "tests/interfaces/test_did.py::test_a_signature_that_names_another_server_or_none_is_good_nowhere[]"
     ],
     "memory: settle without the claim check": [
         IN_MEMORY + "TestSettling::test_a_stale_claim_is_lost_and_changes_nothing"
@@ -390,7 +390,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "what waits for its budget counts as missed": [DEFERRED_TOLD],
     "a key whose alarm has ended is a silent success": [
-        "tests/doors/test_http_wishes.py::test_a_key_whose_alarm_has_ended_is_not_a_silent_success[sqlite]"
+        "tests/interfaces/test_http_wishes.py::test_a_key_whose_alarm_has_ended_is_not_a_silent_success[sqlite]"
     ],
     "a forecast makes the checks of alarms": [FORECAST + "test_checks_are_not_made[sqlite]"],
     "a forecast wakes targets that are paused": [FORECAST + "test_a_target_that_is_paused_gets_nothing[sqlite]"],
@@ -539,14 +539,14 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/dashboard/pages/test_alarm_page.py::test_a_payload_is_changed_on_the_page"
     ],
     "a wait over MCP outlives its connection": [
-        "tests/doors/test_mcp_waiting.py::test_an_agent_with_a_short_timeout_gets_every_wake[auto]"
+        "tests/interfaces/test_mcp_waiting.py::test_an_agent_with_a_short_timeout_gets_every_wake[auto]"
     ],
     "a cancelled wait over MCP goes on": [
-        "tests/doors/test_mcp_waiting.py::test_an_agent_with_a_short_timeout_gets_every_wake[legacy]"
+        "tests/interfaces/test_mcp_waiting.py::test_an_agent_with_a_short_timeout_gets_every_wake[legacy]"
     ],
-    "anyone cancels a wait over MCP": ["tests/doors/test_mcp_waiting.py::test_only_who_made_a_call_cancels_it"],
+    "anyone cancels a wait over MCP": ["tests/interfaces/test_mcp_waiting.py::test_only_who_made_a_call_cancels_it"],
     "a wait over HTTP outlives its connection": [
-        "tests/doors/test_mcp_waiting.py::test_who_stops_waiting_over_http_leaves_the_wake_to_the_next"
+        "tests/interfaces/test_mcp_waiting.py::test_who_stops_waiting_over_http_leaves_the_wake_to_the_next"
     ],
     "a wake stays with a reader who has gone where its alarm was claimed meanwhile": [
         "tests/service/test_gone_readers.py::"
@@ -555,8 +555,8 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a wake stays with a reader who has gone": [
         "tests/service/test_gone_readers.py::test_what_one_reader_leaves_goes_to_the_next_who_waits[sqlite]"
     ],
-    "tools are listed for each call over MCP": ["tests/doors/test_mcp_http.py::test_a_call_lists_no_tools[auto]"],
-    "schemas are built for each list of tools": ["tests/doors/test_mcp_http.py::test_schemas_are_built_once"],
+    "tools are listed for each call over MCP": ["tests/interfaces/test_mcp_http.py::test_a_call_lists_no_tools[auto]"],
+    "schemas are built for each list of tools": ["tests/interfaces/test_mcp_http.py::test_schemas_are_built_once"],
     "a window over midnight ends in the afternoon": [
         "tests/schedule/test_windows.py::test_a_window_that_begins_on_the_24_hour_clock_ends_on_it[18-8-{}:00]"
     ],
@@ -603,8 +603,10 @@ CAUGHT_BY: dict[str, list[str]] = {
     "half an hour is a time of day": [
         "tests/schedule/test_machine_times.py::test_hours_and_minutes_alone_are_refused_with_both_readings"
     ],
-    "an agent is given one of two meanings": ["tests/doors/test_mcp_errors.py"],
-    "a reason for all is left out": ["tests/doors/test_cli_bulk.py::test_cancel_all_keeps_the_reason_that_was_given"],
+    "an agent is given one of two meanings": ["tests/interfaces/test_mcp_errors.py"],
+    "a reason for all is left out": [
+        "tests/interfaces/test_cli_bulk.py::test_cancel_all_keeps_the_reason_that_was_given"
+    ],
     "one of two readings is suggested": [
         "tests/schedule/test_suggestions_keep.py::test_half_of_a_span_is_not_suggested"
     ],
@@ -612,9 +614,11 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/store/test_conformance.py::TestWhatIsKept::"
         "test_the_wall_time_of_a_one_shot_is_kept_through_claims_and_edits[sqlite]"
     ],
-    "null is a value over MCP": ["tests/doors/test_mcp.py::test_null_for_an_argument_is_as_if_it_was_not_given[auto]"],
+    "null is a value over MCP": [
+        "tests/interfaces/test_mcp.py::test_null_for_an_argument_is_as_if_it_was_not_given[auto]"
+    ],
     "blanks behind a header count": [
-        "tests/doors/test_http_requests.py::test_blanks_behind_a_name_of_mcp_are_not_part_of_it"
+        "tests/interfaces/test_http_requests.py::test_blanks_behind_a_name_of_mcp_are_not_part_of_it"
     ],
     "a silent receiver is not woken again": [
         "tests/alarm/test_sweep.py::test_a_silent_receiver_is_woken_again_under_the_same_fire_id_and_the_same_ladder"
@@ -787,12 +791,12 @@ CAUGHT_BY: dict[str, list[str]] = {
     "postgres: a group comes where none is wanted": [ONE_BY_ONE.format("postgres")],
     "sqlite: a group waits behind those that are tried alone": [NOT_WITH_A_GROUP.format("sqlite")],
     "postgres: a group waits behind those that are tried alone": [NOT_WITH_A_GROUP.format("postgres")],
-    "a script changes many without a yes": ["tests/doors/test_cli_bulk.py::test_in_one_process_too"],
-    "a dry run of named alarms changes them": ["tests/doors/test_cli_bulk.py::test_in_one_process_too"],
+    "a script changes many without a yes": ["tests/interfaces/test_cli_bulk.py::test_in_one_process_too"],
+    "a dry run of named alarms changes them": ["tests/interfaces/test_cli_bulk.py::test_in_one_process_too"],
     "a page asks for no new time": [
         "tests/dashboard/pages/test_alarm_page.py::test_undo_asks_for_a_new_time_where_the_old_one_has_passed[sqlite]"
     ],
-    "cancel --all asks nobody": ["tests/doors/test_cli_bulk.py::test_in_one_process_too"],
+    "cancel --all asks nobody": ["tests/interfaces/test_cli_bulk.py::test_in_one_process_too"],
     "a change is taken back over a later one": ["tests/service/test_undo.py::test_what_changed_since_is_said[sqlite]"],
     "a change is taken back days later": [
         "tests/service/test_undo.py::test_a_change_of_the_last_24_hours_and_no_older_one[sqlite]"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.doors.world import Visitor, serving
+from tests.interfaces.world import Visitor, serving
 from wakeful.process.application import open_server
 from wakeful.python.client import Wakeful
 

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 import wakeful
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 from tests.remote.world import serving_process, until
 from wakeful.errors import Forbidden, InvalidConfig, StoreUnavailable, TooMany, Unauthorized, WakefulError
 from wakeful.process.application import open_server

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import wakeful
-from tests.doors.world import Visitor
+from tests.interfaces.world import Visitor
 from tests.ports import free_port
 from tests.remote.world import environment, serving_process, until
 from wakeful.alarm.model import FireStatus

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Raw
 
 import wakeful
-from tests.doors.world import Visitor
+from tests.interfaces.world import Visitor
 from wakeful.alarm import Alarm, Fire
 from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError

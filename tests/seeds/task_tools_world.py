@@ -9,7 +9,7 @@ from typing import Any
 from mcp import Client
 from msgspec.structs import replace
 
-from tests.doors.mcp_world import ALL, Agent
+from tests.interfaces.mcp_world import ALL, Agent
 from wakeful.http.security.auth import Principal
 from wakeful.mcp import server
 from wakeful.process.application import Wakeful

@@ -18,8 +18,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 import wakeful
-from tests.doors.mcp_world import Agent
-from tests.doors.world import Visitor, serving
+from tests.interfaces.mcp_world import Agent
+from tests.interfaces.world import Visitor, serving
 from tests.remote.world import command
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful.alarm.keywords import PolicyKeywords

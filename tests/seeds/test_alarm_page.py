@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import wakeful
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 from tests.seeds.alarm_world import FUNCTIONS, STORES, Desk, Place, a_place
 from wakeful.schedule import duration
 from wakeful.testing import ManualClock

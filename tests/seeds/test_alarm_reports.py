@@ -12,8 +12,8 @@ from mcp import Client
 
 import wakeful
 from tests.alarm.world import at, once
-from tests.doors.mcp_world import Agent, door
-from tests.doors.world import serving
+from tests.interfaces.mcp_world import Agent, door
+from tests.interfaces.world import serving
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful import Alarm, Fire
 from wakeful.alarm import Report, quarantine

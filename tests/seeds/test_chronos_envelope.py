@@ -11,8 +11,8 @@ import pytest
 
 from tests.acting import acting
 from tests.databases import database_of
-from tests.doors.test_did import Agent
-from tests.doors.world import Visitor, serving
+from tests.interfaces.test_did import Agent
+from tests.interfaces.world import Visitor, serving
 from wakeful.http.did import Challenge
 from wakeful.testing import ManualClock
 

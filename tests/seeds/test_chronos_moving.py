@@ -19,7 +19,7 @@ import apsw
 import asyncpg
 import pytest
 
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 from wakeful.clock import SystemClock
 from wakeful.moments import unix_ms
 

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 import pytest
 
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 from wakeful.alarm import Alarm
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.doors.mcp_world import Agent
+from tests.interfaces.mcp_world import Agent
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway"
 CHAT = "123@g.us"

@@ -1,6 +1,6 @@
 """Files that somebody has made to break whoever reads them: each ends soon, with a reason and little memory.
 
-Terms of Erlang that are made so are in tests/test_erlang_terms.py, rules in tests/doors/test_rules.py.
+Terms of Erlang that are made so are in tests/test_erlang_terms.py, rules in tests/interfaces/test_rules.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 from tests.typing import keywords
 from tests.typing.programs import own_tests, remote_client, script, web_app, worker
 from wakeful.testing.alarms_for_tests import SteppedWakeful

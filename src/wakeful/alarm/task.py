@@ -36,7 +36,7 @@ _COLUMNS: Final = {  # what an alarm's field is called in the row
     "label": "id",
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# A day from the end of the calendar, as at the other doors: in whatever zone it is shown, it is still a date.
+# A day from the end of the calendar, as at the other interfaces: in whatever zone it is shown, it is still a date.
 _LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _NUMBER: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{0,12})?")
 _DATE_DIGITS: Final = 8

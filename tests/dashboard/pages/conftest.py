@@ -7,7 +7,7 @@ import pytest
 
 from tests.dashboard.pages.desk import Desk
 from tests.databases import database_of
-from tests.doors.world import serving
+from tests.interfaces.world import serving
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

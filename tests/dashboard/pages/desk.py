@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import unescape
 from urllib.parse import urlencode
 
-from tests.doors.world import Answer, Visitor
+from tests.interfaces.world import Answer, Visitor
 from wakeful.service import Alarms
 
 CSRF = re.compile(r'name="csrf" value="([0-9a-f]+)"')

@@ -9,13 +9,13 @@ from typing import Final
 
 from .alarm import IN_DECISIONS
 from .delivery import IN_DELIVERY
-from .doors import IN_DOORS
 from .fault import Fault, Several, Source, Sql
+from .interfaces import IN_INTERFACES
 from .service import IN_VERBS
 from .store import IN_STORES
 
 __all__ = ["FAULTS", "Fault", "Several", "Source", "Sql"]
 
-_PARTS: Final = (IN_DECISIONS, IN_DELIVERY, IN_DOORS, IN_VERBS, IN_STORES)
+_PARTS: Final = (IN_DECISIONS, IN_DELIVERY, IN_INTERFACES, IN_VERBS, IN_STORES)
 FAULTS: Final[dict[str, Fault]] = {name: fault for part in _PARTS for name, fault in part.items()}
 assert len(FAULTS) == sum(map(len, _PARTS)), "two faults have one name: only one of them would be planted"
