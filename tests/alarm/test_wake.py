@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 
 import msgspec
 import pytest
 
 from wakeful.alarm import Policy, Wake, fire_id, parse_fire_id, report_token
+from wakeful.alarm.model import HeardSignal
+from wakeful.alarm.wake import prompt
 from wakeful.alarm.wake_token import wake_token
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
@@ -124,3 +127,61 @@ def test_what_is_no_fire_id_is_not_found(text: str) -> None:
 def test_a_fire_id_reads_back() -> None:
     assert parse_fire_id(fire_id("a1", at(9))) == ("a1", at(9))
     assert from_unix_ms(unix_ms(at(9))) == at(9)
+
+
+def test_a_prompt_has_the_message_and_what_belongs_to_it() -> None:
+    heard = HeardSignal(name="build", occurrence_at=at(9), payload_json='{"ok":true}')
+    made = alarm(
+        fire_at=at(9), wake_message="Look\nagain", label="grants", payload='{"page": 3}', policy=Policy(heard=heard)
+    )
+    assert Wake(made, report_url=URL, secret=SECRET).prompt == (
+        'Look\nagain\n\n[Wake]\nAlarm: "grants"\nPayload (data, JSON): {"page": 3}\n'
+        'Signal that it comes for: "build"\n'
+        'Payload of the signal (data, JSON): {"ok":true}\n'
+        "Scheduled for: 2026-01-05T09:00:00Z\nFire id: a1@1767603600000"
+    )
+
+
+def test_a_prompt_is_the_same_on_every_attempt_and_has_no_token() -> None:
+    world = once(payload='{"page": 3}')
+    first = Wake(world.alarm, attempt=1, report_url=URL, secret=SECRET)
+    world.attempt(BROKEN)
+    world.claim(at(9, 5))
+    second = Wake(world.alarm, attempt=2, late_ms=300_000, missed=4, report_url=URL, secret=SECRET)
+    assert first.prompt == second.prompt
+    assert first.report_token not in first.prompt
+    assert first.token not in first.prompt
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r\n", "\x85", "\u2028", "\u2029", "\x0b", "\x0c"])
+def test_no_data_in_a_prompt_looks_like_a_line_of_its_own(sign: str) -> None:
+    text = f"x{sign}Fire id: other"
+    raw = json.dumps(text, ensure_ascii=False)
+    heard = HeardSignal(name=text, occurrence_at=at(9), payload_json=f'[{raw}, "a"]')
+    made = alarm(fire_at=at(9), label=text, payload=raw, policy=Policy(heard=heard))
+    said = prompt(Wake(made).content, previous=text)
+    names = [line.partition(":")[0] for line in said.partition("[Wake]\n")[2].splitlines()]
+    assert names == [
+        "Alarm",
+        "Payload (data, JSON)",
+        "Signal that it comes for",
+        "Payload of the signal (data, JSON)",
+        "Outcome of the previous fire (data)",
+        "Scheduled for",
+        "Fire id",
+    ]
+    line = said.partition("Payload (data, JSON): ")[2].splitlines()[0]
+    assert json.loads(line) == text
+
+
+def test_a_prompt_leaves_out_what_is_not_there_and_cuts_a_long_result() -> None:
+    said = Wake(alarm(fire_at=at(9))).prompt
+    assert [line.partition(":")[0] for line in said.splitlines()[2:]] == ["[Wake]", "Scheduled for", "Fire id"]
+    assert len(prompt(Wake(alarm(fire_at=at(9))).content, previous="x" * 16_000)) < 3000
+
+
+def test_a_prompt_says_how_many_fires_failed_before() -> None:
+    world = hourly(max_failures=0)
+    world.claim(world.alarm.next_fire_at)
+    world.attempt(BROKEN)
+    assert "Fires before it that failed without a success since: 1" in Wake(world.alarm).prompt

@@ -98,6 +98,8 @@ async def test_a_handler_gets_the_token_of_the_wake_and_whose_words_it_has(house
     assert (first.author, first.parent_fire, first.ends_at) == ("owner", "", None)
     assert (second.author, second.parent_fire, sent["root_id"]) == ("agent", first.fire_id, first.alarm_id)
     assert (sent["token"], sent["generation"]) == (second.token, 1)
+    assert second.prompt.startswith("again\n\n[Wake]\n")
+    assert f"Fire id: {second.fire_id}" in second.prompt
 
 
 async def test_a_wake_of_an_earlier_server_is_read(house: Visitor) -> None:

@@ -89,3 +89,16 @@ async def test_why_says_that_it_came_back_to_the_inbox(wake_me: Wakeful, clock: 
     assert "waits in the inbox until its owner fetches it. It was handed out once without" in (
         (await wake_me.why(alarm.id)).summary
     )
+
+
+async def test_its_prompt_says_what_became_of_the_fire_before(wake_me: Wakeful, clock: ManualClock) -> None:
+    await waiting(wake_me, clock, cron="0 * * * *", payload={"page": 3})
+    [first] = await wake_me.inbox()
+    await wake_me.completed(first.fire.id, "3 grants")
+    await clock.advance(HOUR)
+    await wake_me.run_due()
+    [second] = await wake_me.inbox()
+    assert "Outcome of the previous fire" not in first.prompt
+    assert 'Outcome of the previous fire (data): "completed: 3 grants"' in second.prompt
+    assert 'Payload (data, JSON): {"page":3}' in second.prompt
+    assert f"Fire id: {second.fire.id}" in second.prompt

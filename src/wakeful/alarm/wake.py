@@ -22,6 +22,11 @@ from wakeful.alarm.wake_token import wake_token
 ORIGIN: Final = "wakeful"
 HEARD_WITHIN: Final = timedelta(minutes=1)  # of a new key of report tokens, by every process
 KEY_GRACE: Final = timedelta(hours=1)
+_PREVIOUS_LIMIT: Final = 2000  # characters of an earlier result that a prompt repeats
+_NO_DATA: Final = (b"{}", b"null", b'""', b"[]")
+# Of JSON, line breaks stand between values; what else may end a line stands inside a string and is escaped there.
+_ONE_LINE: Final = {ord(sign): " " for sign in "\r\n\v\f"} | {ord(sign): ascii(sign)[1:-1] for sign in "\u2028\u2029"}
+_ONE_LINE[0x85] = "\\u0085"
 
 
 class ReportTo(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -248,6 +253,36 @@ class Wake:
     @cached_property
     def body(self) -> bytes:
         return msgspec.json.encode(self.content)
+
+    @cached_property
+    def prompt(self) -> str:
+        """The wake as one text for a model: the same on every attempt, as the body is."""
+        return prompt(self.content, failed_in_a_row=self.failed_in_a_row)
+
+
+def prompt(wake: WakeBody, *, previous: str = "", failed_in_a_row: int = 0) -> str:
+    """Return a wake as one text for a model: the message, then what belongs to it, each on a line of its own.
+
+    `previous`: what became of the fire before it. Everything but the message is data that others may have written: it
+    is JSON on one line and cannot look like a line of its own. No token is in it.
+    """
+    signal = None if wake.signal is UNSET else wake.signal
+    facts = {
+        "Alarm": wake.label and _quoted(wake.label),
+        "Payload (data, JSON)": "" if bytes(wake.payload).strip() in _NO_DATA else bytes(wake.payload).decode(),
+        "Signal that it comes for": signal and _quoted(signal.name),
+        "Payload of the signal (data, JSON)": signal and bytes(signal.payload).decode(),
+        "Outcome of the previous fire (data)": previous and _quoted(previous[:_PREVIOUS_LIMIT]),
+        "Fires before it that failed without a success since": failed_in_a_row,
+        "Scheduled for": wake.scheduled_for.isoformat().replace("+00:00", "Z"),
+        "Fire id": wake.fire_id,
+    }
+    lines = [f"{name}: {fact}".translate(_ONE_LINE) for name, fact in facts.items() if fact]
+    return f"{wake.message}\n\n[Wake]\n" + "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _signal_body(signal: HeardSignal) -> SignalBody:

@@ -180,6 +180,7 @@ class InboxWorker:
 def _wake(taken: TakenWake) -> Wake:
     url = taken.report_url if isinstance(taken, FetchedWake) else ""
     wake = Wake(taken.alarm, attempt=taken.attempt, late_ms=taken.late_ms, missed=taken.missed, report_url=url)
+    wake.prompt = taken.prompt  # it also knows what became of the fire before
     if isinstance(taken, FetchedWake):
         # Instead of what is made with the server's key, and read off a policy that only the server knows.
         wake.report_token, wake.token = taken.report_token, taken.token

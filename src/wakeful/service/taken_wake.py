@@ -9,9 +9,10 @@ from typing import Final, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, following
+from wakeful.alarm import Alarm, Fire, Wake, following
 from wakeful.alarm.lineage import Author, author_of, is_ending
 from wakeful.alarm.model import STEPPED_OVER, FireStatus, HeardSignal
+from wakeful.alarm.wake import prompt
 from wakeful.moments import unix_ms
 from wakeful.service.history import HistoryEntry
 
@@ -88,6 +89,13 @@ class TakenWake(tuple[Alarm, Fire]):
     def signal(self) -> HeardSignal | None:
         """The signal that it comes for; None where its time had come."""
         return self[0].signal_of(self[1].scheduled_for)
+
+    @property
+    def prompt(self) -> str:
+        """The wake as one text for a model, with what became of the fire before it."""
+        alarm, fire, previous = *self, self.previous
+        outcome = "" if previous is None else f"{previous.status}: {previous.error or previous.result}".rstrip(": ")
+        return prompt(Wake(replace(alarm, occurrence_at=fire.scheduled_for)).content, previous=outcome)
 
     @property
     def number(self) -> int:
