@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from wakeful.settings import TARGET_KINDS
+from wakeful.settings.kinds import TARGET_KINDS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "wakeful"

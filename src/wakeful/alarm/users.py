@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from wakeful.alarm.model import TASKS, Alarm
 from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.settings import EVERYONE, TARGET_KINDS, Settings
+from wakeful.settings import EVERYONE, Settings
+from wakeful.settings.kinds import target_kind
 
 ANYONE: Final = frozenset({EVERYONE})
-READ_AS_WORDS: Final = frozenset(name for name, kind in TARGET_KINDS.items() if kind.read_as_words)
 NOT_YOURS: Final = "its owner is not allowed to use this target"
 
 
@@ -60,10 +60,14 @@ class Users(Struct, frozen=True, kw_only=True):
 CHAT_FIX: Final = "Name a chat of this owner's; the operator lists them in the setting `chats`."
 
 
-def users_of(settings: Settings, name: str, kind: str, owners: Any = None) -> Users:
-    """Return who may use a target according to the settings; `owners` comes from its own table."""
+def users_of(settings: Settings, name: str, kind: str = "", owners: Any = None) -> Users:
+    """Return who may use a target according to the settings; `owners` comes from its own table.
+
+    `kind` is empty for a handler, which is in no settings.
+    """
     given = None if owners is None else _owners(owners, f"targets.{name}.owners")
-    by_kind = frozenset({settings.owner}) if kind in READ_AS_WORDS else ANYONE
+    reads_words = bool(kind) and target_kind(kind, f"targets.{name}.kind").read_as_words
+    by_kind = frozenset({settings.owner}) if reads_words else ANYONE
     # Whoever connects a table of tasks has opened the way to where tasks go, for tasks and nothing else.
     of_tasks = ANYONE if name == settings.tasks_target else by_kind
     return Users(

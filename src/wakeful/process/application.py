@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,7 +14,8 @@ from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.python.client import Wakeful
 from wakeful.schedule import duration
-from wakeful.settings import ROUTER, TARGET_KINDS, Settings, load
+from wakeful.settings import ROUTER, Settings, load
+from wakeful.settings.kinds import named, target_kind
 from wakeful.settings.sources import FILE_SUFFIX, make_folder, nearest
 from wakeful.store import Store
 from wakeful.store.queries import Naming
@@ -257,11 +257,10 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     if not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidConfig(f"{concurrency!r} is not a whole number of 1 or more", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
-    module, _, cls = TARGET_KINDS[kind].place.partition(":")
     try:
+        made = named(target_kind(kind).place, field="kind")
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()
-        made = getattr(import_module(module), cls)
         taken = signature(made).parameters
         if odd := next((name for name in given if name not in taken), None):
             by_file = [f"{one}{FILE_SUFFIX}" for one, parameter in taken.items() if parameter.annotation == "str"]

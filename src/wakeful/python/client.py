@@ -200,9 +200,7 @@ class Wakeful(Alarms):
                 self._implied = ""
             target = Handler(function, timeout=timeout, reports=reports)
             room = target.room(self.settings.total_concurrency) if concurrency is None else concurrency
-            self._served[name] = ServedTarget(
-                target, room, breaks=False, users=users_of(self.settings, name, "handler")
-            )
+            self._served[name] = ServedTarget(target, room, breaks=False, users=users_of(self.settings, name))
             return function
 
         return register

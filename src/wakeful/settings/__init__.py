@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import duration, zone
 from wakeful.schedule.names import DATE_ORDERS
+from wakeful.settings.kinds import is_kind, kind_names
 from wakeful.settings.sources import (
     FILE_SUFFIX,
     HERE,
@@ -44,20 +45,6 @@ from wakeful.settings.tables import (
 FILE: Final = "wakeful.toml"
 
 
-class TargetKind(Struct, frozen=True):
-    """A kind of target. `read_as_words`: by people, and by other people's agents (see alarm/users.py)."""
-
-    place: str  # imported only when configured: some bring heavy libraries along
-    read_as_words: bool = False
-
-
-TARGET_KINDS: Final = {
-    "webhook": TargetKind("wakeful.targets.webhook:Webhook"),
-    "router": TargetKind("wakeful.targets.router:Router"),
-    "table": TargetKind("wakeful.targets.table:TableTarget", read_as_words=True),
-    "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
-    "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
-}
 ROUTER: Final = "router"  # the target that `wake_url` adds
 Seconds = timedelta
 _BARE_DAY_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -290,8 +277,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the values that must not appear in logs: tokens, secrets, headers, confidential URLs."""
-        kept = {"secret", "previous_secret", "token", "url", "urls", "headers", "dsn", "password"}
-        told = [value for target in self.targets.values() for name, value in target.items() if name in kept]
+        told = [value for target in self.targets.values() for name, value in target.items() if _is_kept(name)]
         told += [text for check in self.checks.values() for text in (check.url, *check.headers.values())]
         return tuple(_texts([self.wake_token, *told, *password_in(self.db)]))
 
@@ -330,7 +316,13 @@ WORDS: Final = {
     "on_silence": ("again", "give_up"),
     "date_order": DATE_ORDERS,
 }
+_KEPT: Final = frozenset({"secret", "token", "url", "urls", "headers", "dsn", "password"})  # of a target's settings
 HINTS: Final = get_type_hints(Settings, include_extras=True)
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a setting of a target holds what logs must not show."""
+    return name in _KEPT or name.endswith(("_key", "_secret", "_token", "_password"))
 
 
 def _texts(value: Any) -> list[str]:
@@ -401,9 +393,9 @@ def exposed(path: str | os.PathLike[str] | None = None) -> str:
     found = SettingsFile.read(path or os.environ.get("WAKEFUL_CONFIG"), FILE)
     if not found.raw or not found.file.stat().st_mode & stat.S_IROTH:
         return ""
-    kept = {"secret", "previous_secret", "token", "urls", "headers", "dsn", "password"}  # a bare `url` is not a secret
     targets = found.raw.get("targets", {}).values()
-    told = [value for target in targets for name, value in target.items() if name in kept]
+    # A bare `url` is not a secret.
+    told = [value for target in targets for name, value in target.items() if name != "url" and _is_kept(name)]
     db = found.raw.get("db", "")
     secrets = _texts([found.raw.get("wake_token", ""), *told, db if "@" in db else ""])
     return str(found.file) if any(text and not refers(text) for text in secrets) else ""
@@ -444,11 +436,12 @@ def _targets(raw: Any, found: SettingsFile, elsewhere: Elsewhere) -> dict[str, d
     for name, target in raw.items() if isinstance(raw, dict) else [("targets", raw)]:
         where = found.where(f"targets.{name}.kind")
         kind = target.get("kind") if isinstance(target, dict) else None
-        if kind not in TARGET_KINDS:
+        if not isinstance(kind, str) or not is_kind(kind):
+            names = kind_names()
             raise InvalidConfig(
                 f"{where}: target {name!r} has kind {kind!r}",
                 field=f"targets.{name}.kind",
-                fix=f"{nearest(str(kind), TARGET_KINDS)} Accepted are: {', '.join(TARGET_KINDS)}.".strip(),
+                fix=f"{nearest(str(kind), names)} Accepted are: {', '.join(names)}, or package.module:Class.".strip(),
             )
         targets[name] = elsewhere.without_files(target, f"targets.{name}.", found.where, takes=bool)
     return targets

@@ -13,13 +13,13 @@ import logging
 import secrets as random
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from importlib.metadata import version
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
@@ -79,17 +79,28 @@ class Sender:
         self._way: _Way | None = None
         self._threads = Threads(2, "wakeful-names")
 
-    async def post(self, headers: Mapping[str, str], body: bytes, *, skip_body_when_ok: bool = False) -> Reply:
-        """Send it once; a kept-alive connection that turns out dead is replaced at once, not reported."""
+    async def post(
+        self, headers: Mapping[str, str], body: bytes, *, skip_body_when_ok: bool = False, path: str = ""
+    ) -> Reply:
+        """Send it once; a kept-alive connection that turns out dead is replaced at once, not reported.
+
+        `path`: what follows the address, quoted, for an address that is the base of several.
+        """
+        return await self._in_time(_Call(self._method, path, headers, body, skip_body_when_ok))
+
+    async def get(self, path: str) -> Reply:
+        return await self._in_time(_Call("GET", path, {}, b""))
+
+    async def _in_time(self, call: _Call) -> Reply:
         reply = Reply()
-        headers = {**headers, "traceparent": _traceparent()}
+        call = call._replace(headers={**call.headers, "traceparent": _traceparent()})
         tried: list[str | None] = []
         token = _tried.set(tried)
         running = self._deadlines.begin()
         try:
             for _ in range(_CONNECTIONS):
                 reply = Reply()
-                await self._post(reply, headers, body, skip_body_when_ok)
+                await self._post(reply, call)
                 if reply.status or tried:
                     break
         except asyncio.CancelledError:
@@ -126,8 +137,16 @@ class Sender:
         self._deadlines.close()
         self._threads.close()
 
-    def failure(self, reply: Reply, *, now: datetime, hide: Sequence[str] = (), who: str = "HTTP ") -> Failed:
-        """What a reply means that is not a yes."""
+    def failure(
+        self,
+        reply: Reply,
+        *,
+        now: datetime,
+        hide: Sequence[str] = (),
+        who: str = "HTTP ",
+        final: Collection[int] = (410,),
+    ) -> Failed:
+        """What a reply means that is not a yes. `final`: statuses after which the wake is not sent again."""
         if reply.status == 0:
             return Failed(self._shown(reply.trouble, hide), retryable=not reply.refused, unhealthy=not reply.refused)
         error = f"{who}{reply.status}"
@@ -139,28 +158,28 @@ class Sender:
             error += f": {without(quoted, (*hide, *self._secrets))[:_QUOTED]}"
         return Failed(
             self._shown(error, hide),
-            retryable=reply.status != 410,
+            retryable=reply.status not in final,
             retry_after=_retry_after(reply.headers.get("retry-after", ""), now),
             unhealthy=reply.status >= 500 or reply.status == 429,
             answered=True,
         )
 
-    async def _post(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> None:
+    async def _post(self, reply: Reply, call: _Call) -> None:
         """Send it. Wait while there is no file descriptor for a socket: the target is not to blame."""
-        while await self._sent(reply, headers, body, skip_body_when_ok) in _NO_DESCRIPTOR:
+        while await self._sent(reply, call) in _NO_DESCRIPTOR:
             reply.trouble = "no file descriptor became free"  # reported only if it stays so until the deadline
             await SystemClock().sleep(_UNTIL_ONE_IS_FREE)
             reply.trouble = ""
 
-    async def _sent(self, reply: Reply, headers: Mapping[str, str], body: bytes, skip_body_when_ok: bool) -> int | None:
+    async def _sent(self, reply: Reply, call: _Call) -> int | None:
         """The number of the system's error, where there was one."""
         try:
             way = self._way or self._opened()
-            request = way.request(headers, body)
+            request = way.request(call)
             connection = await way.connector.connect(way.to, [], _NO_TIMEOUT)
             try:
                 answering = cast(Answering, connection.protocol)
-                await answering.exchange(request, reply, skip_body_when_ok=skip_body_when_ok)
+                await answering.exchange(request, reply, skip_body_when_ok=call.skip_body_when_ok)
             finally:
                 connection.release()
         except (BadAnswer, aiohttp.ClientError, OSError, ValueError) as error:
@@ -192,6 +211,16 @@ class Sender:
         return one_line(without(text, (*hide, *self._secrets)), 2 * _QUOTED)
 
 
+class _Call(NamedTuple):
+    """One request to an address. `path` follows that of the address; whoever gives it has quoted what is in it."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    skip_body_when_ok: bool = False
+
+
 class _Way:
     """To one address, with all that is the same in every request there."""
 
@@ -203,13 +232,14 @@ class _Way:
         self.connector = connector
         self.to = aiohttp.ClientRequest(method, where, headers=headers)
         self.to.headers.pop("content-length", None)  # it differs
-        self._head = f"{method} {where.raw_path_qs} HTTP/1.1\r\n{_lines(self.to.headers)}"
-        self._has_body = method != "GET"
+        self._base, self._rest = where.raw_path.rstrip("/"), f" HTTP/1.1\r\n{_lines(self.to.headers)}"
+        self._head = f"{method} {where.raw_path_qs}{self._rest}"
 
-    def request(self, headers: Mapping[str, str], body: bytes) -> bytes:
+    def request(self, call: _Call) -> bytes:
         """The bytes to send."""
-        length = f"content-length: {len(body)}\r\n" if self._has_body else ""
-        return f"{self._head}{_lines(headers)}{length}\r\n".encode() + body
+        head = f"{call.method} {self._base}{call.path}{self._rest}" if call.path else self._head
+        length = "" if call.method == "GET" else f"content-length: {len(call.body)}\r\n"
+        return f"{head}{_lines(call.headers)}{length}\r\n".encode() + call.body
 
 
 def _lines(headers: Mapping[str, str]) -> str:

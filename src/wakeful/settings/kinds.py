@@ -1,0 +1,83 @@
+"""Kinds of target: wakeful's own, those that other packages register, and classes that settings name themselves."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from msgspec import Struct
+
+from wakeful.errors import InvalidConfig
+
+ENTRY_POINTS: Final = "wakeful.targets"
+_PLACE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
+class TargetKind(Struct, frozen=True):
+    """A kind of target. `read_as_words`: by people, and by other people's agents (see alarm/users.py).
+
+    `callbacks`: the HTTP operations with which its platform tells the outcome, `package.module:NAME`. They are served
+    where a target of this kind is configured.
+    """
+
+    place: str  # imported only when configured: some bring heavy libraries along
+    read_as_words: bool = False
+    callbacks: str = ""
+
+
+TARGET_KINDS: Final = {
+    "webhook": TargetKind("wakeful.targets.webhook:Webhook"),
+    "router": TargetKind("wakeful.targets.router:Router"),
+    "table": TargetKind("wakeful.targets.table:TableTarget", read_as_words=True),
+    "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
+    "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
+}
+
+
+def kind_names() -> list[str]:
+    """Return the names of all kinds that are installed."""
+    return [*TARGET_KINDS, *sorted(_registered())]
+
+
+def is_kind(name: str) -> bool:
+    """Return whether settings may name this kind. A class that is named in place is not imported for that."""
+    return name in TARGET_KINDS or _PLACE.fullmatch(name) is not None or name in _registered()
+
+
+@cache
+def target_kind(name: str, field: str = "kind") -> TargetKind:
+    """Return a kind by its name; `field` is the setting that names it.
+
+    One of another package says about itself what `TargetKind` says of wakeful's own.
+    Unless its class has `read_as_words = False`, only the operator may use such a target until `owners` says more.
+    """
+    if name in TARGET_KINDS:
+        return TARGET_KINDS[name]
+    place = _registered().get(name, name)
+    found = named(place, field=field)
+    return TargetKind(
+        place,
+        read_as_words=bool(getattr(found, "read_as_words", True)),
+        callbacks=str(getattr(found, "callbacks", "")),
+    )
+
+
+def named(place: str, *, field: str) -> Any:
+    """Import what `package.module:NAME` names."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidConfig(
+            f"{place} cannot be imported: {error}", field=field, fix="Install its package where wakeful runs."
+        ) from None
+
+
+@cache
+def _registered() -> dict[str, str]:
+    """The kinds of other packages, and where each is."""
+    from importlib.metadata import entry_points  # it takes longer to import than a command of the shell to run
+
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
